@@ -1,0 +1,1 @@
+"""Files that are kept: code snapshots. Wired in `server/wiring.py`."""

@@ -1,0 +1,1 @@
+"""The commands: thin, over `client`."""

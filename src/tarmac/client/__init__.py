@@ -1,0 +1,1 @@
+"""The Python SDK over HTTP. Standard library alone. Used by `cli` and by users."""

@@ -1,0 +1,1 @@
+"""The simulated engine: virtual nodes and virtual time under the real control plane."""

@@ -1,0 +1,60 @@
+"""Changes to the store, as data: `control` decides them, `store` applies each whole or not at all.
+
+A change is guarded: it names the sequence number it was decided on, and a store that has moved on drops
+it (stale) instead of applying it. The result of applying tells which were taken, so that the decider
+loads afresh and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.model.lifecycle import RunEvent
+from tarmac.model.run import Attempt, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to accept. Its first events are ACCEPTED, then those in `events` (STAGED when it has no code).
+
+    `run.state` and `run.seq` are those after all of them.
+    """
+
+    run: Run
+    events: tuple[RunEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvent:
+    """One transition within a step, with what is worth keeping in the history."""
+
+    event: RunEvent
+    at: float
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One atomic change of one run: the record before and after, the events between, the attempt touched.
+
+    Guard: the stored run still has `before.seq` and a state from which the first event may happen.
+    `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced whole (same transaction).
+    A step without events (an attempt field alone changes) keeps `seq` and is guarded by it all the same.
+    """
+
+    before: Run
+    after: Run
+    events: tuple[StepEvent, ...]
+    attempt: Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A time-bounded right to run a loop. `token` grows with every change of owner: it fences the old one."""
+
+    name: str
+    owner: str
+    token: int
+    expires_at: float

@@ -1,0 +1,61 @@
+"""Nodes, pools and clusters as facts: what an engine offers and what the scheduler places on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tarmac.model.resources import Resources
+
+LOCAL_CLUSTER = "local"
+"""The cluster that is there without any settings."""
+
+DEFAULT_POOL = "default"
+
+
+class NodeState(StrEnum):
+    """Whether a node takes work. `drained`: by a person, no new work; `down`: by the engine; `lost`: silent."""
+
+    UP = "up"
+    DRAINED = "drained"
+    DOWN = "down"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine of a cluster (or one the local engine stands for).
+
+    `name` is unique within all clusters of a control plane; `address` is what peers connect to;
+    `capacity.slot_type` names what its slots are.
+    """
+
+    name: str
+    cluster: str
+    address: str
+    hostname: str
+    capacity: Resources
+    pool: str = DEFAULT_POOL
+    shard: str | None = None
+    state: NodeState = NodeState.UP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Like nodes scheduled together, with the rules of their queue."""
+
+    name: str = DEFAULT_POOL
+    cluster: str
+    policy: str = "priority"
+    preemption: bool = False
+    packing: str = "pack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """An engine with an address: its name, which kind of engine serves it, its pools and nodes."""
+
+    name: str
+    engine: str
+    nodes: tuple[Node, ...] = ()
+    pools: tuple[Pool, ...] = field(default=())

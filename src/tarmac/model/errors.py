@@ -1,0 +1,111 @@
+"""The errors tarmac raises on purpose, as a tree. Every layer raises them; the rims render them.
+
+    TarmacError
+    +-- InvalidInput      what the user wrote is wrong: all problems at once   (exit code 2, HTTP 422)
+    +-- NotFound          no such run, node, ...: the nearest name is offered   (exit code 2, HTTP 404)
+    +-- Refused           understood, but not allowed in this state             (exit code 2, HTTP 409)
+    +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
+    +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
+    |   +-- StorageFull   the disk of the database is full
+    +-- LeaseLost         another server took over this loop: drop the work     (never reaches a user)
+
+The class tells blame and retry: `InvalidInput`, `NotFound` and `Refused` will fail again with the
+same input; `Unavailable` may succeed later, and guarantees that nothing was half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong in an input: where it stands, what was found, what is allowed.
+
+    `line` and `column` count from 1; they are None where the input has no text (a command-line flag).
+    """
+
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class TarmacError(Exception):
+    """Something went wrong."""
+
+    code = "error"
+    exit_code = 1
+    http_status = 500
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InvalidInput(TarmacError):
+    """The input is wrong; `problems` lists everything found in it, in the order of the text."""
+
+    code = "invalid_input"
+    exit_code = 2
+    http_status = 422
+
+    def __init__(self, problems: Sequence[Problem] | str, *, hint: str | None = None) -> None:
+        listed = (Problem(message=problems),) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in listed), hint=hint)
+        self.problems = listed
+
+
+class NotFound(TarmacError):
+    """There is nothing of that name."""
+
+    code = "not_found"
+    exit_code = 2
+    http_status = 404
+
+
+class Refused(TarmacError):
+    """The request is understood but not allowed now."""
+
+    code = "refused"
+    exit_code = 2
+    http_status = 409
+
+
+class Unauthorized(TarmacError):
+    """The request carries no valid token."""
+
+    code = "unauthorized"
+    exit_code = 1
+    http_status = 401
+
+
+class Unavailable(TarmacError):
+    """Nothing was done; the same request may succeed later."""
+
+    code = "unavailable"
+    exit_code = 1
+    http_status = 503
+
+
+class StorageFull(Unavailable):
+    """The disk that holds the database is full; what was acknowledged before is safe."""
+
+    code = "storage_full"
+
+
+class LeaseLost(TarmacError):
+    """The lease of a loop passed to another server; what was being applied has not been."""
+
+    code = "lease_lost"

@@ -1,0 +1,182 @@
+"""The lifecycle of a run and of an attempt: one table each, and everything derived from it.
+
+Two rules. Everything that decides which state may follow which lives in this file: the sets of states,
+the SQL guards of `store` and the diagram in `docs/lifecycle.md` are computed from the tables. And this
+file knows nothing of why an event happens: that is `control`'s business.
+
+A state exists only where there may be a long wait, and its name says what is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from tarmac.model.errors import Refused
+
+
+class RunState(StrEnum):
+    """What a run waits for."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    PREEMPTING = "preempting"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class RunEvent(StrEnum):
+    """What happens to a run."""
+
+    ACCEPTED = "accepted"  # submitted, durable
+    STAGED = "staged"  # its code is in the snapshot store
+    PLACED = "placed"  # granted an allocation: an attempt begins
+    STARTED = "started"  # every worker of the attempt runs
+    PAUSE_ASKED = "pause_asked"
+    ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
+    RESUME_ASKED = "resume_asked"
+    PREEMPT_ASKED = "preempt_asked"
+    VACATED = "vacated"  # the preempted attempt left: back in the queue
+    RETRIED = "retried"  # failed, with retries left: back in the queue
+    FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
+    STOP_ASKED = "stop_asked"
+    FINISHED = "finished"  # nothing more to come
+
+
+class AttemptState(StrEnum):
+    """What an attempt waits for."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class IllegalStep(Refused):
+    """This cannot happen to a run in this state."""
+
+
+_S = RunState
+_E = RunEvent
+
+RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
+    _S.PENDING: {
+        _E.STAGED: _S.QUEUED,
+        _E.STOP_ASKED: _S.ENDED,
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.QUEUED: {
+        _E.PLACED: _S.STARTING,
+        _E.PAUSE_ASKED: _S.PAUSED,
+        _E.STOP_ASKED: _S.ENDED,
+        _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
+    },
+    _S.STARTING: {
+        _E.STARTED: _S.RUNNING,
+        _E.PAUSE_ASKED: _S.PAUSING,
+        _E.PREEMPT_ASKED: _S.PREEMPTING,
+        _E.STOP_ASKED: _S.STOPPING,
+        _E.RETRIED: _S.QUEUED,
+        _E.FAULTED: _S.QUEUED,
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.RUNNING: {
+        _E.PAUSE_ASKED: _S.PAUSING,
+        _E.PREEMPT_ASKED: _S.PREEMPTING,
+        _E.STOP_ASKED: _S.STOPPING,
+        _E.RETRIED: _S.QUEUED,
+        _E.FAULTED: _S.QUEUED,
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.PAUSING: {
+        _E.ATTEMPT_PAUSED: _S.PAUSED,
+        _E.RESUME_ASKED: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
+        _E.STOP_ASKED: _S.STOPPING,
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.PAUSED: {
+        _E.RESUME_ASKED: _S.QUEUED,
+        _E.STOP_ASKED: _S.ENDED,
+    },
+    _S.PREEMPTING: {
+        _E.VACATED: _S.QUEUED,
+        _E.RETRIED: _S.QUEUED,
+        _E.FAULTED: _S.QUEUED,
+        _E.PAUSE_ASKED: _S.PAUSING,
+        _E.STOP_ASKED: _S.STOPPING,
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.STOPPING: {
+        _E.FINISHED: _S.ENDED,
+    },
+    _S.ENDED: {},
+}
+
+INITIAL_EVENT = RunEvent.ACCEPTED
+INITIAL_STATE = RunState.PENDING
+
+ATTEMPT_TABLE: Mapping[AttemptState, frozenset[AttemptState]] = {
+    AttemptState.STARTING: frozenset({AttemptState.RUNNING, AttemptState.ENDED}),
+    AttemptState.RUNNING: frozenset({AttemptState.ENDED}),
+    AttemptState.ENDED: frozenset(),
+}
+
+TERMINAL_STATES = frozenset(state for state, steps in RUN_TABLE.items() if not steps)
+LIVE_STATES = frozenset(RUN_TABLE) - TERMINAL_STATES
+OCCUPYING_STATES = frozenset(
+    state
+    for state, steps in RUN_TABLE.items()
+    if {_E.PREEMPT_ASKED, _E.VACATED, _E.ATTEMPT_PAUSED} & set(steps)
+) | frozenset({_S.STOPPING})
+"""States in which a run has a live attempt, and so holds an allocation."""
+
+
+def step(state: RunState, event: RunEvent) -> RunState:
+    """The state after `event`; raises IllegalStep where the table has no such step."""
+    following = RUN_TABLE[state].get(event)
+    if following is None:
+        allowed = ", ".join(sorted(RUN_TABLE[state])) or "nothing"
+        raise IllegalStep(
+            f"a run that is {state} cannot be {_PHRASES.get(event, event)}", hint=f"possible: {allowed}"
+        )
+    return following
+
+
+def steps(state: RunState, events: Iterable[RunEvent]) -> RunState:
+    """The state after several events in a row; raises IllegalStep at the first that is not in the table."""
+    for event in events:
+        state = step(state, event)
+    return state
+
+
+def sources(event: RunEvent) -> frozenset[RunState]:
+    """The states in which `event` may happen: the guard of its SQL update."""
+    return frozenset(state for state, following in RUN_TABLE.items() if event in following)
+
+
+def replay(events: Iterable[RunEvent]) -> RunState:
+    """The state that a whole history leads to; raises IllegalStep where the history is not legal."""
+    history = iter(events)
+    first = next(history, None)
+    if first is not INITIAL_EVENT:
+        raise IllegalStep(f"a history begins with {INITIAL_EVENT}, not with {first}")
+    return steps(INITIAL_STATE, history)
+
+
+def attempt_step(state: AttemptState, following: AttemptState) -> AttemptState:
+    """`following`, if an attempt may go there from `state`; raises IllegalStep otherwise."""
+    if following not in ATTEMPT_TABLE[state]:
+        raise IllegalStep(f"an attempt that is {state} cannot become {following}")
+    return following
+
+
+_PHRASES = {
+    RunEvent.PAUSE_ASKED: "paused",
+    RunEvent.RESUME_ASKED: "resumed",
+    RunEvent.PREEMPT_ASKED: "preempted",
+    RunEvent.STOP_ASKED: "stopped",
+    RunEvent.PLACED: "placed",
+}

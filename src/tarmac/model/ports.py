@@ -1,0 +1,373 @@
+"""The ports: what `control` needs from the world, each as guarantees an adapter must keep.
+
+`store`, `engines` and `artifacts` implement them; `server/wiring.py` joins them. Each port has a fake in
+the tree with knobs, and one contract suite (tests/contract) that fake and real adapters both pass.
+Optional abilities are Protocols of one method, found with isinstance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, TypeVar, runtime_checkable
+
+from tarmac.model.changes import Lease, NewRun, RunStep
+from tarmac.model.cluster import Node
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Ask, Attempt, Cause, Event, Outcome, Run
+
+# --- store ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Which runs to list: newest first, at most `limit`, those before `before_id` when paging.
+
+    Empty `states` means all; `user`, `project`, `name` None means any; every pair of `labels` must match.
+    """
+
+    states: frozenset[RunState] = frozenset()
+    user: str | None = None
+    project: str | None = None
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ended_after: float | None = None
+    before_id: str | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick."""
+
+    id: str
+    name: str
+    project: str
+    user: str
+    dialect: str
+    state: RunState
+    outcome: Outcome | None
+    priority: int
+    slots: int
+    attempt: int
+    cluster: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    message: str | None
+
+
+class Store(Protocol):
+    """The durable record. After a normal return of a write, the change survives power loss.
+
+    Every method raises Unavailable (nothing was done, try again) when the database cannot be reached,
+    and StorageFull when its disk is full. Reads see all writes that returned before they began.
+    """
+
+    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
+        """Accept runs, all in one transaction, and return them as stored, in the same order.
+
+        Idempotent by (user, idempotency key): a run accepted before under the same key is returned as it
+        is now, and nothing is added for it. The caller compares specs where a clash would matter.
+        """
+        ...
+
+    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+        """Apply steps in one transaction, each whole or not at all; True for each that was taken.
+
+        A step whose guard does not hold is skipped (False) and leaves nothing behind; the others are
+        applied. With a lease, the transaction is refused whole with LeaseLost unless the lease is held
+        under the same token. Raises IllegalStep for events that the table does not allow.
+        """
+        ...
+
+    def run(self, run_id: str) -> Run | None:
+        """The run with exactly this id."""
+        ...
+
+    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
+        """Runs a user may mean: the exact id, else runs of that exact name (newest first), else id prefixes."""
+        ...
+
+    def runs(self, query: RunQuery) -> list[RunSummary]:
+        """A page of the list, newest first (ids sort by time of creation)."""
+        ...
+
+    def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        """The runs with these ids; missing ones are left out."""
+        ...
+
+    def live_runs(self) -> list[Run]:
+        """Every run that has not ended, by id."""
+        ...
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        """All attempts of a run, by number."""
+        ...
+
+    def live_attempts(self) -> list[Attempt]:
+        """Every attempt that has not ended, by run id and number."""
+        ...
+
+    def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
+        """The history of a run, in order."""
+        ...
+
+    def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
+        """Events of all runs with an id above `after_id`, in order. No event ever appears below one seen."""
+        ...
+
+    def last_event_id(self) -> int:
+        """The id of the newest event; 0 when there is none."""
+        ...
+
+    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
+        """Take a free or expired lease, or renew one's own; None while another owner holds it.
+
+        The token grows whenever the owner changes.
+        """
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give the lease back; nothing happens if it is no longer held under that token."""
+        ...
+
+    def drained_nodes(self) -> frozenset[str]:
+        """Names of the nodes that a person has drained."""
+        ...
+
+    def set_drained(self, node: str, drained: bool) -> None:
+        """Drain a node, or take it back; idempotent."""
+        ...
+
+
+# --- engines ----------------------------------------------------------------------------------------
+
+
+class ObservedState(StrEnum):
+    """What an engine sees of an attempt. UNKNOWN: it cannot tell now; ABSENT: it has never heard of it."""
+
+    ABSENT = "absent"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What is known of an attempt now. `outcome` and `cause` are set when it ended.
+
+    `started_at` and `ended_at` are the node's own times, where it gave them. `native_state` is the
+    system's own word, for people.
+    """
+
+    state: ObservedState
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    native_state: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLaunch:
+    """One worker as it will be started: everything but the node's own paths is settled here.
+
+    `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
+    slot numbers on its node.
+    """
+
+    role: str
+    replica: int
+    index: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    slots: tuple[int, ...]
+    stop_on_failure: bool
+
+    @property
+    def name(self) -> str:
+        """`role.replica.index`: the name of its log."""
+        return f"{self.role}.{self.replica}.{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLaunch:
+    """What one node of an attempt runs; `rank` is its index among the attempt's nodes."""
+
+    node: str
+    address: str
+    rank: int
+    workers: tuple[WorkerLaunch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """An attempt, ready for an engine: made by `launch.compose`, a pure function of run, attempt and nodes.
+
+    `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
+    `setup` argvs run once per node, in order, before the workers, in the same directory, with `setup_env`.
+    """
+
+    attempt_id: str
+    run_id: str
+    run_name: str
+    number: int
+    token: str
+    code_digest: str | None
+    setup: tuple[tuple[str, ...], ...]
+    setup_env: Mapping[str, str]
+    nodes: tuple[NodeLaunch, ...]
+    time_limit_s: float | None
+    pause_signal: str | None
+    grace_s: float
+
+
+class NativeRequest(Protocol):
+    """An engine's own request, printable: the dry run, the golden test and the audit record are this object."""
+
+    @property
+    def attempt_id(self) -> str: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """One worker of an attempt as the node reports it."""
+
+    role: str
+    replica: int
+    index: int
+    node: str
+    log: str
+    pid: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+Request = TypeVar("Request", bound=NativeRequest)
+
+
+class Engine(Protocol[Request]):
+    """A system that executes attempts. All methods may be called from several threads at once.
+
+    Errors: Unavailable means nothing is known to have been done, try later; InvalidInput means the same
+    request will fail again. Nothing here raises for an attempt that is unknown.
+    """
+
+    name: str
+
+    def render(self, launch: Launch) -> Request:
+        """The request for this launch; pure: no I/O, the same launch gives an equal request."""
+        ...
+
+    def submit(self, request: Request) -> None:
+        """Start the attempt. After a normal return it will be started exactly once, whoever crashes.
+
+        Idempotent by attempt id: submitting again, even after a crash at any point of the first call,
+        never starts it a second time.
+        """
+        ...
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them alone."""
+        ...
+
+    def ask(self, attempt_id: str, ask: Ask) -> None:
+        """Ask a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says. Idempotent.
+
+        A normal return means that the request was passed on; the attempt may end by itself first. A STOP
+        after a PAUSE is honoured: it turns the outcome into stopped. An attempt that has never started
+        on a node never will after a STOP (the node's claim is taken), and is observed as ended.
+        """
+        ...
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        """The workers of an attempt, as far as the nodes have reported them."""
+        ...
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        """At most `limit` bytes from `offset` of a file of the attempt directory; b"" at or after its end.
+
+        Raises NotFound when there is no such file, or `path` leaves the attempt directory.
+        """
+        ...
+
+
+@runtime_checkable
+class OffersNodes(Protocol):
+    """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
+
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of its lasting cluster, as they are now."""
+        ...
+
+    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
+        """The nodes of a cluster for one run alone (cluster name `rehearsal-<run id>`); the same every time."""
+        ...
+
+
+@runtime_checkable
+class OffersPorts(Protocol):
+    """An engine that can find a free port on one of its nodes."""
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:
+        """A port nobody listens on at `address` now, outside `taken` and the range of outgoing connections."""
+        ...
+
+
+@runtime_checkable
+class Notifies(Protocol):
+    """An engine that says at once when there is news. A hint only: observing remains the truth."""
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt."""
+        ...
+
+
+@runtime_checkable
+class Reaps(Protocol):
+    """An engine that can clear away what a lost attempt left behind."""
+
+    def reap(self, attempt_id: str) -> None:
+        """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
+        ...
+
+
+# --- code, clock, ids -------------------------------------------------------------------------------
+
+
+class CodeStore(Protocol):
+    """Snapshots of code, named by the digest of their content."""
+
+    def snapshot(self, directory: str) -> str:
+        """Copy a directory (less what its ignore file leaves out) and return its digest.
+
+        Raises InvalidInput when it cannot be read; nothing half-copied is ever visible. Idempotent.
+        """
+        ...
+
+
+class Clock(Protocol):
+    """Time. The control plane reads it here alone, once per pass."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+
+class Ids(Protocol):
+    """New identifiers and secrets."""
+
+    def run_id(self, now: float) -> str:
+        """A new run id: sorts by `now`, safe in file names and URLs, unique."""
+        ...
+
+    def token(self) -> str:
+        """A secret nobody can guess."""
+        ...

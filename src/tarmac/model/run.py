@@ -1,0 +1,224 @@
+"""Runs and attempts as they are recorded: state, outcome, cause, allocation, and the events behind them.
+
+`control` changes them only by `RunStep`s (see `model.changes`); `store` keeps them; the rims show them.
+All times are seconds since the epoch (UTC), as floats, in fields that end in `_at`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from signal import Signals
+from typing import Any
+
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.spec import RunSpec
+
+
+class Outcome(StrEnum):
+    """How a run or an attempt ended. A run ends `completed`, `failed` or `stopped` only."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    PREEMPTED = "preempted"
+    PAUSED = "paused"
+    LOST = "lost"
+
+
+RUN_OUTCOMES = frozenset({Outcome.COMPLETED, Outcome.FAILED, Outcome.STOPPED})
+
+
+class CauseCode(StrEnum):
+    """Why something ended, or why it waits for good."""
+
+    EXIT_CODE = "exit_code"
+    SIGNAL = "signal"
+    OUT_OF_MEMORY = "out_of_memory"
+    COMMAND_NOT_FOUND = "command_not_found"
+    IMAGE_PULL = "image_pull"
+    SETUP_FAILED = "setup_failed"
+    CODE_UNREADABLE = "code_unreadable"
+    NODE_LOST = "node_lost"
+    TIME_LIMIT = "time_limit"
+    CREDITS_EXHAUSTED = "credits_exhausted"
+    PLATFORM_FAULT = "platform_fault"
+    NEVER_FITS = "never_fits"
+    BUSY = "busy"
+    USER_REQUEST = "user_request"
+    PREEMPTION = "preemption"
+
+
+PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.PLATFORM_FAULT})
+"""Causes that are not the run's own doing: retried by themselves, never from the user's budget."""
+
+
+class Ask(StrEnum):
+    """What a live attempt has been asked to do; the strongest ask wins (stop over the others)."""
+
+    PAUSE = "pause"
+    PREEMPT = "preempt"
+    STOP = "stop"
+    TIME_LIMIT = "time_limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why: a code and a sentence, and where known the worker that brought it about.
+
+    `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last log
+    lines, oldest first.
+    """
+
+    code: CauseCode
+    message: str
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    node: str | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One replica's place: a node and the slots it gets there.
+
+    A role with `slots` has one seat per node it spans; its replica number is the seat's number in the role.
+    """
+
+    role: str
+    replica: int
+    node: str
+    slots: tuple[int, ...] = ()
+    cpus: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What was granted to an attempt, all or none: its seats, in the order of roles and replicas.
+
+    `nodes` lists the distinct node names in rank order: the index in it is NODE_RANK.
+    """
+
+    cluster: str
+    seats: tuple[Seat, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(seat.node for seat in self.seats))
+
+    @property
+    def slots(self) -> int:
+        return sum(len(seat.slots) for seat in self.seats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One stretch of running of a run, from allocation to end; `number` counts from 1.
+
+    `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
+    is the port promised to the workers of this attempt.
+    """
+
+    run_id: str
+    number: int
+    state: AttemptState
+    engine: str
+    allocation: Allocation
+    token: str
+    master_port: int
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    asked: Ask | None = None
+    asked_at: float | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+
+    @property
+    def id(self) -> str:
+        return attempt_id(self.run_id, self.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a user asked for, durable across attempts and pauses.
+
+    `seq` is the number of events so far: every change is guarded by it. `failures` counts attempts that
+    spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
+    `code_digest` names the code snapshot once it is staged.
+    """
+
+    id: str
+    spec: RunSpec
+    user: str
+    state: RunState
+    seq: int
+    created_at: float
+    queued_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    attempt: int = 0
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+    code_digest: str | None = None
+    failures: int = 0
+    faults: int = 0
+    preemptions: int = 0
+    idempotency_key: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def project(self) -> str:
+        return self.spec.project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One step of a run's history. `id` orders all events of a store; `seq` those of one run, from 1."""
+
+    id: int
+    run_id: str
+    seq: int
+    at: float
+    event: RunEvent
+    state: RunState
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def attempt_id(run_id: str, number: int) -> str:
+    """The id of an attempt: unique for ever, safe in file names and native names."""
+    return f"{run_id}.{number}"
+
+
+def split_attempt_id(identifier: str) -> tuple[str, int]:
+    """The run id and the number of an attempt id."""
+    run_id, _, number = identifier.rpartition(".")
+    return run_id, int(number)
+
+
+def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:
+    """The exit code of a client that followed a run to its end: the run's own.
+
+    A worker's exit code is passed on as it is, a signal as 128 + its number like a shell does; a run
+    that a user stopped gives 143, any other failure 1.
+    """
+    if outcome is Outcome.COMPLETED:
+        return 0
+    if outcome is Outcome.STOPPED:
+        return 128 + _SIGNALS["SIGTERM"]
+    if cause is not None and cause.exit_code:
+        return cause.exit_code
+    if cause is not None and cause.signal in _SIGNALS:
+        return 128 + _SIGNALS[cause.signal]
+    return 1
+
+
+_SIGNALS = {item.name: int(item) for item in Signals}

@@ -1,0 +1,68 @@
+"""The attempt directory: the whole protocol between an engine and a runner, in one place.
+
+    ATTEMPT/                          one per attempt; made whole by the engine before any runner starts
+      attempt.json                    what to run (see `ATTEMPT_JSON`)
+      ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced by
+                                      rename; a stronger ask (stop) may replace a weaker one
+      failed                          written by the first runner with a failing worker: others on the same
+                                      disk end their workers too (elsewhere the server asks them to)
+      logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
+      logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
+      logs/setup.NODE.log             what the setup steps wrote
+      nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
+                                      JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
+      nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
+      nodes/NODE/heartbeat            its mtime is the runner's lease
+      nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once
+      nodes/NODE/work/                the fresh working directory; stays after the end
+      nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
+      nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
+      nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
+
+ATTEMPT_JSON
+    {"protocol": 1, "attempt_id", "run_id", "run_name", "number", "token",
+     "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
+     "code": directory to copy into work/, or null,
+     "setup": [argv, ...], "setup_env": {NAME: value},
+     "time_limit_s": number or null, "pause_signal": "SIGTERM" or null, "grace_s": number,
+     "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
+     "sdk": directory that makes `import tarmac` work, or null,
+     "nodes": [{"node", "address", "rank",
+                "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
+
+EVENTS (every line has "at" (seconds) and "kind")
+    claimed          {"pid"}
+    setup_failed     {"step", "exit_code", "signal", "tail"}
+    worker_started   {"role", "replica", "index", "pid"}
+    running          every worker of the node was started
+    asked            {"ask"}             the workers have been told
+    worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
+    notice           {"text"}            something the user should know (no mount namespace here, ...)
+    ended            {"outcome", "cause"}   the last line: nothing of the attempt runs on the node any more
+
+`cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, less
+what does not apply; outcome and code take the words of the glossary.
+"""
+
+PROTOCOL = 1
+
+ATTEMPT_FILE = "attempt.json"
+ASK_FILE = "ask"
+FAILED_FILE = "failed"
+LOGS = "logs"
+NODES = "nodes"
+
+CLAIM_FILE = "claim"
+EVENTS_FILE = "events.jsonl"
+HEARTBEAT_FILE = "heartbeat"
+WAKE_FIFO = "wake"
+WORK = "work"
+REPORTS_FILE = "reports.jsonl"
+FINISHED_FILE = "finished"
+PAUSE_FILE = "pause"
+
+HEARTBEAT_PERIOD_S = 5.0
+HEARTBEAT_LEASE_S = 30.0
+
+TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
+"""Every descendant of an attempt carries it: what a lost runner left behind is found by it."""

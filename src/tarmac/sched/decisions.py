@@ -1,0 +1,84 @@
+"""What one pass of the scheduler decides, as data: placements, preemptions, and every "no" with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tarmac.model.run import Allocation
+
+
+class ReasonCode(StrEnum):
+    """Why a node (or a whole cluster) does not take a run now."""
+
+    NO_SUCH_CLUSTER = "no_such_cluster"
+    OTHER_POOL = "other_pool"
+    OTHER_SHARD = "other_shard"
+    OTHER_HOSTNAME = "other_hostname"
+    OTHER_SLOT_TYPE = "other_slot_type"
+    NODE_DRAINED = "node_drained"
+    NODE_DOWN = "node_down"
+    NODE_LOST = "node_lost"
+    TOO_SMALL = "too_small"  # even empty, it could not hold one replica
+    BUSY = "busy"  # it could, but others hold it
+    BEHIND = "behind"  # free enough, but kept for a run ordered before
+    GANG = "gang"  # fits a part of the run, and all or none are placed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why one node does not do; `node` None speaks of the run as a whole. `text` is for people."""
+
+    code: ReasonCode
+    text: str
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A queued run that starts now, on this allocation; valid only while the run still has `seq`."""
+
+    run_id: str
+    seq: int
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """A live attempt that must give way to another run."""
+
+    run_id: str
+    seq: int
+    for_run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A queued run that does not start now: why, how many are ordered before it, what would unblock it."""
+
+    run_id: str
+    seq: int
+    ahead: int
+    reasons: tuple[Reason, ...]
+    unblocked_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A queued run that no empty cluster here could ever hold; `largest`: the biggest that fits."""
+
+    run_id: str
+    seq: int
+    reasons: tuple[Reason, ...]
+    largest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one pass decided. `next_at`: when to plan again even if no fact changes (None: never)."""
+
+    placements: tuple[Placement, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    next_at: float | None = None

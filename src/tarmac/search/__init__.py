@@ -1,0 +1,1 @@
+"""Hyperparameter search: searchers as pure functions. Called by `control`."""

@@ -1,0 +1,1 @@
+"""Dialects to `RunSpec`: one reader each. Called by the server and by `tarmac check`."""

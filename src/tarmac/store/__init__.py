@@ -1,0 +1,1 @@
+"""The durable record: SQL, and the in-memory fake. Wired in `server/wiring.py`."""
