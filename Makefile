@@ -1,0 +1,75 @@
+# Every target creates what it needs in .venv; a plain Python 3.11 (or later) with `venv` is assumed.
+#
+#   make demo    train on two nodes, pause, kill -9 the server, resume, finish
+#   make test    the whole test suite
+#   make check   formatting, lint, types, layers, tidy tests
+#   make bench   the benchmark table, against the peers that this machine can have
+#   make clean   remove the environments
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:
+	@sed -n '/^# *make /s/^# *//p' Makefile
+
+demo: $(VENV)/.demo
+	$(BIN)/python tools/demo.py
+
+test: $(VENV)/.dev $(VENV)/.demo
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) $(BENCH_VENV)
+
+# Stamps: what is installed, newer than what says what to install.
+
+$(VENV)/.pip: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tarmac needs Python 3.11 or later; say which: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --upgrade pip
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.pip pyproject.toml
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	$(INSTALL) --group dev
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.package
+	$(INSTALL) --group demo
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.package
+	$(INSTALL) --group bench
+	@touch $@
+
+# Ray brings half a hundred packages of its own: it stays apart, and may be missing (the table then says so).
+$(BENCH_VENV)/.ray: constraints.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	-$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt "ray[default]"
+	@touch $@
