@@ -30,6 +30,11 @@ ATTEMPT_JSON
      "nodes": [{"node", "address", "rank",
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
 
+    `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
+    USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
+    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH, LOG_ARTIFACT_PATH.
+    Nothing else of the runner's own environment reaches a worker.
+
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid"}
     setup_failed     {"step", "exit_code", "signal", "tail"}
