@@ -1,0 +1,49 @@
+"""The knobs of the simulated engine: how an attempt behaves, and where the control plane may be interrupted.
+
+Tests and simulations give the engine a function from a launch to a `Behaviour`; the story of an attempt
+(`story.py`) follows from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """How one attempt behaves. The default works for a minute and exits 0.
+
+    `duration_s` is the work of the whole run: with a `checkpoint_period_s`, an attempt goes on from the
+    last checkpoint of those before it, else it begins anew. `start_s` passes between submission and the
+    first instruction; one that `hangs_at_start` never gets there. Asked to leave, it takes `leave_s`
+    (never more than its grace), and all of its grace when it `ignores_asks`. It exits with `exit_code`
+    or by `exit_signal`; having said `finished`, an exit 0 is complete whatever was asked. Its node is
+    lost `vanishes_after_s` after the start. From `unknown_from_s` after submission and for
+    `unknown_for_s` the engine cannot tell how it is. It writes `output` to its first worker's log.
+    """
+
+    duration_s: float = 60.0
+    start_s: float = 0.0
+    hangs_at_start: bool = False
+    checkpoint_period_s: float | None = None
+    leave_s: float = 0.0
+    ignores_asks: bool = False
+    exit_code: int = 0
+    exit_signal: str | None = None
+    finished: bool = False
+    vanishes_after_s: float | None = None
+    unknown_from_s: float = 0.0
+    unknown_for_s: float = 0.0
+    output: bytes = b""
+
+
+class Moment(StrEnum):
+    """Points at which a test may interrupt a call: before or after it took effect in the world."""
+
+    BEFORE_SUBMIT = "before_submit"
+    AFTER_SUBMIT = "after_submit"
+    BEFORE_ASK = "before_ask"
+    AFTER_ASK = "after_ask"
+    BEFORE_REAP = "before_reap"
+    AFTER_REAP = "after_reap"

@@ -1,0 +1,68 @@
+"""Virtual time: hours of training pass in milliseconds, and a test is never late.
+
+The simulated engine, simulation tests and `tarmac simulate` run the real loops under it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Callback = Callable[[], None]
+
+
+@dataclass(slots=True, order=True)
+class Appointment:
+    """A callback at a time; `number` keeps those of one instant in the order they were made."""
+
+    at: float
+    number: int
+    callback: Callback | None = field(compare=False)
+
+
+class VirtualClock:
+    """A clock that moves only when it is told to, calling what falls due on the way.
+
+    Implements the port `Clock`. Not thread-safe: a simulation is one thread.
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._appointments: list[Appointment] = []
+        self._made = 0
+
+    def now(self) -> float:
+        """The time, in seconds."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let that much time pass."""
+        self.advance_to(self._now + seconds)
+
+    def advance_to(self, at: float) -> None:
+        """Move to `at` (never backwards); callbacks run in order, each at its own time."""
+        while self._appointments and self._appointments[0].at <= at:
+            due = heapq.heappop(self._appointments)
+            self._now = max(self._now, due.at)
+            if due.callback is not None:
+                due.callback()
+        self._now = max(self._now, at)
+
+    def next_event_at(self) -> float | None:
+        """When the next callback falls due; None when nothing is going to happen."""
+        while self._appointments and self._appointments[0].callback is None:
+            heapq.heappop(self._appointments)
+        return self._appointments[0].at if self._appointments else None
+
+    def call_at(self, at: float, callback: Callback) -> Appointment:
+        """Call `callback` when the time comes; one that is past falls due at the next advance."""
+        self._made += 1
+        appointment = Appointment(at, self._made, callback)
+        heapq.heappush(self._appointments, appointment)
+        return appointment
+
+    @staticmethod
+    def cancel(appointment: Appointment) -> None:
+        """Forget an appointment."""
+        appointment.callback = None

@@ -1,0 +1,257 @@
+"""`SimEngine`: virtual nodes under virtual time, with knobs, behind the port of every engine.
+
+Simulation tests run the real control plane against it; it passes the same contract suite as the real
+engines. It outlives the control planes of a test the way a cluster would: after a "crash", make a new
+control plane on the same engine and call `disconnect` for the dead one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from threading import RLock
+
+from tarmac.engines.sim.behaviour import Behaviour, Moment
+from tarmac.engines.sim.clock import VirtualClock
+from tarmac.engines.sim.request import SimRequest
+from tarmac.engines.sim.story import Facts, Story, first_worker
+from tarmac.engines.sim.world import World
+from tarmac.model.cluster import Node, NodeState
+from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
+from tarmac.model.resources import CPU_ONLY, Resources
+from tarmac.model.run import Ask, Outcome
+
+Listener = Callable[[str], None]
+
+FIRST_PORT = 10_000
+
+
+class SimEngine:
+    """An engine whose attempts behave as `behaviour` says of their launch.
+
+    Knobs, to be turned at any time: `interrupt` is called around every submit, ask and reap and may raise
+    what it likes (a crash of the control plane at that moment); while `unreachable`, every call raises
+    Unavailable. What happens is seen `news_delay_s` later.
+    """
+
+    name = "sim"
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        nodes: Sequence[Node],
+        *,
+        behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
+        interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
+        news_delay_s: float = 0.0,
+    ) -> None:
+        self.behaviour = behaviour
+        self.interrupt = interrupt
+        self.unreachable = False
+        self._clock = clock
+        self._nodes = {node.name: node for node in nodes}
+        self._world = World(clock, self._notify)
+        self._world.delay_s = news_delay_s
+        self._listeners: list[Listener] = []
+        self._last_port = FIRST_PORT - 1
+        self._lock = RLock()
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def render(self, launch: Launch) -> SimRequest:
+        return SimRequest(launch=launch)
+
+    def submit(self, request: SimRequest) -> None:
+        with self._lock:
+            self._reach()
+            self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
+            if self._world.facts(request.attempt_id) is None:
+                self._world.begin(request.launch, self.behaviour(request.launch))
+            self.interrupt(Moment.AFTER_SUBMIT, request.attempt_id)
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        with self._lock:
+            self._reach()
+            return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
+
+    def ask(self, attempt_id: str, ask: Ask) -> None:
+        with self._lock:
+            self._reach()
+            self.interrupt(Moment.BEFORE_ASK, attempt_id)
+            self._world.ask(attempt_id, ask)
+            self.interrupt(Moment.AFTER_ASK, attempt_id)
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        with self._lock:
+            self._reach()
+            facts = self._world.facts(attempt_id)
+            if facts is None or facts.launch is None:
+                return ()
+            story = self._seen(attempt_id)
+            return [
+                _worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers
+            ]
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        with self._lock:
+            self._reach()
+            content = self._files(attempt_id).get(path)
+            if content is None:
+                raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+            return content[offset : offset + limit]
+
+    # --- optional abilities ----------------------------------------------------------------------
+
+    def nodes(self) -> Sequence[Node]:
+        with self._lock:
+            return tuple(self._nodes.values())
+
+    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
+        return tuple(
+            Node(
+                name=f"node{number}.{run_id}",
+                cluster=f"rehearsal-{run_id}",
+                address=f"10.0.{number // 250}.{number % 250 + 1}",
+                hostname=f"node{number}",
+                capacity=Resources(slots=slots_per_node, slot_type=CPU_ONLY, cpus=64.0, memory_bytes=2**38),
+            )
+            for number in range(1, nodes + 1)
+        )
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:  # noqa: ARG002 - one counter serves all
+        with self._lock:
+            self._last_port = next(port for port in range(self._last_port + 1, 65_536) if port not in taken)
+            return self._last_port
+
+    def subscribe(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.append(listener)
+
+    def reap(self, attempt_id: str) -> None:
+        with self._lock:
+            self._reach()
+            self.interrupt(Moment.BEFORE_REAP, attempt_id)
+            self._world.reap(attempt_id)
+            self.interrupt(Moment.AFTER_REAP, attempt_id)
+
+    # --- the world behind it ---------------------------------------------------------------------
+
+    @property
+    def starts(self) -> Counter[str]:
+        """How often each attempt truly began, by attempt id."""
+        return self._world.starts
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
+        return self._world.violations
+
+    def live(self) -> frozenset[str]:
+        """The attempts that truly exist now, whatever may be seen of them."""
+        return self._world.live()
+
+    def progress_s(self, run_id: str) -> float:
+        """How much work of a run its checkpoints hold."""
+        return self._world.progress_s(run_id)
+
+    def set_node(self, name: str, state: NodeState) -> None:
+        """Change a node's state; what runs on a node that goes down or is lost is lost with it."""
+        with self._lock:
+            self._nodes[name] = replace(self._nodes[name], state=state)
+            if state in (NodeState.DOWN, NodeState.LOST):
+                self._world.lose_node(name)
+
+    def disconnect(self) -> None:
+        """Forget all listeners: the control plane they belonged to is dead."""
+        with self._lock:
+            self._listeners.clear()
+
+    # --- what is seen ----------------------------------------------------------------------------
+
+    def _reach(self) -> None:
+        if self.unreachable:
+            raise Unavailable("the simulated cluster cannot be reached")
+
+    def _notify(self, attempt_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(attempt_id)
+
+    def _observe(self, attempt_id: str) -> Observation:
+        facts = self._world.facts(attempt_id)
+        if facts is None:
+            return Observation(state=ObservedState.ABSENT)
+        if self._unknown(facts):
+            return Observation(state=ObservedState.UNKNOWN, native_state="no answer")
+        story = self._seen(attempt_id)
+        if story.ended_at is not None:
+            state = ObservedState.ENDED
+        elif story.started_at is not None:
+            state = ObservedState.RUNNING
+        else:
+            state = ObservedState.STARTING
+        return Observation(
+            state=state,
+            outcome=story.outcome,
+            cause=story.cause,
+            started_at=story.started_at,
+            ended_at=story.ended_at,
+            native_state=state.value,
+        )
+
+    def _unknown(self, facts: Facts) -> bool:
+        since_s = self._clock.now() - facts.submitted_at - facts.behaviour.unknown_from_s
+        return 0 <= since_s < facts.behaviour.unknown_for_s
+
+    def _seen(self, attempt_id: str) -> Story:
+        """The part of the story that news has come of by now."""
+        story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
+        started_at = story.started_at
+        if started_at is not None and started_at > horizon:
+            started_at = None
+        if story.ended_at is None or story.ended_at > horizon:
+            return Story(started_at=started_at)
+        return replace(story, started_at=started_at)
+
+    def _files(self, attempt_id: str) -> dict[str, bytes]:
+        """The files of an attempt: its request, and the logs of workers that have started."""
+        facts = self._world.facts(attempt_id)
+        if facts is None or facts.launch is None:
+            return {}
+        files = {"attempt.json": str(self.render(facts.launch)).encode()}
+        if self._seen(attempt_id).started_at is not None:
+            files |= {
+                f"logs/{worker.name}.log": b"" for node in facts.launch.nodes for worker in node.workers
+            }
+            files[f"logs/{first_worker(facts.launch)[1].name}.log"] = facts.behaviour.output
+        return files
+
+
+def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> WorkerStatus:
+    """A worker as the story has it: the failing one with its exit, the others ended because of it."""
+    ended = story.started_at is not None and story.ended_at is not None
+    cause = story.cause
+    blamed = cause is not None and (cause.role, cause.replica, cause.worker) == (
+        worker.role,
+        worker.replica,
+        worker.index,
+    )
+    exit_code, signal = None, None
+    if ended and blamed and cause is not None:
+        exit_code, signal = cause.exit_code, cause.signal
+    elif ended and story.outcome is Outcome.COMPLETED:
+        exit_code = 0
+    elif ended:
+        signal = "SIGTERM"
+    return WorkerStatus(
+        role=worker.role,
+        replica=worker.replica,
+        index=worker.index,
+        node=node.node,
+        log=f"logs/{worker.name}.log",
+        started_at=story.started_at,
+        ended_at=story.ended_at if ended else None,
+        exit_code=exit_code,
+        signal=signal,
+    )

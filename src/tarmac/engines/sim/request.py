@@ -1,0 +1,24 @@
+"""The simulated engine's request: a launch that prints itself without its secrets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tarmac.model import codec
+from tarmac.model.ports import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimRequest:
+    """What the simulated engine is sent: the launch itself."""
+
+    launch: Launch
+
+    @property
+    def attempt_id(self) -> str:
+        return self.launch.attempt_id
+
+    def __str__(self) -> str:
+        document = codec.encode(self.launch) | {"token": "(hidden)"}
+        return json.dumps(document, indent=2, sort_keys=True)

@@ -1,0 +1,162 @@
+"""What becomes of one simulated attempt: a pure function of its behaviour and of what was done to it.
+
+`engine.py` keeps the facts (when it was submitted, what was asked and when) and asks here for the story;
+nothing is stepped, so a history costs nothing between its events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import floor
+
+from tarmac.engines.sim.behaviour import Behaviour
+from tarmac.model.ports import Launch, WorkerLaunch
+from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+
+TAIL_LINES = 20
+
+STRENGTH = {Ask.PAUSE: 0, Ask.PREEMPT: 0, Ask.TIME_LIMIT: 1, Ask.STOP: 2}
+"""A stronger ask replaces a weaker one; between equals the first stays."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What was done to an attempt. `launch` None: it was fenced before anybody submitted it.
+
+    `progress_s` is the work that earlier attempts had saved; `asks` are (time, ask), in order of time.
+    """
+
+    launch: Launch | None
+    behaviour: Behaviour
+    submitted_at: float
+    progress_s: float = 0.0
+    asks: list[tuple[float, Ask]] = field(default_factory=list)
+    lost_at: float | None = None
+    lost_node: str | None = None
+    reaped_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """When the attempt starts and ends (None: never, as things stand), and how."""
+
+    started_at: float | None = None
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    cause: Cause | None = None
+
+
+def tell(facts: Facts) -> Story:
+    """The whole story of an attempt, as things stand."""
+    story = _undisturbed(facts)
+    losses = [at for at in (facts.lost_at, facts.reaped_at) if at is not None]
+    if losses and (story.ended_at is None or min(losses) < story.ended_at):
+        return _lost(facts, story, min(losses))
+    return story
+
+
+def saved_s(facts: Facts) -> float:
+    """How much work of the run is in its checkpoints after this attempt."""
+    story, behaviour = tell(facts), facts.behaviour
+    if behaviour.checkpoint_period_s is None:
+        return 0.0
+    if story.started_at is None or story.ended_at is None or story.ended_at <= story.started_at:
+        return facts.progress_s
+    done_s = min(story.ended_at - story.started_at, behaviour.duration_s - facts.progress_s)
+    if story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_asks:
+        return facts.progress_s + done_s  # it saves its state on the way out
+    periods = floor(done_s / behaviour.checkpoint_period_s)
+    return facts.progress_s + periods * behaviour.checkpoint_period_s
+
+
+def _undisturbed(facts: Facts) -> Story:
+    """The story of an attempt whose node stays, apart from the losses its behaviour brings about itself."""
+    behaviour, launch = facts.behaviour, facts.launch
+    stopped_at = next((at for at, ask in facts.asks if ask is Ask.STOP), None)
+    started_at = facts.submitted_at + behaviour.start_s
+    never = launch is None or behaviour.hangs_at_start
+    if stopped_at is not None and (never or stopped_at < started_at):
+        cause = Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
+        return Story(ended_at=stopped_at, outcome=Outcome.STOPPED, cause=cause)
+    if launch is None or behaviour.hangs_at_start:
+        return Story()
+    asks = [(max(at, started_at), ask) for at, ask in facts.asks]
+    if launch.time_limit_s is not None:
+        asks.append((started_at + launch.time_limit_s, Ask.TIME_LIMIT))
+        asks.sort(key=lambda item: item[0])
+    finish_at = started_at + max(0.0, behaviour.duration_s - facts.progress_s)
+    vanish_at = None if behaviour.vanishes_after_s is None else started_at + behaviour.vanishes_after_s
+    leave_at = _leave_at(asks, behaviour, launch)
+    end_at = finish_at if leave_at is None else min(finish_at, leave_at)
+    begun = Story(started_at=started_at)
+    if vanish_at is not None and vanish_at < end_at:
+        return _lost(facts, begun, vanish_at)
+    # What is asked in the very moment of the finish comes too late.
+    asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
+    outcome, why = _judge(facts, launch, asked, by_itself=end_at == finish_at)
+    return Story(started_at=started_at, ended_at=end_at, outcome=outcome, cause=why)
+
+
+def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launch) -> float | None:
+    if not asks:
+        return None
+    stay_s = launch.grace_s if behaviour.ignores_asks else min(behaviour.leave_s, launch.grace_s)
+    return asks[0][0] + stay_s
+
+
+def _strongest(asks: list[Ask]) -> Ask | None:
+    return max(asks, key=lambda ask: STRENGTH[ask], default=None)  # max keeps the first of equals
+
+
+def _judge(
+    facts: Facts, launch: Launch, asked: Ask | None, *, by_itself: bool
+) -> tuple[Outcome, Cause | None]:
+    """How an attempt that ended on its node ended: what was asked, then what it exited with."""
+    if asked is Ask.STOP:
+        return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
+    if asked is Ask.TIME_LIMIT:
+        message = f"ran longer than its time limit of {launch.time_limit_s:g} s"
+        return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message=message)
+    if by_itself and (failure := _failure(facts.behaviour, launch)):
+        return Outcome.FAILED, failure
+    if asked is None or (by_itself and facts.behaviour.finished):
+        return Outcome.COMPLETED, None
+    if asked is Ask.PREEMPT:
+        return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="gave way to another run")
+    return Outcome.PAUSED, Cause(code=CauseCode.USER_REQUEST, message="paused by a user")
+
+
+def _failure(behaviour: Behaviour, launch: Launch) -> Cause | None:
+    """The cause of a worker that fails by itself; the first worker of the launch is the one."""
+    if behaviour.exit_code == 0 and behaviour.exit_signal is None:
+        return None
+    node, worker = first_worker(launch)
+    how = f"exited with {behaviour.exit_code}"
+    if behaviour.exit_signal is not None:
+        how = f"was ended by {behaviour.exit_signal}"
+    return Cause(
+        code=CauseCode.EXIT_CODE if behaviour.exit_signal is None else CauseCode.SIGNAL,
+        message=f"worker {worker.name} on node {node} {how}",
+        role=worker.role,
+        replica=worker.replica,
+        worker=worker.index,
+        node=node,
+        exit_code=behaviour.exit_code if behaviour.exit_signal is None else None,
+        signal=behaviour.exit_signal,
+        tail=tuple(behaviour.output.decode(errors="replace").splitlines()[-TAIL_LINES:]),
+    )
+
+
+def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
+    """The worker that writes the attempt's output and fails when it has to, and its node."""
+    return next((node.node, worker) for node in launch.nodes for worker in node.workers)
+
+
+def _lost(facts: Facts, story: Story, at: float) -> Story:
+    started_at = story.started_at if story.started_at is not None and story.started_at <= at else None
+    if at == facts.reaped_at:
+        cause = Cause(code=CauseCode.PLATFORM_FAULT, message="what was left of the attempt was cleared away")
+    else:
+        node = facts.lost_node or (facts.launch.nodes[0].node if facts.launch else None)
+        cause = Cause(code=CauseCode.NODE_LOST, message=f"node {node} was lost", node=node)
+    return Story(started_at=started_at, ended_at=at, outcome=Outcome.LOST, cause=cause)

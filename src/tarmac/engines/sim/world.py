@@ -1,0 +1,127 @@
+"""What truly happens in a simulation: the attempts there are, and what they broke.
+
+`SimEngine` is the window on it. Stories are retold only when something is done to an attempt, and the
+clock calls back at their turning points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from tarmac.engines.sim.behaviour import Behaviour
+from tarmac.engines.sim.clock import Appointment, VirtualClock
+from tarmac.engines.sim.story import STRENGTH, Facts, Story, saved_s, tell
+from tarmac.model.ports import Launch
+from tarmac.model.run import Ask, split_attempt_id
+
+Held = frozenset[tuple[str, int]]
+
+
+class World:
+    """The attempts of a simulation. `news` is called at every turn of an attempt, `delay_s` after it."""
+
+    def __init__(self, clock: VirtualClock, news: Callable[[str], None]) -> None:
+        self.delay_s = 0.0
+        self.starts: Counter[str] = Counter()
+        self.violations: list[str] = []
+        self._clock = clock
+        self._news = news
+        self._facts: dict[str, Facts] = {}
+        self._stories: dict[str, Story] = {}
+        self._by_run: dict[str, list[str]] = {}
+        self._appointments: dict[str, list[Appointment]] = {}
+        self._open: dict[str, Held] = {}
+
+    def facts(self, attempt_id: str) -> Facts | None:
+        """What was done to an attempt; None if nothing ever was."""
+        return self._facts.get(attempt_id)
+
+    def story(self, attempt_id: str) -> Story:
+        """The story of a known attempt, its future included."""
+        return self._stories[attempt_id]
+
+    def begin(self, launch: Launch, behaviour: Behaviour) -> None:
+        """Let a new attempt begin, and note whom it disturbs."""
+        held = frozenset(
+            (node.node, slot) for node in launch.nodes for worker in node.workers for slot in worker.slots
+        )
+        self.violations.extend(self._overlaps(launch, held))
+        self.starts[launch.attempt_id] += 1
+        self._open[launch.attempt_id] = held
+        facts = Facts(
+            launch=launch,
+            behaviour=behaviour,
+            submitted_at=self._clock.now(),
+            progress_s=self.progress_s(launch.run_id),
+        )
+        self._add(launch.attempt_id, facts)
+
+    def ask(self, attempt_id: str, ask: Ask) -> None:
+        """Ask an attempt to leave. A stop of one that never began sees to it that it never will."""
+        facts = self._facts.get(attempt_id)
+        if facts is None and ask is Ask.STOP:
+            facts = self._fence(attempt_id)
+        if facts is not None and all(STRENGTH[ask] > STRENGTH[earlier] for _, earlier in facts.asks):
+            facts.asks.append((self._clock.now(), ask))
+            self._retell(attempt_id)
+
+    def reap(self, attempt_id: str) -> None:
+        """End what there is of an attempt, and see to it that it never begins."""
+        facts = self._facts.get(attempt_id) or self._fence(attempt_id)
+        if facts.reaped_at is None:
+            facts.reaped_at = self._clock.now()
+            self._retell(attempt_id)
+
+    def lose_node(self, name: str) -> None:
+        """End every attempt that has a part on this node."""
+        for attempt_id in sorted(self.live()):
+            facts = self._facts[attempt_id]
+            if facts.launch is not None and any(node.node == name for node in facts.launch.nodes):
+                facts.lost_at, facts.lost_node = self._clock.now(), name
+                self._retell(attempt_id)
+
+    def live(self) -> frozenset[str]:
+        """The attempts that exist now."""
+        now = self._clock.now()
+        for attempt_id in list(self._open):
+            ended_at = self._stories[attempt_id].ended_at
+            if ended_at is not None and ended_at <= now:
+                del self._open[attempt_id]
+        return frozenset(self._open)
+
+    def progress_s(self, run_id: str) -> float:
+        """How much work of a run its checkpoints hold."""
+        attempts = self._by_run.get(run_id, ())
+        return max((saved_s(self._facts[attempt_id]) for attempt_id in attempts), default=0.0)
+
+    def _overlaps(self, launch: Launch, held: Held) -> Iterator[str]:
+        for other in sorted(self.live()):
+            if split_attempt_id(other)[0] == launch.run_id:
+                yield f"{launch.attempt_id} began while {other} lived"
+            for node, slot in sorted(held & self._open[other]):
+                yield f"{launch.attempt_id} took slot {slot} of {node}, which {other} held"
+
+    def _fence(self, attempt_id: str) -> Facts:
+        facts = Facts(launch=None, behaviour=Behaviour(), submitted_at=self._clock.now())
+        self._add(attempt_id, facts)
+        return facts
+
+    def _add(self, attempt_id: str, facts: Facts) -> None:
+        self._facts[attempt_id] = facts
+        self._by_run.setdefault(split_attempt_id(attempt_id)[0], []).append(attempt_id)
+        self._retell(attempt_id)
+
+    def _retell(self, attempt_id: str) -> None:
+        """Work out the story anew and make appointments at its turning points."""
+        facts = self._facts[attempt_id]
+        story = self._stories[attempt_id] = tell(facts)
+        for appointment in self._appointments.pop(attempt_id, ()):
+            self._clock.cancel(appointment)
+        turns = [at + self.delay_s for at in (story.started_at, story.ended_at) if at is not None]
+        if facts.behaviour.unknown_for_s:
+            unknown_at = facts.submitted_at + facts.behaviour.unknown_from_s
+            turns += [unknown_at, unknown_at + facts.behaviour.unknown_for_s]
+        self._appointments[attempt_id] = [
+            self._clock.call_at(at, lambda: self._news(attempt_id)) for at in turns if at >= self._clock.now()
+        ]
