@@ -1,0 +1,111 @@
+"""Calls and catches that have hurt others: no pickle, no shell by string, no loose YAML, no stray print.
+
+Run by `make check`. A broad `except` is allowed once per loop, at its rim, and then it is listed here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from source_tree import Module, all_modules, offences, package_modules, snippet
+
+BROAD_EXCEPTS = {
+    "tarmac.cli.main:_guarded": "the rim of every command: a person gets a sentence, never a traceback",
+}
+"""`module:function` that may catch everything, and why."""
+
+FORBIDDEN_CALLS = {
+    "yaml.load": "yaml.safe_load does not run what it reads",
+    "yaml.unsafe_load": "yaml.safe_load does not run what it reads",
+    "yaml.full_load": "yaml.safe_load does not run what it reads",
+    "os.system": "pass an argv to subprocess.run",
+    "os.popen": "pass an argv to subprocess.run",
+    "eval": "parse instead",
+    "exec": "parse instead",
+}
+FORBIDDEN_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
+BROAD_NAMES = {"Exception", "BaseException"}
+
+
+def test_no_hazardous_calls() -> None:
+    assert offences(hazards, all_modules()) == []
+
+
+def test_prints_stay_in_the_command_line() -> None:
+    assert offences(prints, (module for module in package_modules() if module.package != "cli")) == []
+
+
+def test_broad_excepts_are_listed() -> None:
+    assert offences(broad_excepts, package_modules()) == []
+
+
+def test_every_listed_broad_except_is_still_there() -> None:
+    found = {key for module in package_modules() for key, _ in _broad_handlers(module)}
+    assert BROAD_EXCEPTS.keys() - found == set()
+
+
+def test_the_rules_bite() -> None:
+    for text in (
+        "import yaml\nx = yaml.load('a')",
+        "import pickle",
+        "from pickle import loads",
+        "import subprocess\nsubprocess.run('ls', shell=True)",
+        "import os\nos.system('ls')",
+        "eval('1')",
+    ):
+        assert offences(hazards, [snippet(text)]), text
+    assert offences(prints, [snippet("print('hello')")])
+    assert offences(broad_excepts, [snippet("def f():\n    try:\n        g()\n    except:\n        pass\n")])
+    assert offences(broad_excepts, [snippet("try:\n    g()\nexcept (OSError, Exception):\n    pass\n")])
+    for text in ("except OSError:\n    pass\n", "except BaseException:\n    close()\n    raise\n"):
+        assert not offences(broad_excepts, [snippet(f"try:\n    g()\n{text}")]), text
+
+
+def hazards(module: Module) -> Iterator[str]:
+    """Calls and imports that let data act as code."""
+    for name, call in module.calls():
+        if name in FORBIDDEN_CALLS:
+            yield f"line {call.lineno}: {name}: {FORBIDDEN_CALLS[name]}"
+        for keyword in call.keywords:
+            if keyword.arg == "shell" and not (
+                isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            ):
+                yield f"line {call.lineno}: shell=True: pass an argv"
+    for name, line in module.imports():
+        if name.split(".")[0] in FORBIDDEN_IMPORTS:
+            yield f"line {line}: imports {name}: what it loads can run anything"
+
+
+def prints(module: Module) -> Iterator[str]:
+    """Calls of print."""
+    for name, call in module.calls():
+        if name == "print":
+            yield f"line {call.lineno}: print"
+
+
+def broad_excepts(module: Module) -> Iterator[str]:
+    """Handlers that catch everything and are not listed."""
+    for key, line in _broad_handlers(module):
+        if key not in BROAD_EXCEPTS:
+            yield f"line {line}: {key} catches everything: name the errors, or list it with its reason"
+
+
+def _broad_handlers(module: Module) -> Iterator[tuple[str, int]]:
+    owners = {
+        handler: function.name
+        for function in module.functions()
+        for handler in ast.walk(function)
+        if isinstance(handler, ast.ExceptHandler)
+    }
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.ExceptHandler) or _raises_again(node):
+            continue
+        caught = [node.type] if not isinstance(node.type, ast.Tuple) else list(node.type.elts)
+        if any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD_NAMES) for kind in caught):
+            yield f"{module.name}:{owners.get(node, '')}", node.lineno
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None

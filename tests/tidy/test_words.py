@@ -1,0 +1,166 @@
+"""One word per idea (docs/glossary.md), and units in the names of quantities. Run by `make check`.
+
+Only names we define are held against the rules: what other libraries call their things is theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from source_tree import Module, dotted, offences, package_modules, snippet
+
+INSTEAD = {
+    "job": "run",
+    "jobs": "runs",
+    "task": "run or worker",
+    "tasks": "runs or workers",
+    "workload": "run",
+    "incarnation": "attempt",
+    "host": "node",
+    "hosts": "nodes",
+    "gpu": "slot",
+    "gpus": "slots",
+    "partition": "pool",
+    "suspend": "pause",
+    "suspended": "paused",
+    "evict": "preempt",
+    "evicted": "preempted",
+    "resubmit": "requeue",
+    "kill": "stop",
+    "killed": "stopped",
+    "abort": "stop",
+    "aborted": "stopped",
+    "cancel": "stop",
+    "cancelled": "stopped",
+    "terminate": "stop",
+    "terminated": "stopped",
+    "blob": "artifact",
+    "phase": "state",
+}
+"""Words that the glossary gives up, and the one it keeps."""
+
+CORE = {
+    "model",
+    "sched",
+    "launch",
+    "spec",
+    "control",
+    "store",
+    "artifacts",
+    "client",
+    "server",
+    "cli",
+    "node",
+}
+
+NATIVE = {
+    "tarmac.client": {"host"},  # the address of a server
+    "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
+}
+"""Packages that speak of a foreign system in its own words, and those words."""
+
+QUANTITIES = {
+    "timeout",
+    "interval",
+    "period",
+    "duration",
+    "delay",
+    "grace",
+    "ttl",
+    "age",
+    "elapsed",
+    "lag",
+    "latency",
+    "memory",
+    "size",
+    "ram",
+}
+"""Names that end so need a unit after them: timeout_s, memory_bytes."""
+
+NUMBER = re.compile(r"\b(int|float)\b")
+
+
+def test_the_glossary_is_kept() -> None:
+    assert offences(banned_words, package_modules()) == []
+
+
+def test_quantities_carry_their_unit() -> None:
+    assert offences(missing_units, package_modules()) == []
+
+
+def test_the_rules_bite() -> None:
+    for text in (
+        "def submit_job(): ...",
+        "class TaskState: ...",
+        "def f(kill: bool): ...",
+        "gpu_count = 3",
+        "class Node:\n    evicted: bool = False\n",
+        "for job in []: ...",
+    ):
+        assert offences(banned_words, [snippet(text, name="tarmac.control.thing")]), text
+    assert not offences(banned_words, [snippet("import os\nos.kill(1, 9)", name="tarmac.control.thing")])
+    assert not offences(banned_words, [snippet("def skill(): ...", name="tarmac.control.thing")])
+    for text in (
+        "def wait(timeout: float): ...",
+        "class A:\n    memory: int\n",
+        "def f(*, poll_interval: float | None = None): ...",
+        "POLL_PERIOD = 5.0",
+    ):
+        assert offences(missing_units, [snippet(text)]), text
+    assert not offences(missing_units, [snippet("def wait(timeout_s: float, memory: Memory): ...")])
+
+
+def banned_words(module: Module) -> Iterator[str]:
+    """Names of ours that use a word the glossary gave up."""
+    if module.package not in CORE:
+        return
+    native = NATIVE.get(f"tarmac.{module.package}", set())
+    for name, line in _defined_names(module.tree):
+        for word in _words(name):
+            if word in INSTEAD and word not in native:
+                yield f"line {line}: {name!r} says {word!r}; the glossary says {INSTEAD[word]!r}"
+
+
+def missing_units(module: Module) -> Iterator[str]:
+    """Numbers whose name is a quantity without its unit."""
+    for name, line in _numbers(module.tree):
+        if set(_words(name)[-1:]) & QUANTITIES:
+            yield f"line {line}: {name!r} is a number without its unit (_s, _bytes, ...)"
+
+
+def _defined_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def _numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation and NUMBER.search(_annotation(node.annotation)):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.AnnAssign) and NUMBER.search(_annotation(node.annotation)):
+            yield dotted(node.target), node.lineno
+        elif isinstance(node, ast.Assign) and _is_number(node.value):
+            yield dotted(node.targets[0]), node.lineno
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def _annotation(node: ast.expr) -> str:
+    """The annotation as text, less what sits in brackets: a list of numbers is no number."""
+    return re.sub(r"\[.*\]", "", ast.unparse(node))
+
+
+def _words(name: str) -> list[str]:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return [word for word in spaced.lower().split("_") if word]

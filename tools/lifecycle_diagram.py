@@ -1,0 +1,167 @@
+"""Draws docs/lifecycle.md from the tables in `tarmac.model.lifecycle`: the page cannot drift from the code.
+
+Called by people after a change of the tables (`python tools/lifecycle_diagram.py`) and by the tidy test
+(`--check`: fails when the page is not what would be written). The prose of each state stands here, because
+a new state without an explanation should fail as loudly as one without a diagram.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tarmac.model.lifecycle import (
+    ATTEMPT_TABLE,
+    INITIAL_EVENT,
+    INITIAL_STATE,
+    OCCUPYING_STATES,
+    RUN_TABLE,
+    TERMINAL_STATES,
+    AttemptState,
+    RunEvent,
+    RunState,
+)
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/lifecycle.md"
+
+STATES = {
+    RunState.PENDING: (
+        "its code to be copied into the snapshot store",
+        "the server, as part of accepting it; a server that comes back after a crash finishes the copy",
+    ),
+    RunState.QUEUED: (
+        "free slots, and its turn",
+        "the scheduling loop; `tarmac why` says what stands in the way",
+    ),
+    RunState.STARTING: (
+        "every worker of the new attempt to be running",
+        "the runners on its nodes, through their reports",
+    ),
+    RunState.RUNNING: ("its workers to end", "the workers themselves, or somebody who asks them to leave"),
+    RunState.PAUSING: (
+        "the attempt to leave, as a person asked",
+        "the workers within their grace, after it the runner",
+    ),
+    RunState.PAUSED: ("a person", "`tarmac resume` or `tarmac stop`; it holds no slots"),
+    RunState.PREEMPTING: (
+        "the attempt to leave, as the scheduler asked",
+        "the workers within their grace, after it the runner; then it is queued again",
+    ),
+    RunState.STOPPING: (
+        "the attempt to leave for good",
+        "the workers within their grace, after it the runner",
+    ),
+    RunState.ENDED: ("nothing", "nobody: no event leaves this state"),
+}
+"""For each state: what is awaited, and who moves the run on."""
+
+EVENTS = {
+    RunEvent.ACCEPTED: "submitted, and durable",
+    RunEvent.STAGED: "the code snapshot is complete, or there is no code",
+    RunEvent.PLACED: "an allocation is granted; the next attempt begins",
+    RunEvent.STARTED: "every worker of the attempt runs",
+    RunEvent.PAUSE_ASKED: "a person asks for a pause",
+    RunEvent.ATTEMPT_PAUSED: "the attempt left as asked",
+    RunEvent.RESUME_ASKED: "a person asks to go on",
+    RunEvent.PREEMPT_ASKED: "the scheduler needs the slots",
+    RunEvent.VACATED: "the preempted attempt left",
+    RunEvent.RETRIED: "the attempt failed, and the retry budget is not spent",
+    RunEvent.FAULTED: "the platform ended the attempt; costs no retry",
+    RunEvent.STOP_ASKED: "a person ends the run for good",
+    RunEvent.FINISHED: "the last attempt ended, or the run can never be placed",
+}
+"""For each event: what has happened."""
+
+FRAME = """\
+# The lifecycle of a run
+
+*This page is generated: `python tools/lifecycle_diagram.py` writes it from `src/tarmac/model/lifecycle.py`.*
+
+A run is in one state at a time, and a state exists only where there may be a long wait. Every change of
+state appends an event to the run's history in the same transaction; replaying the history gives the stored
+state, and a test holds both to that. The SQL guards of the store are computed from the same table as this
+page, so an illegal step is refused twice.
+
+```mermaid
+{diagram}
+```
+
+## States: what is awaited, and who moves the run on
+
+{states}
+
+Slots are held in exactly the states marked so: there a live attempt exists.
+
+## Events: what has happened
+
+{events}
+
+## Attempts
+
+An attempt is one stretch of running; a run that is paused and resumed, retried or preempted has several,
+numbered from 1. `state` says what is awaited, `outcome` how it ended, `cause` why, with the worker, the node
+and the last lines where known.
+
+{attempts}
+"""
+
+
+def main() -> int:
+    """Write the page, or with --check compare it."""
+    page = render()
+    if sys.argv[1:] != ["--check"]:
+        PAGE.write_text(page)
+        return 0
+    if PAGE.exists() and PAGE.read_text() == page:
+        return 0
+    print(f"{PAGE} is not current: run python tools/lifecycle_diagram.py")
+    return 1
+
+
+def render() -> str:
+    """The whole page."""
+    return FRAME.format(diagram=_diagram(), states=_states(), events=_events(), attempts=_attempts())
+
+
+def _diagram() -> str:
+    lines = ["stateDiagram-v2", f"    [*] --> {INITIAL_STATE}: {INITIAL_EVENT}"]
+    for state, following in RUN_TABLE.items():
+        merged: dict[RunState, list[RunEvent]] = {}
+        for event, target in following.items():
+            merged.setdefault(target, []).append(event)
+        lines += [f"    {state} --> {target}: {', '.join(events)}" for target, events in merged.items()]
+    lines += [f"    {state} --> [*]" for state in sorted(TERMINAL_STATES)]
+    return "\n".join(lines)
+
+
+def _states() -> str:
+    rows = [
+        (f"`{state}`", *STATES[state], "yes" if state in OCCUPYING_STATES else "", _steps(state))
+        for state in RUN_TABLE
+    ]
+    return _table(("state", "waits for", "moved on by", "slots held", "steps"), rows)
+
+
+def _steps(state: RunState) -> str:
+    return "<br>".join(f"`{event}` → `{target}`" for event, target in RUN_TABLE[state].items())
+
+
+def _events() -> str:
+    return _table(("event", "what has happened"), [(f"`{event}`", EVENTS[event]) for event in RunEvent])
+
+
+def _attempts() -> str:
+    def following(state: AttemptState) -> str:
+        return ", ".join(f"`{target}`" for target in sorted(ATTEMPT_TABLE[state]))
+
+    return _table(("state", "may become"), [(f"`{state}`", following(state)) for state in ATTEMPT_TABLE])
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
