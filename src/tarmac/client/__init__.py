@@ -1,1 +1,10 @@
-"""The Python SDK over HTTP. Standard library alone. Used by `cli` and by users."""
+"""The Python client: HTTP to a server, with the standard library alone.
+
+`cli` goes through `Client`; other programs find it as `tarmac.Client`, and the nouns to describe a run as
+`tarmac.Run` and so on.
+"""
+
+from tarmac.client.client import Client
+from tarmac.client.launching import LocalDir, Process, Resources, Role, Run
+
+__all__ = ["Client", "LocalDir", "Process", "Resources", "Role", "Run"]

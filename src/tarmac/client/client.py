@@ -1,0 +1,355 @@
+"""`tarmac.Client`: one method per route of the API, answering plain records.
+
+Used by `cli` and, as `tarmac.Client`, in other people's programs. Errors are those of `tarmac.model.errors`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+import tarmac
+from tarmac.client.embedded import EmbeddedServer, home_of
+from tarmac.client.follow import EventCursor, LogCursor, follow
+from tarmac.client.launching import Run, run_file
+from tarmac.client.records import (
+    AttemptRecord,
+    CheckRecord,
+    DryRunRecord,
+    EventRecord,
+    LogChunk,
+    Message,
+    NodeRecord,
+    ReportRecord,
+    RunPage,
+    RunRecord,
+    VersionRecord,
+    WhyRecord,
+)
+from tarmac.client.transport import Address, Answer, Transport, is_loopback, tcp_address
+from tarmac.model.errors import Unavailable
+from tarmac.model.home import Home
+
+URL_VARIABLE = "TARMAC_URL"
+TOKEN_VARIABLE = "TARMAC_TOKEN"
+INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""What a user's own server is told of the submitter's shell, so that a run finds what the shell finds."""
+
+
+class Client:
+    """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
+
+    The user's own is started when there is none, unless `start` is false. `on_notice` is called with
+    sentences worth showing (another version serves here); by default they are warnings. Safe to use from
+    several threads.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        start: bool = True,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
+        self.home = home_of(os.environ)
+        self._transport = Transport(_address(url or os.environ.get(URL_VARIABLE), self.home), start=start)
+        self._on_notice = on_notice or _warn
+        self._version_seen: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close idle connections. The server and its runs go on."""
+        self._transport.close()
+
+    def version(self) -> VersionRecord:
+        """Which server answers."""
+        answer: VersionRecord = self._get("/version")
+        return answer
+
+    def submit(
+        self,
+        source: str | None = None,
+        *,
+        filename: str = "run.yaml",
+        directory: str | Path | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        clone: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunRecord:
+        """Submit the text of a run file, or a clone of another run. On return the run is durable.
+
+        `directory` is where relative code paths start (default: here). Without a key of one's own one is
+        made, so that a submission which is sent twice because a connection broke is still one run.
+        """
+        body = _submission(
+            source=source,
+            filename=filename,
+            directory=directory,
+            overrides=overrides,
+            clone=clone,
+            idempotency_key=idempotency_key or uuid4().hex,
+        )
+        answer: RunRecord = self._send("POST", "/runs", body)
+        return answer
+
+    def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[RunRecord]:
+        """Submit many, all or none; each is a mapping of the arguments of `submit`."""
+        bodies = [_submission(**{"idempotency_key": uuid4().hex, **item}) for item in submissions]
+        answer: list[RunRecord] = self._send("POST", "/runs/batch", {"runs": bodies})
+        return answer
+
+    def dry_run(
+        self,
+        source: str | None = None,
+        *,
+        filename: str = "run.yaml",
+        directory: str | Path | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        clone: str | None = None,
+    ) -> DryRunRecord:
+        """What a submission would do now: placement, command and variables per node. Nothing is kept."""
+        body = _submission(
+            source=source, filename=filename, directory=directory, overrides=overrides, clone=clone
+        )
+        answer: DryRunRecord = self._send("POST", "/runs?dry_run=true", body)
+        return answer
+
+    def launch(self, run: Run, **overrides: Any) -> RunRecord:
+        """Submit a run described in Python."""
+        return self.submit(run_file(run), filename="run.json", overrides=overrides)
+
+    def check(
+        self, source: str, *, filename: str = "run.yaml", directory: str | Path | None = None
+    ) -> CheckRecord:
+        """Everything that is wrong with a run file."""
+        body = {"source": source, "filename": filename, "directory": str(Path(directory or "").absolute())}
+        answer: CheckRecord = self._send("POST", "/check", body)
+        return answer
+
+    def runs(
+        self,
+        *,
+        states: Sequence[str] = (),
+        user: str | None = None,
+        project: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        before: str | None = None,
+        limit: int = 100,
+        everything: bool = False,
+    ) -> RunPage:
+        """A page of the list of runs, newest first; `before` is the `next` of the page above."""
+        pairs: list[tuple[str, str]] = [("limit", str(limit))]
+        pairs += [("state", state) for state in states]
+        pairs += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
+        given = {"user": user, "project": project, "name": name, "before": before}
+        pairs += [(key, value) for key, value in given.items() if value is not None]
+        if everything:
+            pairs.append(("all", "true"))
+        answer: RunPage = self._get(f"/runs?{urlencode(pairs)}")
+        return answer
+
+    def run(self, reference: str) -> RunRecord:
+        """A run, by id, unique beginning of an id, or name (the newest of that name)."""
+        answer: RunRecord = self._get(_run_path(reference))
+        return answer
+
+    def stop(self, reference: str) -> RunRecord:
+        """End a run for good."""
+        answer: RunRecord = self._send("POST", _run_path(reference, "/stop"))
+        return answer
+
+    def pause(self, reference: str) -> RunRecord:
+        """Ask a run to leave its slots until it is resumed."""
+        answer: RunRecord = self._send("POST", _run_path(reference, "/pause"))
+        return answer
+
+    def resume(self, reference: str) -> RunRecord:
+        """Put a paused run back in the queue."""
+        answer: RunRecord = self._send("POST", _run_path(reference, "/resume"))
+        return answer
+
+    def wait(self, reference: str, *, timeout_s: float | None = None) -> RunRecord:
+        """Wait for a run to end, and return it; as it is then, if `timeout_s` runs out before."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        run_id = self.run(reference)["id"]
+        for message in follow(self._transport, EventCursor(run_id), deadline=deadline):
+            if message.event == "end":
+                ended: RunRecord = message.data
+                return ended
+        return self.run(run_id)
+
+    def attempts(self, reference: str) -> list[AttemptRecord]:
+        """The attempts of a run, with their workers."""
+        answer: list[AttemptRecord] = self._get(_run_path(reference, "/attempts"))
+        return answer
+
+    def events(self, reference: str) -> list[EventRecord]:
+        """The history of a run."""
+        answer: list[EventRecord] = self._get(_run_path(reference, "/events"))
+        return answer
+
+    def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
+        """`event` messages: the history of a run, then what happens, until its `end`."""
+        return follow(self._transport, EventCursor(quote(reference, safe=""), after=after))
+
+    def follow(
+        self,
+        reference: str,
+        *,
+        role: str | None = None,
+        replica: int | None = None,
+        worker: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+        since_s: float | None = None,
+    ) -> Iterator[Message]:
+        """A run as it goes: messages `log`, `state` and `notice`, the last is its `end`.
+
+        Comes through a server that dies or is restarted: every byte of a log exactly once. `tail`: only
+        the last lines of each worker so far; `since_s`: only what was written in the last seconds.
+        """
+        return self._log_messages(
+            reference, role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since=since_s
+        )
+
+    def logs(
+        self,
+        reference: str,
+        *,
+        role: str | None = None,
+        replica: int | None = None,
+        worker: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+        since_s: float | None = None,
+    ) -> Iterator[LogChunk]:
+        """What has been written to the logs of a run so far."""
+        for message in self._log_messages(
+            reference,
+            role=role,
+            replica=replica,
+            worker=worker,
+            attempt=attempt,
+            tail=tail,
+            since=since_s,
+            follow="false",
+        ):
+            if message.event == "log":
+                chunk: LogChunk = message.data
+                yield chunk
+
+    def reports(self, reference: str) -> list[ReportRecord]:
+        """The metrics and progress that a run's workers reported."""
+        answer: list[ReportRecord] = self._get(_run_path(reference, "/reports"))
+        return answer
+
+    def why(self, reference: str) -> WhyRecord:
+        """Why a run is where it is: what it waits for, and what would unblock it."""
+        answer: WhyRecord = self._get(_run_path(reference, "/why"))
+        return answer
+
+    def nodes(self) -> list[NodeRecord]:
+        """The nodes, and what runs on them."""
+        answer: list[NodeRecord] = self._get("/nodes")
+        return answer
+
+    def drain(self, node: str) -> NodeRecord:
+        """Give a node no new work."""
+        answer: NodeRecord = self._send("POST", f"/nodes/{quote(node, safe='')}/drain")
+        return answer
+
+    def undrain(self, node: str) -> NodeRecord:
+        """Give a drained node work again."""
+        answer: NodeRecord = self._send("POST", f"/nodes/{quote(node, safe='')}/undrain")
+        return answer
+
+    def stop_server(self) -> None:
+        """Ask the server to end. Runs go on, and the next server finds them."""
+        self._send("POST", "/server/stop")
+
+    def _log_messages(self, reference: str, **query: str | int | float | None) -> Iterator[Message]:
+        given = {key: value for key, value in query.items() if value is not None}
+        return follow(self._transport, LogCursor(quote(reference, safe=""), given))
+
+    def _get(self, path: str) -> Any:
+        return self._answer(self._transport.request("GET", path))
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        return self._answer(self._transport.request(method, path, body=content))
+
+    def _answer(self, answer: Answer) -> Any:
+        if answer.version not in (tarmac.__version__, self._version_seen):
+            self._on_notice(_other_version(answer.version))
+            self._version_seen = answer.version
+        return json.loads(answer.body) if answer.body else None
+
+
+def _address(url: str | None, home: Home) -> Address:
+    if url is None:
+        return EmbeddedServer(home)
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is None and is_loopback(url):  # the home's own token is for servers of this machine alone
+        token = _token_of(home)
+    return tcp_address(url, token=token)
+
+
+def _token_of(home: Home) -> str | None:
+    """The token of the user's own server, which a loopback URL wants too."""
+    try:
+        return home.token.read_text().strip()
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise Unavailable(f"the token {home.token} cannot be read: {problem.strerror}") from problem
+
+
+def _submission(
+    *,
+    source: str | None = None,
+    filename: str = "run.yaml",
+    directory: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    clone: str | None = None,
+    idempotency_key: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "source": source,
+        "filename": filename,
+        "directory": str(Path(directory or "").absolute()),
+        "overrides": dict(overrides or {}),
+        "clone": clone,
+        "submitter": {name: os.environ[name] for name in INHERITED if name in os.environ},
+        "idempotency_key": idempotency_key,
+    }
+
+
+def _run_path(reference: str, rest: str = "") -> str:
+    return f"/runs/{quote(reference, safe='')}{rest}"
+
+
+def _other_version(version: str | None) -> str:
+    return (
+        f"the server that answers is tarmac {version or '(unknown)'}, this is {tarmac.__version__}: "
+        "`tarmac server stop` ends it without touching its runs, and the next command starts the new one"
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=5)

@@ -1,0 +1,151 @@
+"""The server of the user's own: found under the tarmac home, started on demand, outliving the command.
+
+Used by the client when no TARMAC_URL points elsewhere. Several clients may start one at once: the server
+itself settles with a lock which of them stays.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.home import ALREADY_SERVED, Home, find_home
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+START_LIMIT_S = 30.0
+_GLANCE_S = 0.01
+_LOG_LINES = 5
+_LOG_BYTES = 8192
+_SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Servers this process started, kept so that leaving them running is not taken for an oversight."""
+
+
+class EmbeddedServer:
+    """The address of a home's own server. The home is the user's alone, so no token is needed."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.headers: Mapping[str, str] = {}
+
+    def __str__(self) -> str:
+        return str(self.home.socket)
+
+    def connect(self, *, start: bool) -> HTTPConnection:
+        """A fresh connection to the server, started first where there is none.
+
+        Raises OSError when there is none and it may not be started, TarmacError when it does not start.
+        """
+        try:
+            return _connect(self.home.socket)
+        except OSError:
+            if not start:
+                raise
+        return self._connect_to_new()
+
+    def _connect_to_new(self) -> HTTPConnection:
+        """Start a server and connect as soon as it listens; it may be another client's that we meet.
+
+        One that finds the home served ends at once. If that other server is just leaving, its socket stays
+        dead: then ours is started again.
+        """
+        deadline = time.monotonic() + START_LIMIT_S
+        server = _start(self.home)
+        while time.monotonic() < deadline:
+            status = server.poll()
+            try:
+                return _connect(self.home.socket)
+            except OSError:
+                if status == ALREADY_SERVED:
+                    server = _start(self.home)
+                elif status is not None:
+                    raise _died(self.home) from None
+            time.sleep(_GLANCE_S)
+        raise Unavailable(
+            f"the server did not listen within {START_LIMIT_S:.0f} s", hint=f"its log is {self.home.log}"
+        )
+
+
+def home_of(environment: Mapping[str, str]) -> Home:
+    """The tarmac home of this process."""
+    return find_home(environment, user_home=Path.home())
+
+
+def _connect(path: Path) -> HTTPConnection:
+    from http.client import HTTPConnection  # noqa: PLC0415 - start-up time, see `transport`
+
+    connection = HTTPConnection("localhost")
+    connection.auto_open = 0  # the socket is ours to open: never fall back to TCP
+    connection.sock = _open_socket(path)
+    return connection
+
+
+def _open_socket(path: Path) -> socket.socket:
+    """Connect to a unix socket, however long its path is; raises OSError when nobody listens."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short_name(path) as name:
+            opened.connect(name)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+@contextmanager
+def _short_name(path: Path) -> Iterator[str]:
+    """A name of `path` that fits into a socket address: a long one is reached through its open directory."""
+    if len(os.fsencode(path)) <= _SUN_PATH_BYTES:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def _start(home: Home) -> subprocess.Popen[bytes]:
+    """Start a server that is free of this process: own session, no terminal, no inherited files."""
+    try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = os.open(home.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise TarmacError(
+            f"the tarmac home {home.root} cannot be used: {problem.strerror}",
+            hint="TARMAC_HOME names another place",
+        ) from problem
+    try:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tarmac.server", "--home", str(home.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
+            cwd=home.root,
+        )
+    finally:
+        os.close(log)
+    _started.append(server)
+    return server
+
+
+def _died(home: Home) -> TarmacError:
+    """What to say of a server that ended at start: its own last words."""
+    with home.log.open("rb") as log:
+        log.seek(max(0, home.log.stat().st_size - _LOG_BYTES))
+        lines = log.read().decode(errors="replace").splitlines()
+    words = "\n".join(line for line in lines[-_LOG_LINES:] if line.strip())
+    return Unavailable(f"the server ended as soon as it was started:\n{words}", hint=f"its log is {home.log}")

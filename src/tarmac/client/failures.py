@@ -1,0 +1,52 @@
+"""Errors of the API become the errors of `tarmac.model.errors` again. Called by the transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.model.errors import (
+    InvalidInput,
+    NotFound,
+    Problem,
+    Refused,
+    StorageFull,
+    TarmacError,
+    Unauthorized,
+    Unavailable,
+)
+
+_CLASSES: Mapping[str, type[TarmacError]] = {
+    kind.code: kind for kind in (NotFound, Refused, Unauthorized, Unavailable, StorageFull)
+}
+
+
+def failure(status: int, body: bytes) -> TarmacError:
+    """The error that an answer with this status and body stands for."""
+    try:
+        form = json.loads(body)["error"]
+        code, message, hint = str(form["code"]), str(form["message"]), form.get("hint")
+    except (ValueError, LookupError, TypeError):
+        return TarmacError(
+            f"the server answered with status {status} and no explanation",
+            hint="is this the address of a tarmac server?",
+        )
+    if code == InvalidInput.code:
+        problems = tuple(_problem(item) for item in form.get("problems") or ())
+        return InvalidInput(problems or message, hint=hint)
+    error = _CLASSES.get(code, TarmacError)(message, hint=hint)
+    error.code = code
+    error.exit_code = int(form.get("exit_code", error.exit_code))
+    error.http_status = status
+    return error
+
+
+def _problem(item: Mapping[str, Any]) -> Problem:
+    return Problem(
+        message=str(item["message"]),
+        file=item.get("file"),
+        line=item.get("line"),
+        column=item.get("column"),
+        hint=item.get("hint"),
+    )

@@ -1,0 +1,150 @@
+"""Following a run: streams that go on where they broke off, across a server that died or was restarted.
+
+Called by the client's iterators. What has been passed on is remembered in a cursor, and the next
+connection asks for what comes after it, so that nothing is lost and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from tarmac.client.records import Message
+from tarmac.client.streams import messages
+from tarmac.client.transport import Transport
+from tarmac.model.errors import Unavailable
+
+PATIENCE_S = 60.0
+"""How long a follower tries to reach a server again before it gives up."""
+
+_PAUSE_S = 0.1
+
+Query = Mapping[str, str | int | float]
+
+
+class Cursor(Protocol):
+    """What a follower has passed on of one stream."""
+
+    @property
+    def path(self) -> str:
+        """The path and query of the stream."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers that resume the stream."""
+        ...
+
+    def take(self, message: Message) -> bool:
+        """Remember a message; whether it is new."""
+        ...
+
+
+class EventCursor:
+    """A place in the history of a run: the number of the last event."""
+
+    def __init__(self, reference: str, *, after: int = 0) -> None:
+        self._reference = reference
+        self._seq = after
+
+    @property
+    def path(self) -> str:
+        return f"/runs/{self._reference}/events"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Last-Event-ID": str(self._seq)}
+
+    def take(self, message: Message) -> bool:
+        if message.event == "event":
+            self._reference = message.data["run_id"]  # a name may mean another run tomorrow
+            self._seq = message.data["seq"]
+        return True
+
+
+class LogCursor:
+    """A place in the logs of a run: the next offset of each, the last state and the notices given."""
+
+    def __init__(self, reference: str, query: Query) -> None:
+        self._reference = reference
+        self._query = f"?{urlencode(query)}" if query else ""
+        self._next: dict[str, int] = {}
+        self._state: Any = None
+        self._notices: set[tuple[Any, ...]] = set()
+
+    @property
+    def path(self) -> str:
+        return f"/runs/{self._reference}/logs{self._query}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        positions = ",".join(f"{name}:{offset}" for name, offset in self._next.items())
+        return {"Last-Event-ID": positions} if positions else {}
+
+    def take(self, message: Message) -> bool:
+        data = message.data
+        if message.event == "log":
+            self._next["{attempt}.{role}.{replica}.{worker}".format_map(data)] = data["next"]
+        elif message.event == "state":
+            self._reference = data["id"]  # a name may mean another run tomorrow
+            known, self._state = self._state, data
+            return bool(data != known)
+        elif message.event == "notice":
+            notice = (data.get("attempt"), data.get("node"), data["text"])
+            known_before = notice in self._notices
+            self._notices.add(notice)
+            return not known_before
+        return True
+
+
+def follow(transport: Transport, cursor: Cursor, *, deadline: float | None = None) -> Iterator[Message]:
+    """The messages of a stream up to its `end`, through breaks; a break is told as a `notice`.
+
+    A server that died is started again by connecting. One that was stopped on purpose is not: then
+    another has to appear. Raises Unavailable when none does for `PATIENCE_S`, and returns without an
+    `end` at `deadline` (a reading of `time.monotonic`).
+    """
+    stopped = False
+    broken_since: float | None = None
+    while True:
+        try:
+            with transport.stream(
+                cursor.path, headers=cursor.headers, start=not stopped, deadline=deadline
+            ) as pieces:
+                for message in messages(pieces):
+                    broken_since = None
+                    if message.event == "stopping":
+                        stopped = True
+                        continue
+                    if cursor.take(message):
+                        yield message
+                    if message.event == "end":
+                        return
+        except (OSError, Unavailable) as problem:
+            last_problem: Exception | None = problem
+        else:
+            last_problem = None
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            return
+        if broken_since is None:
+            broken_since = now
+            yield Message("notice", {"text": _break_text(stopped), "attempt": None, "node": None})
+        elif now - broken_since > PATIENCE_S:
+            raise _lost(stopped) from last_problem
+        time.sleep(_PAUSE_S)
+
+
+def _break_text(stopped: bool) -> str:
+    if stopped:
+        return "the server was stopped; the run goes on. Waiting for a server to follow it further"
+    return "the server broke off; the run goes on. Connecting again"
+
+
+def _lost(stopped: bool) -> Unavailable:
+    what = "no server has come back" if stopped else "the server cannot be reached"
+    return Unavailable(
+        f"{what} for {PATIENCE_S:.0f} s; the run goes on", hint="tarmac logs -f follows it again"
+    )

@@ -1,0 +1,237 @@
+"""What the API answers, as typed dictionaries: the JSON itself, with its shape known to type checkers.
+
+`docs/api.md` is the contract; `cli` and users of the Python client read these.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+
+class VersionRecord(TypedDict):
+    version: str
+    pid: int
+    home: str
+    started_at: float
+
+
+class CauseRecord(TypedDict):
+    code: str
+    message: str
+    role: str | None
+    replica: int | None
+    worker: int | None
+    node: str | None
+    exit_code: int | None
+    signal: str | None
+    tail: list[str]
+
+
+class RunRecord(TypedDict):
+    id: str
+    name: str
+    project: str
+    user: str
+    dialect: str
+    state: str
+    outcome: str | None
+    cause: CauseRecord | None
+    attempt: int
+    priority: int
+    slots: int
+    created_at: float
+    queued_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    failures: int
+    faults: int
+    preemptions: int
+    code_digest: str | None
+    exit_status: int | None
+    spec: dict[str, Any]
+    source: str
+    warnings: list[str]
+    labels: dict[str, str]
+
+
+class RunSummaryRecord(TypedDict):
+    id: str
+    name: str
+    project: str
+    user: str
+    dialect: str
+    state: str
+    outcome: str | None
+    priority: int
+    slots: int
+    attempt: int
+    cluster: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    message: str | None
+    cause: NotRequired[CauseRecord | None]  # in the messages of a log stream
+
+
+class RunPage(TypedDict):
+    runs: list[RunSummaryRecord]
+    next: str | None
+
+
+class SeatRecord(TypedDict):
+    role: str
+    replica: int
+    node: str
+    slots: list[int]
+
+
+class WorkerRecord(TypedDict):
+    role: str
+    replica: int
+    index: int
+    node: str
+    log: str
+    pid: int | None
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    signal: str | None
+
+
+class AttemptRecord(TypedDict):
+    number: int
+    state: str
+    engine: str
+    cluster: str
+    nodes: list[str]
+    seats: list[SeatRecord]
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    asked: str | None
+    outcome: str | None
+    cause: CauseRecord | None
+    directory: str | None
+    workers: list[WorkerRecord]
+
+
+class EventRecord(TypedDict):
+    id: int
+    seq: int
+    run_id: str
+    at: float
+    event: str
+    state: str
+    detail: dict[str, Any]
+
+
+class LogChunk(TypedDict):
+    attempt: int
+    role: str
+    replica: int
+    worker: int
+    node: str
+    offset: int
+    next: int
+    text: str
+
+
+class ReportRecord(TypedDict):
+    at: float
+    attempt: int
+    node: str
+    metrics: dict[str, float]
+    progress: float | None
+    step: int | None
+
+
+class ReasonRecord(TypedDict):
+    code: str
+    text: str
+    node: str | None
+
+
+class WhyRecord(TypedDict):
+    run_id: str
+    state: str
+    headline: str
+    reasons: list[ReasonRecord]
+    ahead: int | None
+    unblocked_by: str | None
+    largest: str | None
+
+
+class NodeRunRecord(TypedDict):
+    id: str
+    name: str
+    slots: int
+
+
+class NodeRecord(TypedDict):
+    name: str
+    cluster: str
+    pool: str
+    shard: str | None
+    hostname: str
+    address: str
+    state: str
+    slot_type: str | None
+    slots: int
+    slots_used: int
+    cpus: float
+    memory_bytes: int
+    runs: list[NodeRunRecord]
+
+
+class PlacementRecord(TypedDict):
+    node: str
+    address: str
+    rank: int
+    slots: list[int]
+
+
+class WorkerLaunchRecord(TypedDict):
+    role: str
+    replica: int
+    index: int
+    argv: list[str]
+    env: dict[str, str]
+
+
+class NodeLaunchRecord(TypedDict):
+    node: str
+    rank: int
+    workers: list[WorkerLaunchRecord]
+
+
+class DryRunRecord(TypedDict):
+    run: dict[str, Any]
+    warnings: list[str]
+    placement: list[PlacementRecord] | None
+    reasons: list[ReasonRecord]
+    request: str | None
+    nodes: list[NodeLaunchRecord]
+
+
+class ProblemRecord(TypedDict):
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    hint: str | None
+
+
+class CheckRecord(TypedDict):
+    problems: list[ProblemRecord]
+    warnings: list[str]
+
+
+class Message(NamedTuple):
+    """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
+
+    `data` is the record docs/api.md gives for it; `id` is what resumes after it, where it has one.
+    """
+
+    event: str
+    data: Any
+    id: str | None = None

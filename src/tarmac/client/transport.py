@@ -1,0 +1,206 @@
+"""HTTP to a server: connections that are kept and used again, whatever the address they lead to.
+
+Used by the client alone. `http.client` is imported at the first request: it is a third of what a short
+command of the CLI would otherwise spend on imports.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from tarmac.client.failures import failure
+from tarmac.model.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
+
+BASE = "/api/v1"
+EVENT_STREAM = "text/event-stream"
+VERSION_HEADER = "Tarmac-Version"
+
+SILENCE_S = 45.0
+"""How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
+
+_READ_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer of the server."""
+
+    status: int
+    version: str | None
+    body: bytes
+
+
+class Address(Protocol):
+    """Where a server listens. `headers` go with every request."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def connect(self, *, start: bool) -> HTTPConnection:
+        """A fresh connection; raises OSError when nobody answers.
+
+        With `start`, a server that could be there but is not is started first.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpAddress:
+    """A server behind a URL."""
+
+    host: str
+    port: int
+    tls: bool
+    headers: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def connect(self, *, start: bool) -> HTTPConnection:  # noqa: ARG002 - nothing to start behind a URL
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - see the module's docstring
+
+        connection = (HTTPSConnection if self.tls else HTTPConnection)(self.host, self.port)
+        connection.connect()
+        return connection
+
+
+def tcp_address(url: str, *, token: str | None) -> TcpAddress:
+    """The address that a URL such as http://127.0.0.1:8400 names."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"{url!r} is not the URL of a server", hint="such as http://127.0.0.1:8400")
+    tls = parts.scheme == "https"
+    return TcpAddress(
+        host=parts.hostname,
+        port=parts.port or (443 if tls else 80),
+        tls=tls,
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+    )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL leads to this machine and nowhere else, without asking a name server."""
+    name = urlsplit(url).hostname or ""
+    try:
+        return name in ("localhost", "::1") or socket.inet_aton(name)[0] == 127
+    except OSError:
+        return False
+
+
+class Transport:
+    """Requests to one server. Safe to use from several threads: idle connections are kept in a list."""
+
+    def __init__(self, address: Address, *, start: bool = True) -> None:
+        self._address = address
+        self._start = start
+        self._idle: list[HTTPConnection] = []
+
+    def request(self, method: str, path: str, *, body: bytes | None = None) -> Answer:
+        """Send a request and read the answer; raises the error that the server answers with.
+
+        When the connection breaks off, the request is sent again, once, on a fresh one. Every request of
+        the API may be repeated: submissions carry an idempotency key, all others say what should be.
+        """
+        while self._idle:  # connections that the server has closed meanwhile fall out here
+            try:
+                return self._exchange(self._idle.pop(), method, path, body)
+            except OSError:
+                continue
+        try:
+            return self._exchange(self._address.connect(start=self._start), method, path, body)
+        except OSError:
+            pass
+        try:
+            return self._exchange(self._address.connect(start=self._start), method, path, body)
+        except OSError as problem:
+            raise Unavailable(f"the server at {self._address} cannot be reached: {problem}") from problem
+
+    @contextmanager
+    def stream(
+        self, path: str, *, headers: Mapping[str, str], start: bool = True, deadline: float | None = None
+    ) -> Iterator[Iterator[bytes]]:
+        """The pieces of an event stream as they come, on a connection of its own.
+
+        Raises OSError when the stream breaks off (TimeoutError at `deadline`, a reading of
+        `time.monotonic`), and the server's error when it refuses.
+        """
+        connection = self._address.connect(start=start and self._start)
+        open_socket = connection.sock
+        open_socket.settimeout(SILENCE_S)
+        try:
+            with _breaks_as_os_error():
+                response = self._send(connection, "GET", path, None, {"Accept": EVENT_STREAM, **headers})
+                if response.status != 200:
+                    raise failure(response.status, response.read())
+                yield _pieces(response, open_socket, deadline)
+        finally:
+            connection.close()
+            open_socket.close()
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _exchange(self, connection: HTTPConnection, method: str, path: str, body: bytes | None) -> Answer:
+        try:
+            with _breaks_as_os_error():
+                response = self._send(connection, method, path, body, {})
+                content = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        if response.status >= 400:
+            raise failure(response.status, content)
+        return Answer(status=response.status, version=response.headers.get(VERSION_HEADER), body=content)
+
+    def _send(
+        self,
+        connection: HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> HTTPResponse:
+        content = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(
+            method, f"{BASE}{path}", body=body, headers={**self._address.headers, **content, **headers}
+        )
+        return connection.getresponse()
+
+
+def _pieces(response: HTTPResponse, open_socket: socket.socket, deadline: float | None) -> Iterator[bytes]:
+    while True:
+        if deadline is not None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            open_socket.settimeout(min(left_s, SILENCE_S))
+        piece = response.read1(_READ_BYTES)
+        if not piece:
+            return
+        yield piece
+
+
+@contextmanager
+def _breaks_as_os_error() -> Iterator[None]:
+    """One kind of exception for a connection that broke off, whatever it was doing."""
+    from http.client import HTTPException  # noqa: PLC0415 - see the module's docstring
+
+    try:
+        yield
+    except HTTPException as problem:
+        raise ConnectionError(f"the server broke off ({type(problem).__name__})") from problem

@@ -1,0 +1,68 @@
+"""The tarmac home: where it lies and how the files in it are called, said once.
+
+`client` (which starts an embedded server there) and `server` (which lives there) both read this; neither
+imports the other. Nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.model.errors import InvalidInput
+
+HOME_VARIABLE = "TARMAC_HOME"
+STATE_VARIABLE = "XDG_STATE_HOME"
+
+ALREADY_SERVED = 3
+"""Exit code of a server that finds another one serving its home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths under one tarmac home. `root` is absolute."""
+
+    root: Path
+
+    @property
+    def database(self) -> Path:
+        return self.root / "tarmac.db"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "server.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "server.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "server.log"
+
+    @property
+    def token(self) -> Path:
+        return self.root / "token"
+
+    @property
+    def settings(self) -> Path:
+        return self.root / "settings.toml"
+
+    @property
+    def code(self) -> Path:
+        return self.root / "code"
+
+
+def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:
+    """The home that an environment names: TARMAC_HOME, else the place XDG gives to state.
+
+    Raises InvalidInput for a relative TARMAC_HOME: every process would read it from where it stands.
+    """
+    if named := environment.get(HOME_VARIABLE):
+        if not Path(named).is_absolute():
+            raise InvalidInput(f"{HOME_VARIABLE} is {named!r}: it must be an absolute path")
+        return Home(Path(named))
+    state = Path(environment.get(STATE_VARIABLE) or "")
+    base = state if state.is_absolute() else user_home / ".local" / "state"
+    return Home(base / "tarmac")
