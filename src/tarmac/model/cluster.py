@@ -12,6 +12,9 @@ LOCAL_CLUSTER = "local"
 
 DEFAULT_POOL = "default"
 
+REHEARSAL_PREFIX = "rehearsal-"
+"""What the name of a cluster that exists for one run alone begins with; the run's id follows."""
+
 
 class NodeState(StrEnum):
     """Whether a node takes work. `drained`: by a person, no new work; `down`: by the engine; `lost`: silent."""
@@ -59,3 +62,18 @@ class Cluster:
     engine: str
     nodes: tuple[Node, ...] = ()
     pools: tuple[Pool, ...] = field(default=())
+
+
+def rehearsal_cluster(run_id: str) -> str:
+    """The name of the cluster that exists for this run alone."""
+    return REHEARSAL_PREFIX + run_id
+
+
+def admits(cluster: str, wanted: str | None) -> bool:
+    """Whether a run whose target names `wanted` (None: any) may use nodes of `cluster`.
+
+    Nodes of a rehearsal are only for runs that name it: "any cluster" never means somebody's rehearsal.
+    """
+    if wanted is None:
+        return not cluster.startswith(REHEARSAL_PREFIX)
+    return cluster == wanted

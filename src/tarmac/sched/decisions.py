@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.model.run import Allocation
+from tarmac.model.run import Allocation, CauseCode
 
 
 class ReasonCode(StrEnum):
@@ -54,7 +54,10 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A queued run that does not start now: why, how many are ordered before it, what would unblock it."""
+    """A queued run that does not start now: why, how many are ordered before it, what would unblock it.
+
+    Made on request (`explain`), not by every pass: a pass says only what changes.
+    """
 
     run_id: str
     seq: int
@@ -65,20 +68,27 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A queued run that no empty cluster here could ever hold; `largest`: the biggest that fits."""
+    """A queued run that is to end without starting.
+
+    `code` NEVER_FITS: no empty cluster here could hold it; `largest` is the biggest request that one could.
+    `code` BUSY: it could, but not now, and the run may not wait (C10).
+    """
 
     run_id: str
     seq: int
+    code: CauseCode
     reasons: tuple[Reason, ...]
     largest: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one pass decided. `next_at`: when to plan again even if no fact changes (None: never)."""
+    """What one pass decided. `next_at`: when to plan again even if no fact changes (None: never).
+
+    A queued run that is not named here goes on waiting; `explain` says why.
+    """
 
     placements: tuple[Placement, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     next_at: float | None = None
