@@ -1,0 +1,62 @@
+"""A run, its attempt and their nodes to a `Launch`: everything a worker is started with, settled here.
+
+Called by `control`, for the attempt itself and for a dry run. Pure: what only a node knows is left to
+its runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.launch.commands import argv
+from tarmac.launch.environment import setup_environment, worker_environment
+from tarmac.launch.topology import Standing, standings
+from tarmac.model.cluster import Node
+from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import FailureBehaviour
+
+
+def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
+    """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
+    spec = run.spec
+    ranked = tuple(nodes[name] for name in attempt.allocation.nodes)
+    placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
+    for standing in standings(spec.roles, attempt.allocation):
+        placed[standing.seat.node].append(standing)
+
+    def worker(standing: Standing, node: Node) -> WorkerLaunch:
+        return WorkerLaunch(
+            role=standing.role.name,
+            replica=standing.seat.replica,
+            index=standing.index,
+            argv=argv(standing.process.command),
+            env=worker_environment(
+                run, attempt, standing, nodes=ranked, node=node, neighbours=len(placed[node.name])
+            ),
+            slots=standing.slots,
+            stop_on_failure=standing.role.on_failure is FailureBehaviour.STOP,
+        )
+
+    return Launch(
+        attempt_id=attempt.id,
+        run_id=run.id,
+        run_name=run.name,
+        number=attempt.number,
+        token=attempt.token,
+        code_digest=run.code_digest,
+        setup=tuple(argv(step) for step in spec.setup),
+        setup_env=setup_environment(run, attempt),
+        nodes=tuple(
+            NodeLaunch(
+                node=node.name,
+                address=node.address,
+                rank=rank,
+                workers=tuple(worker(standing, node) for standing in placed[node.name]),
+            )
+            for rank, node in enumerate(ranked)
+        ),
+        time_limit_s=spec.time_limit_s,
+        pause_signal=spec.pause.signal,
+        grace_s=spec.pause.grace_s,
+    )

@@ -1,0 +1,94 @@
+"""The environment of a worker and of the setup steps. Called by `launch.compose`.
+
+Each layer wins over those before it: defaults, what the submitter's shell had (recorded at submission),
+the virtual environment, the run file's own variables, the contract. The node adds what only it knows
+(HOME and the like): see `ATTEMPT_JSON` in `node/protocol.py`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from tarmac.launch import variables
+from tarmac.launch.topology import Standing
+from tarmac.model.cluster import Node
+from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import Environment
+
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
+    """What the setup steps find: the workers' environment, less what differs between workers."""
+    return {
+        **_surroundings(run.spec.environment),
+        **run.spec.environment.variables,
+        variables.RUN_ID: run.id,
+        variables.RUN_NAME: run.name,
+        variables.ATTEMPT: str(attempt.number),
+    }
+
+
+def worker_environment(
+    run: Run, attempt: Attempt, standing: Standing, *, nodes: tuple[Node, ...], node: Node, neighbours: int
+) -> dict[str, str]:
+    """The whole environment of one worker.
+
+    `nodes` are those of the attempt in rank order; `neighbours` counts the attempt's workers on `node`.
+    """
+    defaults = {variables.THREADS: str(threads(standing, node, neighbours))}
+    if _all_loopback(item.address for item in nodes):
+        defaults[variables.GLOO_INTERFACE] = "lo"
+    return {
+        **defaults,
+        **setup_environment(run, attempt),
+        variables.ROLE: standing.role.name,
+        variables.REPLICA: str(standing.seat.replica),
+        variables.REPLICAS: str(standing.replicas),
+        variables.WORKER: str(standing.index),
+        variables.WORKERS: str(len(standing.role.processes)),
+        variables.NNODES: str(standing.nodes),
+        variables.NODE_RANK: str(standing.node_rank),
+        variables.N_PROC: str(standing.processes_on_node),
+        variables.MASTER_ADDR: nodes[0].address,
+        variables.MASTER_PORT: str(attempt.master_port),
+        variables.VISIBLE_SLOTS: ",".join(str(slot) for slot in standing.slots),
+    }
+
+
+def threads(standing: Standing, node: Node, neighbours: int) -> int:
+    """How many threads one process may use without crowding out the others of its node.
+
+    Processors asked for are the worker's own. Otherwise its share of the node is that of its slots; a worker
+    without slots shares the node with the other workers of its attempt.
+    """
+    asked = standing.process.resources.cpus
+    if asked > 0:
+        share = asked
+    elif standing.slots and node.capacity.slots > 0:
+        share = node.capacity.cpus * len(standing.slots) / node.capacity.slots
+    else:
+        share = node.capacity.cpus / neighbours
+    return max(1, int(share / max(1, standing.processes)))
+
+
+def _surroundings(environment: Environment) -> dict[str, str]:
+    """PATH and its like: the usual, then the submitter's, then the virtual environment before both."""
+    found = {variables.PATH: USUAL_PATH, variables.UNBUFFERED: "1"}
+    found |= {name: value for name, value in environment.inherited.items() if value}
+    if environment.venv is not None:
+        found[variables.VIRTUAL_ENV] = environment.venv
+        found[variables.PATH] = f"{environment.venv}/bin:{found[variables.PATH]}"
+    return found
+
+
+def _all_loopback(addresses: Iterable[str]) -> bool:
+    return all(_is_loopback(address) for address in addresses)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a host name
+        return address == "localhost"

@@ -1,0 +1,43 @@
+"""The one place where text is quoted for a shell. Used wherever a command or a variable is printed.
+
+What is printed can be pasted into bash and means the same, and no value can draw on the terminal: control
+characters and bytes that are not text are written as escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def quote(text: str) -> str:
+    """One word of a bash command line."""
+    if _SAFE.fullmatch(text):
+        return text
+    if all(character.isprintable() for character in text):
+        return "'" + text.replace("'", "'\\''") + "'"
+    return "$'" + "".join(_escaped(character) for character in text) + "'"
+
+
+def join(argv: Iterable[str]) -> str:
+    """A whole command line."""
+    return " ".join(quote(word) for word in argv)
+
+
+def assignment(name: str, value: str) -> str:
+    """`NAME=value`, to stand before a command or after `export`."""
+    return f"{name}={quote(value)}"
+
+
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e", "\\": "\\\\", "'": "\\'"}
+
+
+def _escaped(character: str) -> str:
+    if character in _NAMED:
+        return _NAMED[character]
+    if character.isprintable():
+        return character
+    # Octal bytes rather than \u: bash turns those into the bytes of whatever locale it runs in. Always three
+    # digits, so that a digit that follows is not taken in.
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))

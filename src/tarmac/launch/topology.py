@@ -1,0 +1,74 @@
+"""Where each worker stands among its peers: ranks, counts and slots, from the seats of an allocation.
+
+Called by `launch.compose`. Two forms of role, one rule: over the nodes of a role, N_PROC adds up to the
+number of its training processes.
+
+- `slots: N`: one worker per node; it starts N_PROC processes, one for each of its slots there.
+- fixed replicas: every worker is one process; N_PROC counts the role's workers on the node. With one
+  replica on each node, NNODES x N_PROC is the number of processes of the role.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tarmac.model.run import Allocation, Seat
+from tarmac.model.spec import Process, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One worker: what it runs, on which seat and slots, and its place among the others of its role."""
+
+    role: Role
+    process: Process
+    seat: Seat
+    index: int
+    slots: tuple[int, ...]
+    replicas: int
+    node_rank: int
+    nodes: int
+    processes_on_node: int
+
+    @property
+    def processes(self) -> int:
+        """How many processes share this worker's processors: those it starts itself, else it alone."""
+        return self.processes_on_node if self.role.slots is not None else 1
+
+
+def standings(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Standing]:
+    """Every worker of an attempt, in the order of roles, replicas and processes."""
+    for role in roles:
+        seats = [seat for seat in allocation.seats if seat.role == role.name]
+        on_node = Counter(seat.node for seat in seats)
+        ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
+        for seat in seats:
+            yield from _of_seat(
+                role, seat, ranks=ranks, replicas=len(seats), replicas_here=on_node[seat.node]
+            )
+
+
+def _of_seat(
+    role: Role, seat: Seat, *, ranks: Mapping[str, int], replicas: int, replicas_here: int
+) -> Iterator[Standing]:
+    offset = 0
+    for index, process in enumerate(role.processes):
+        if role.slots is not None:
+            slots, on_node = seat.slots, len(seat.slots)
+        else:
+            slots = seat.slots[offset : offset + process.resources.slots]
+            offset += process.resources.slots
+            on_node = replicas_here * len(role.processes)
+        yield Standing(
+            role=role,
+            process=process,
+            seat=seat,
+            index=index,
+            slots=slots,
+            replicas=replicas,
+            node_rank=ranks[seat.node],
+            nodes=len(ranks),
+            processes_on_node=on_node,
+        )

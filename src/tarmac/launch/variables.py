@@ -1,0 +1,100 @@
+"""Every variable that a worker finds in its environment, declared once.
+
+`launch.environment` and the runner set them; docs/variables.md lists them (a test compares the two).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Giver(StrEnum):
+    """Who sets a variable, and whether the run file may say otherwise."""
+
+    DEFAULT = "default"  # for every worker, unless the run file sets it
+    CONTRACT = "contract"  # for every worker; a run file that sets it is refused
+    NODE = "node"  # by the runner on the node, unless the run file sets it
+    ARTIFACTS = "artifacts"  # by the runner on the node; a run file that sets it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable: its name, who gives it, what it means."""
+
+    name: str
+    giver: Giver
+    meaning: str
+
+
+RUN_ID = "TARMAC_RUN_ID"
+RUN_NAME = "TARMAC_RUN_NAME"
+ATTEMPT = "TARMAC_ATTEMPT"
+ROLE = "TARMAC_ROLE"
+REPLICA = "TARMAC_REPLICA"
+REPLICAS = "TARMAC_REPLICAS"
+WORKER = "TARMAC_WORKER"
+WORKERS = "TARMAC_WORKERS"
+NODE_RANK = "NODE_RANK"
+NNODES = "NNODES"
+N_PROC = "N_PROC"
+MASTER_ADDR = "MASTER_ADDR"
+MASTER_PORT = "MASTER_PORT"
+VISIBLE_SLOTS = "CUDA_VISIBLE_DEVICES"
+PATH = "PATH"
+VIRTUAL_ENV = "VIRTUAL_ENV"
+THREADS = "OMP_NUM_THREADS"
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
+UNBUFFERED = "PYTHONUNBUFFERED"
+
+_C, _D, _N, _A = Giver.CONTRACT, Giver.DEFAULT, Giver.NODE, Giver.ARTIFACTS
+
+VARIABLES = (
+    Variable(RUN_ID, _C, "id of the run; the same in every attempt"),
+    Variable(RUN_NAME, _C, "name of the run"),
+    Variable(ATTEMPT, _C, "number of the attempt, from 1; grows with every pause, preemption and retry"),
+    Variable(ROLE, _C, "name of the worker's role; `main` where the run file has no `roles`"),
+    Variable(REPLICA, _C, "index of the worker's replica in its role, from 0; with `slots`, of its node"),
+    Variable(REPLICAS, _C, "how many replicas the role has; with `slots`, how many nodes"),
+    Variable(WORKER, _C, "index of the worker among the processes of its replica, from 0"),
+    Variable(WORKERS, _C, "how many processes a replica of the role has"),
+    Variable(NNODES, _C, "how many nodes the role spans"),
+    Variable(NODE_RANK, _C, "index of the worker's node among the nodes of its role, from 0"),
+    Variable(
+        N_PROC,
+        _C,
+        "how many processes the role has on this node: with `slots`, its slots there (the command starts a "
+        "process for each); else its replicas there times the processes of one",
+    ),
+    Variable(MASTER_ADDR, _C, "address of the attempt's first node; the same for all workers of all roles"),
+    Variable(MASTER_PORT, _C, "a port at MASTER_ADDR kept free for this attempt"),
+    Variable(VISIBLE_SLOTS, _C, "numbers of the slots assigned to this worker, with commas; empty when none"),
+    Variable(
+        PATH, _D, "the submitter's PATH on their own server, else the usual one; a venv's `bin` before it"
+    ),
+    Variable(
+        VIRTUAL_ENV, _D, "the directory of `environment.venv`, else the submitter's on their own server"
+    ),
+    Variable("CONDA_PREFIX", _D, "the submitter's, on their own server only"),
+    Variable(THREADS, _D, "one process's share of the processors of its node; at least 1"),
+    Variable(GLOO_INTERFACE, _D, "`lo` when every node of the attempt has a loopback address; else not set"),
+    Variable(UNBUFFERED, _D, "`1`: what Python prints is in the log at once"),
+    Variable("HOME", _N, "home directory of the user the runner runs as"),
+    Variable("USER", _N, "name of the user the runner runs as"),
+    Variable("LOGNAME", _N, "the same as USER"),
+    Variable("SHELL", _N, "login shell of that user"),
+    Variable("LANG", _N, "locale of the node"),
+    Variable("TMPDIR", _N, "where temporary files go on the node"),
+    Variable("CHECKPOINT_ARTIFACT_PATH", _A, "directory for checkpoints; the same files in every attempt"),
+    Variable("OUTPUT_PATH", _A, "the same as CHECKPOINT_ARTIFACT_PATH"),
+    Variable("CRUD_ARTIFACT_PATH", _A, "directory for files that change; the same in every attempt"),
+    Variable("LOSSY_ARTIFACT_PATH", _A, "directory for files of which the newest matter, such as metrics"),
+    Variable("LOG_ARTIFACT_PATH", _A, "directory for log files of your own"),
+    Variable("TARMAC_ATTEMPT_TOKEN", _A, "marks every process of the attempt, so that none outlives it"),
+)
+
+
+def markdown() -> str:
+    """The table of docs/variables.md."""
+    rows = [f"| `{item.name}` | {item.giver} | {item.meaning} |" for item in VARIABLES]
+    return "\n".join(["| variable | set by | meaning |", "|---|---|---|", *rows]) + "\n"

@@ -1,0 +1,66 @@
+"""Reads commands: a bash script whose lines are kept, or a list taken as argv. Used for roles and setup."""
+
+from __future__ import annotations
+
+import re
+
+from tarmac.model.spec import Command
+from tarmac.spec.kinds import text
+from tarmac.spec.located import Items, Scalar
+from tarmac.spec.section import Value
+
+COMMAND = "a script, or a list of a program and its arguments,"
+
+
+def read_command(value: Value, warnings: list[str]) -> Command | None:
+    """The command, or None with the problem noted."""
+    if isinstance(value.node, Scalar):
+        return _script(value)
+    if not isinstance(value.node, Items) or not value.node.items:
+        value.expected(COMMAND)
+        return None
+    argv = tuple(_argument(item) for item in value.items(COMMAND))
+    if not argv[0]:
+        value.refuse("the name of the program is empty")
+    for argument in argv:
+        if found := _EXPANSION.search(argument):
+            warnings.append(
+                f"{_where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
+                "as it is; write the command as one text to have it expanded"
+            )
+            break
+    return Command(argv=argv)
+
+
+def read_setup(value: Value, warnings: list[str]) -> tuple[Command, ...]:
+    """The steps that prepare a node: one script, or a list of commands."""
+    if isinstance(value.node, Scalar):
+        step = _script(value)
+        return (step,) if step is not None else ()
+    steps = [read_command(item, warnings) for item in value.items("a script, or a list of commands,")]
+    return tuple(step for step in steps if step is not None)
+
+
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+
+
+def _script(value: Value) -> Command | None:
+    script = value.read(text(COMMAND), None)
+    if script is None:
+        return None
+    if not script.strip():
+        value.refuse("the command is empty")
+        return None
+    return Command(script=script)
+
+
+def _argument(value: Value) -> str:
+    if isinstance(value.node, Scalar) and value.node.empty:
+        value.refuse("an argument is missing", "write '' for an empty one")
+        return ""
+    return value.read(text("a text or number"), "")
+
+
+def _where(value: Value) -> str:
+    place = f"line {value.node.line}: " if value.node.line is not None else ""
+    return f"{place}{value.path}: "

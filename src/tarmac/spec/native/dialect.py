@@ -1,0 +1,58 @@
+"""The native dialect as `spec.dialects` sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome
+from tarmac.spec.dialect import Certainty, Detection, Reading, WorkerContext
+from tarmac.spec.located import Node, Table, shown
+from tarmac.spec.native.fields import RUN
+from tarmac.spec.native.reader import NAME, read_native
+from tarmac.spec.problems import Problems
+from tarmac.spec.yaml_tree import compose
+
+
+class NativeDialect:
+    """tarmac's own YAML."""
+
+    name = NAME
+    state_words: Mapping[RunState | Outcome, str] = {}
+
+    def detect(self, filename: str, text: str) -> Detection:
+        """Certain of a mapping of known fields with something to execute; possible where any field is known.
+
+        A text that is not YAML has no content to judge: there its name must do, so that the reader can
+        say where it breaks.
+        """
+        problems = Problems(filename)
+        tree = compose(text, problems)
+        if tree is not None:
+            return _judge(tree)
+        if filename.endswith((".yaml", ".yml")):
+            return Detection(certainty=Certainty.POSSIBLE)
+        return Detection(certainty=Certainty.NO, missed=str(problems.first))
+
+    def read(self, text: str, *, filename: str, directory: str) -> Reading:
+        return read_native(text, filename=filename, directory=directory)
+
+    def environment(self, _context: WorkerContext, /) -> Mapping[str, str]:
+        """Nothing beyond what every worker gets."""
+        return {}
+
+
+def _judge(tree: Node) -> Detection:
+    if not isinstance(tree, Table):
+        return Detection(
+            certainty=Certainty.NO, missed=f"fields such as 'command: ...' are expected, not {shown(tree)}"
+        )
+    keys = {key.text for key, _ in tree.entries}
+    ours = RUN.known | RUN.later
+    if keys <= ours and keys & {"command", "roles", "processes"}:
+        return Detection(certainty=Certainty.CERTAIN)
+    if any(key in ours or key in RUN.synonyms or get_close_matches(key, ours, n=1) for key in keys):
+        return Detection(certainty=Certainty.POSSIBLE)
+    found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
+    return Detection(certainty=Certainty.NO, missed=f"none of its fields is known (found: {found})")

@@ -1,0 +1,89 @@
+"""The fields of the native run file, mapping by mapping; docs/run-file.md documents each."""
+
+from __future__ import annotations
+
+from tarmac.spec.section import Fields
+
+ROLE_FIELDS = ("command", "slots", "replicas", "resources", "processes", "on_failure")
+"""Fields of a role; a file without `roles` has them at its top, for its only role."""
+
+ROLE = Fields(
+    known=frozenset(ROLE_FIELDS),
+    synonyms={
+        "cmd": "command",
+        "entrypoint": "command",
+        "run": "command",
+        "script": "command",
+        "gpu": "slots",
+        "gpus": "slots",
+        "count": "replicas",
+        "num_replicas": "replicas",
+        "on_fail": "on_failure",
+        "failure": "on_failure",
+    },
+)
+
+RUN = Fields(
+    known=ROLE.known
+    | {"name", "project", "roles", "code", "cluster", "pool", "shard", "hostnames", "rehearse"}
+    | {"mode", "priority", "queueing", "retries", "time_limit", "pause"}
+    | {"setup", "environment", "env", "labels"},
+    later=frozenset({"weight", "hooks", "datasets", "input_artifacts", "artifacts", "parameters", "search"}),
+    synonyms={
+        **ROLE.synonyms,
+        "experiment_name": "name",
+        "workdir": "code",
+        "working_dir": "code",
+        "directory": "code",
+        "hosts": "hostnames",
+        "nodes": "slots",
+        "num_nodes": "slots",
+        "nnodes": "slots",
+        "partition": "pool",
+        "queue": "pool",
+        "resource_pool": "pool",
+        "timeout": "time_limit",
+        "max_duration": "time_limit",
+        "walltime": "time_limit",
+        "max_retries": "retries",
+        "compute_mode": "mode",
+        "tags": "labels",
+        "metadata": "labels",
+        "envs": "env",
+        "variables": "env",
+        "env_variables": "env",
+        "environment_variables": "env",
+        "venv": "environment: {venv: ...}",
+        "image": "environment: {image: ...}",
+        "container": "environment: {container: ...}",
+        "modules": "environment: {modules: ...}",
+        "signal": "pause: {signal: ...}",
+        "grace": "pause: {grace: ...}",
+        "pre_run": "setup",
+        "on_busy": "queueing",
+    },
+)
+
+PROCESS = Fields(known=frozenset({"command", "resources"}), synonyms=ROLE.synonyms)
+
+RESOURCES = Fields(
+    known=frozenset({"slots", "type", "cpus", "memory"}),
+    synonyms={
+        "gpu": "slots",
+        "gpus": "slots",
+        "gpu_type": "type",
+        "slot_type": "type",
+        "cpu": "cpus",
+        "mem": "memory",
+        "ram": "memory",
+        "memory_mb": "memory",
+    },
+)
+
+PAUSE = Fields(known=frozenset({"signal", "grace"}), synonyms={"timeout": "grace", "grace_period": "grace"})
+
+ENVIRONMENT = Fields(
+    known=frozenset({"variables", "venv"}),
+    later=frozenset({"modules", "container", "image"}),
+    synonyms={"env": "variables", "vars": "variables", "virtualenv": "venv", "python": "venv"},
+)

@@ -1,0 +1,120 @@
+"""Reads a native run file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tarmac.model.spec import Command, LocalDirectory, Mode, Queueing, RunSpec, Target
+from tarmac.spec import names, quantities
+from tarmac.spec.dialect import Reading
+from tarmac.spec.kinds import Kind, Misfit, choice, integer
+from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.native.commands import read_setup
+from tarmac.spec.native.fields import RUN
+from tarmac.spec.native.roles import read_roles
+from tarmac.spec.native.surroundings import path_from, read_environment, read_labels, read_pause
+from tarmac.spec.problems import Problems
+from tarmac.spec.rehearsals import rehearsed
+from tarmac.spec.section import Section, Value
+from tarmac.spec.yaml_tree import compose
+
+NAME = "native"
+HIGHEST_PRIORITY = 1_000_000
+MOST_RETRIES = 1_000
+
+
+def read_native(text: str, *, filename: str, directory: str) -> Reading:
+    """The spec in a native run file; raises InvalidInput with every problem in it."""
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'command: ...' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    warnings: list[str] = []
+    run = Section(tree, RUN, problems=problems)
+    spec = RunSpec(
+        name=run.read("name", names.NAME, names.name_from_file(filename)),
+        project=run.read("project", names.NAME, "default"),
+        dialect=NAME,
+        source=text,
+        roles=read_roles(run, warnings),
+        code=_code(run, directory),
+        target=read_target(run),
+        rehearsal=run.read("rehearse", quantities.rehearsal(), None),
+        mode=run.read("mode", _mode(), Mode.BATCH),
+        priority=run.read("priority", PRIORITY, 0),
+        queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
+        retries=run.read("retries", RETRIES, 0),
+        time_limit_s=run.read("time_limit", quantities.duration_s(), None),
+        pause=read_pause(run),
+        setup=_setup(run.get("setup"), warnings),
+        environment=read_environment(run, directory, warnings),
+        labels=_labels(run.get("labels")),
+    )
+    run.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
+    problems.raise_any()
+    return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
+
+
+TARGET_FIELDS = ("cluster", "pool", "shard", "hostnames")
+PRIORITY = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+RETRIES = integer(0, MOST_RETRIES)
+
+
+def read_target(run: Section) -> Target:
+    """Which nodes the run may use."""
+    return Target(
+        cluster=run.read("cluster", names.NAME, None),
+        pool=run.read("pool", names.NAME, None),
+        shard=run.read("shard", names.NAME, None),
+        hostnames=_hostnames(run.get("hostnames")),
+    )
+
+
+def _hostnames(value: Value | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value.node, Scalar):
+        return (value.read(names.HOSTNAME, ""),)
+    return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
+
+
+def _mode() -> Kind[Mode]:
+    any_mode = choice(Mode)
+
+    def read(scalar: Scalar) -> Mode:
+        mode = any_mode.read(scalar)
+        if mode is not Mode.BATCH:
+            raise Misfit(f"mode {mode} is not supported by this version of tarmac yet")
+        return mode
+
+    return Kind("batch", read)
+
+
+def _code(run: Section, directory: str) -> LocalDirectory | None:
+    value = run.get("code")
+    if value is None:
+        return None
+    node = value.node
+    if isinstance(node, Table) or (isinstance(node, Scalar) and _REPOSITORY.match(node.text)):
+        value.refuse(
+            "code from a git repository is not supported by this version of tarmac yet",
+            "write the path of a directory, such as 'code: .'",
+        )
+        return None
+    path = value.read(path_from(directory), None)
+    return LocalDirectory(path=path) if path is not None else None
+
+
+def _setup(value: Value | None, warnings: list[str]) -> tuple[Command, ...]:
+    return () if value is None else read_setup(value, warnings)
+
+
+def _labels(value: Value | None) -> Mapping[str, str]:
+    return {} if value is None else read_labels(value)
+
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9+.-]+://|ext::|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:", re.ASCII)

@@ -1,0 +1,121 @@
+"""Reads roles: their command or processes, and what they ask for: `slots` in all, or replicas."""
+
+from __future__ import annotations
+
+from tarmac.model.resources import Resources
+from tarmac.model.spec import DEFAULT_ROLE, FailureBehaviour, Process, Role
+from tarmac.spec import quantities
+from tarmac.spec.kinds import choice, integer, number
+from tarmac.spec.located import Items, Scalar
+from tarmac.spec.names import ROLE_NAME
+from tarmac.spec.native.commands import read_command
+from tarmac.spec.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
+from tarmac.spec.section import Section, Value
+
+MOST_REPLICAS = 10_000
+MOST_ROLES = 100
+MOST_PROCESSES = 100
+
+
+def read_roles(run: Section, warnings: list[str]) -> tuple[Role, ...]:
+    """All roles of a run file: those under `roles`, else the one its top fields describe."""
+    listed = run.get("roles")
+    if listed is None:
+        return _only(_read_role(DEFAULT_ROLE, run, warnings))
+    run.exclude("roles", *ROLE_FIELDS, reason="move it into a role")
+    roles: list[Role] = []
+    for key, value in listed.entries("a mapping from role names to roles"):
+        name = key.read(ROLE_NAME, DEFAULT_ROLE)
+        if (section := value.section(ROLE)) is not None:
+            roles += _only(_read_role(name, section, warnings))
+    if not roles and not listed.problems:
+        listed.refuse("at least one role is needed")
+    if len(roles) > MOST_ROLES:
+        listed.refuse(f"{len(roles)} roles; at most {MOST_ROLES} are allowed")
+    return tuple(roles)
+
+
+def _only(role: Role | None) -> tuple[Role, ...]:
+    return () if role is None else (role,)
+
+
+def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
+    """One role; None, with a problem noted, where it has nothing to execute."""
+    section.exclude("processes", "command", "resources", reason="each process has its own")
+    section.exclude(
+        "slots",
+        "replicas",
+        "resources",
+        "processes",
+        reason="'slots' lets the placement choose the nodes and runs the command once on each",
+    )
+    spread = section.read("slots", quantities.slots(1), None)
+    replicas = section.read("replicas", integer(1, MOST_REPLICAS), 1)
+    on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
+    processes = _processes(section, warnings)
+    if not processes:
+        return None
+    if spread is None:
+        return Role(name=name, processes=processes, replicas=replicas, on_failure=on_failure)
+    return Role(
+        name=name,
+        processes=processes,
+        replicas=None,
+        slots=spread.slots,
+        slot_type=spread.slot_type,
+        on_failure=on_failure,
+    )
+
+
+def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
+    listed = section.get("processes")
+    if listed is not None:
+        return _listed_processes(listed, warnings)
+    command = section.get("command")
+    if command is None:
+        section.refuse("a command is missing", "add a line such as 'command: python train.py'")
+        return ()
+    return _process(command, section.get("resources"), warnings)
+
+
+def _listed_processes(listed: Value, warnings: list[str]) -> tuple[Process, ...]:
+    wanted = "a list of processes, each with a command,"
+    if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
+        listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
+        return ()
+    processes: list[Process] = []
+    for item in listed.items(wanted):
+        section = item.section(PROCESS)
+        if section is None:
+            continue
+        command = section.get("command")
+        if command is None:
+            section.refuse("a command is missing", "each process has its own 'command'")
+            continue
+        processes += _process(command, section.get("resources"), warnings)
+    return tuple(processes)
+
+
+def _process(command: Value, resources: Value | None, warnings: list[str]) -> tuple[Process, ...]:
+    asked = Resources() if resources is None else _resources(resources)
+    read = read_command(command, warnings)
+    return () if read is None else (Process(command=read, resources=asked),)
+
+
+def _resources(value: Value) -> Resources:
+    """`h100:8`, `8`, or a mapping that says more."""
+    if isinstance(value.node, Scalar):
+        return value.read(quantities.slots(0), Resources())
+    section = value.section(RESOURCES)
+    if section is None:
+        return Resources()
+    slots = section.read("slots", quantities.slots(0), Resources())
+    kind = section.read("type", quantities.type_name(), None)
+    if kind is not None and slots.slot_type is not None and kind != slots.slot_type:
+        section.refuse(f"two types of slot: {slots.slot_type} and {kind}")
+    return Resources(
+        slots=slots.slots,
+        slot_type=slots.slot_type or kind,
+        cpus=section.read("cpus", number(0, 100_000), 0.0),
+        memory_bytes=section.read("memory", quantities.size_bytes(), 0),
+    )

@@ -1,0 +1,106 @@
+"""Reads what surrounds the workers: variables, virtual environment, labels, and the policy of a pause."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
+from tarmac.spec import quantities
+from tarmac.spec.kinds import Kind, Misfit, choice, text
+from tarmac.spec.located import Scalar
+from tarmac.spec.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
+from tarmac.spec.native.fields import ENVIRONMENT, PAUSE
+from tarmac.spec.section import Section, Value
+
+
+class PauseSignal(StrEnum):
+    """Signals that can ask a worker to leave."""
+
+    SIGTERM = "SIGTERM"
+    SIGINT = "SIGINT"
+    SIGHUP = "SIGHUP"
+    SIGQUIT = "SIGQUIT"
+    SIGUSR1 = "SIGUSR1"
+    SIGUSR2 = "SIGUSR2"
+    NONE = "none"
+
+
+def read_environment(run: Section, directory: str, warnings: list[str]) -> Environment:
+    """`environment`, with `env` as the short form of its variables."""
+    variables: dict[str, str] = {}
+    venv: str | None = None
+    full = run.get("environment")
+    if full is not None and (section := full.section(ENVIRONMENT)) is not None:
+        venv = section.read("venv", path_from(directory), None)
+        if (listed := section.get("variables")) is not None:
+            variables = read_variables(listed, warnings)
+    if (short := run.get("env")) is not None:
+        added = read_variables(short, warnings)
+        for name in variables.keys() & added.keys():
+            short.refuse(f"{name} is set here and in environment.variables")
+        variables |= added
+    return Environment(variables=variables, venv=venv)
+
+
+def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
+    """Variables by name; their values are taken as they are written."""
+    variables = {}
+    for key, item in value.entries("a mapping from names to values"):
+        name = key.read(VARIABLE_NAME, "")
+        if reserved(name):
+            key.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
+        variables[name] = _plain_text(item, text("a text or number"))
+        if found := _EXPANSION.search(variables[name]):
+            line = f"line {item.node.line}: " if item.node.line is not None else ""
+            warnings.append(f"{line}{item.path}: no shell reads this value: {found[0]!r} stays as it is")
+    return variables
+
+
+def read_labels(value: Value) -> Mapping[str, str]:
+    """Labels by name."""
+    labels = {}
+    for key, item in value.entries("a mapping from names to values"):
+        labels[key.read(LABEL_NAME, "")] = _plain_text(item, LABEL_VALUE)
+    return labels
+
+
+def read_pause(run: Section) -> PausePolicy:
+    """The pause policy, with its defaults."""
+    value = run.get("pause")
+    section = value.section(PAUSE) if value is not None else None
+    if section is None:
+        return PausePolicy()
+    signal = section.read("signal", choice(PauseSignal), PauseSignal.SIGTERM)
+    return PausePolicy(
+        signal=None if signal is PauseSignal.NONE else signal.value,
+        grace_s=section.read("grace", quantities.duration_s(minimum_s=0), DEFAULT_GRACE_S),
+    )
+
+
+def path_from(directory: str) -> Kind[str]:
+    """A path of the submitter's machine, relative ones from the run file's directory."""
+
+    def read(scalar: Scalar) -> str:
+        path = scalar.text
+        if found := _EXPANSION.search(path) or re.match("~", path):
+            raise Misfit(
+                f"{found[0]!r} is not expanded: write the whole path, or one relative to the run file"
+            )
+        if not path or len(path.encode()) > 4096:
+            raise Misfit()
+        return posixpath.normpath(posixpath.join(directory, path))
+
+    return Kind("a path", read)
+
+
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+
+
+def _plain_text(value: Value, kind: Kind[str]) -> str:
+    if isinstance(value.node, Scalar) and value.node.empty:
+        value.refuse("there is no value", "write '' for an empty one")
+        return ""
+    return value.read(kind, "")

@@ -1,0 +1,110 @@
+"""Changes to a spec from flags and API calls: `--slots 8`, `--env K=V`, `--clone RUN --cluster X`.
+
+Called by the server for every submission with overrides, whatever dialect the spec came from. Values are
+checked by the same kinds as in a run file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Environment, Process, Queueing, Role, RunSpec
+from tarmac.spec import names, quantities
+from tarmac.spec.kinds import choice
+from tarmac.spec.located import Table, from_plain
+from tarmac.spec.native.commands import read_command
+from tarmac.spec.native.reader import PRIORITY, RETRIES, TARGET_FIELDS, read_target
+from tarmac.spec.native.surroundings import read_labels, read_variables
+from tarmac.spec.problems import Problems
+from tarmac.spec.rehearsals import rehearsed
+from tarmac.spec.section import Fields, Section, Value
+
+OVERRIDES = Fields(
+    known=frozenset(
+        {"name", "slots", "cluster", "pool", "shard", "hostnames", "priority", "env", "labels"}
+        | {"rehearse", "time_limit", "retries", "queueing", "command"}
+    ),
+    synonyms={"gpus": "slots", "environment": "env", "timeout": "time_limit"},
+)
+
+
+def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
+    """The spec with these values in place of its own; None means not given. Raises InvalidInput."""
+    problems = Problems(None)
+    tree = from_plain({key: value for key, value in overrides.items() if value is not None})
+    assert isinstance(tree, Table)
+    flags = Section(tree, OVERRIDES, problems=problems)
+    flags.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
+    changed = replace(
+        spec,
+        name=flags.read("name", names.NAME, spec.name),
+        roles=_roles(spec, flags),
+        priority=flags.read("priority", PRIORITY, spec.priority),
+        queueing=flags.read("queueing", choice(Queueing), spec.queueing),
+        retries=flags.read("retries", RETRIES, spec.retries),
+        time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
+        environment=_environment(spec.environment, flags.get("env")),
+        labels=_labels(spec.labels, flags.get("labels")),
+    )
+    changed = _placed(changed, flags)
+    problems.raise_any()
+    return changed
+
+
+def _placed(spec: RunSpec, flags: Section) -> RunSpec:
+    """The spec with another target, or rehearsed; either takes the place of what the spec said."""
+    rehearsal = flags.read("rehearse", quantities.rehearsal(), None)
+    if rehearsal is not None:
+        return rehearsed(spec, rehearsal)
+    target = read_target(flags)
+    given = {name: getattr(target, name) for name in TARGET_FIELDS if name in flags}
+    if not given:
+        return spec
+    return replace(spec, target=replace(spec.target, **given), rehearsal=None)
+
+
+def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
+    role = spec.roles[0]
+    if (slots := flags.get("slots")) is not None:
+        role = _with_slots(spec, role, slots)
+    if (command := flags.get("command")) is not None:
+        role = _with_command(spec, role, command)
+    return (role, *spec.roles[1:])
+
+
+def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
+    wanted = value.read(quantities.slots(1), Resources(slots=1))
+    if len(spec.roles) > 1:
+        value.refuse(f"the run has {len(spec.roles)} roles", "change their slots in the run file")
+    elif role.slots is None and not _bare(role):
+        value.refuse(
+            f"the run asks for {role.replicas} fixed replicas, not for slots", "change the run file instead"
+        )
+    return replace(role, replicas=None, slots=wanted.slots, slot_type=wanted.slot_type or role.slot_type)
+
+
+def _bare(role: Role) -> bool:
+    """Whether a role says nothing of what it needs, so that asking for slots contradicts nothing."""
+    return role.replicas == 1 and len(role.processes) == 1 and role.replica_resources.empty
+
+
+def _with_command(spec: RunSpec, role: Role, value: Value) -> Role:
+    command = read_command(value, [])
+    if len(spec.roles) > 1 or len(role.processes) > 1:
+        value.refuse("the run has several commands", "change the run file instead")
+    if command is None:
+        return role
+    return replace(role, processes=(Process(command=command, resources=role.processes[0].resources),))
+
+
+def _environment(environment: Environment, value: Value | None) -> Environment:
+    if value is None:
+        return environment
+    return replace(environment, variables={**environment.variables, **read_variables(value, [])})
+
+
+def _labels(labels: Mapping[str, str], value: Value | None) -> Mapping[str, str]:
+    return labels if value is None else {**labels, **read_labels(value)}
