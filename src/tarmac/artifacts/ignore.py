@@ -1,0 +1,125 @@
+"""What is left out of a code snapshot: `.tarmacignore`, else `.gitignore`, else sane defaults.
+
+Called by `tree.py` for every entry on its way down. The rules are git's: the last matching pattern of a
+file decides, a deeper `.gitignore` wins over a higher one, and nothing below a directory that is left out
+can come back in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from tarmac.model.errors import InvalidInput, Problem
+
+OWN_FILE = ".tarmacignore"
+GIT_FILE = ".gitignore"
+
+ALWAYS = frozenset({".git"})
+"""Never part of a snapshot, whatever an ignore file says."""
+
+DEFAULTS = """\
+.hg/
+.svn/
+__pycache__/
+*.pyc
+.venv/
+venv/
+.tox/
+.nox/
+.cache/
+.mypy_cache/
+.pytest_cache/
+.ruff_cache/
+.hypothesis/
+.ipynb_checkpoints/
+.eggs/
+*.egg-info/
+node_modules/
+.DS_Store
+"""
+
+ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+"""A directory that holds one of these is a Python environment, whatever it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The patterns of one ignore file, which speak of what is below its directory."""
+
+    directory: str
+    patterns: GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Every layer that applies in a directory, outermost first.
+
+    `nested`: ignore files further down count as well; `environments`: Python environments are left out.
+    """
+
+    layers: tuple[Layer, ...]
+    nested: bool = False
+    environments: bool = False
+
+    def ignores(self, path: str, *, is_directory: bool) -> bool:
+        """Whether the entry at `path` (relative to the snapshot's root) is left out."""
+        if path.rpartition("/")[2] in ALWAYS:
+            return True
+        for layer in reversed(self.layers):
+            below = path[len(layer.directory) :] + ("/" if is_directory else "")
+            verdict = layer.patterns.check_file(below).include
+            if verdict is not None:
+                return verdict
+        return False
+
+    def within(self, root: Path, path: str) -> Rules | None:
+        """The rules for the directory at `path`; None if it turns out to be left out as a whole."""
+        directory = root / path
+        try:
+            if self.environments and any((directory / mark).exists() for mark in ENVIRONMENT_MARKS):
+                return None
+            if not self.nested or not (directory / GIT_FILE).is_file():
+                return self
+        except PermissionError:
+            return self  # whoever lists the directory will say so
+        return Rules((*self.layers, Layer(f"{path}/", _read(directory / GIT_FILE))), nested=True)
+
+
+def rules_of(root: Path) -> Rules:
+    """The rules for the snapshot of a directory; raises InvalidInput for a pattern that is none."""
+    if (root / OWN_FILE).is_file():
+        return Rules((Layer("", _read(root / OWN_FILE)),))
+    if (root / GIT_FILE).is_file():
+        return Rules((Layer("", _read(root / GIT_FILE)),), nested=True)
+    return Rules((Layer("", _patterns(DEFAULTS)),), environments=True)
+
+
+def _read(path: Path) -> GitIgnoreSpec:
+    try:
+        text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise InvalidInput([Problem(message=f"cannot be read: {error.strerror}", file=str(path))]) from None
+    try:
+        return _patterns(text)
+    except ValueError:
+        raise InvalidInput(_bad_lines(path, text)) from None
+
+
+@lru_cache(maxsize=64)
+def _patterns(text: str) -> GitIgnoreSpec:
+    return GitIgnoreSpec.from_lines(text.split("\n"))
+
+
+def _bad_lines(path: Path, text: str) -> list[Problem]:
+    problems = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            problem = Problem(message=f"{line!r} is not a pattern of .gitignore", file=str(path), line=number)
+            problems.append(problem)
+    return problems

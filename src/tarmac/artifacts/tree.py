@@ -1,0 +1,147 @@
+"""A directory as a list of entries: what a code snapshot will hold, found out without reading any content.
+
+`code.py` calls `scan` first; only what it returns is read and copied. Directories, regular files and
+symbolic links that stay inside are kept; sockets, FIFOs and device files have no content to copy and are
+left out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tarmac.artifacts.ignore import OWN_FILE, Rules, rules_of
+from tarmac.model.errors import InvalidInput, Problem
+
+OWNER_MAY_ENTER = 0o700
+"""Added to every directory's mode: a copy that its owner cannot enter could be neither made nor removed."""
+
+LEAVE_OUT_HINT = f"leave it out in {OWN_FILE} if the run does not need it"
+
+
+class Kind(StrEnum):
+    """What an entry is."""
+
+    DIRECTORY = "directory"
+    FILE = "file"
+    LINK = "link"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in the tree. `path` is relative; `stamp` changes whenever the content may have changed."""
+
+    path: str
+    kind: Kind
+    mode: int
+    size: int = 0
+    stamp: tuple[int, ...] = ()
+    changed_ns: int = 0
+    target: str = ""
+
+
+def scan(root: Path, *, leave_out: Sequence[Path] = ()) -> list[Entry]:
+    """The entries of a snapshot of `root`, by path. Raises InvalidInput with every problem found.
+
+    `leave_out` are directories that are never part of a snapshot: where the snapshots themselves are kept.
+    """
+    scanner = _Scanner(root, frozenset(_identities(leave_out)))
+    entries = sorted(scanner.walk("", rules_of(root)), key=lambda entry: os.fsencode(entry.path))
+    if scanner.problems:
+        raise InvalidInput(scanner.problems)
+    return entries
+
+
+def unreadable(path: str | Path, error: OSError) -> Problem:
+    """The problem that a file or directory cannot be read."""
+    return Problem(message=f"cannot be read: {error.strerror}", file=str(path), hint=LEAVE_OUT_HINT)
+
+
+class _Scanner:
+    """One walk over a tree; problems are collected on the way."""
+
+    def __init__(self, root: Path, forbidden: frozenset[tuple[int, int]]) -> None:
+        self.problems: list[Problem] = []
+        self._root = root
+        self._real_root = os.path.realpath(root)
+        self._forbidden = forbidden
+
+    def walk(self, directory: str, rules: Rules) -> Iterator[Entry]:
+        try:
+            with os.scandir(self._root / directory) as listing:
+                items = list(listing)
+        except FileNotFoundError:
+            return  # gone since its parent was listed
+        except OSError as error:
+            self.problems.append(unreadable(self._root / directory, error))
+            return
+        prefix = f"{directory}/" if directory else ""
+        for item in items:
+            path = prefix + item.name
+            is_directory = item.is_dir(follow_symlinks=False)
+            if rules.ignores(path, is_directory=is_directory):
+                continue
+            try:
+                status = item.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if is_directory:
+                yield from self._directory(path, status, rules)
+            elif stat.S_ISREG(status.st_mode):
+                yield _file(path, status)
+            elif stat.S_ISLNK(status.st_mode):
+                yield from self._link(path)
+
+    def _directory(self, path: str, status: os.stat_result, rules: Rules) -> Iterator[Entry]:
+        if (status.st_dev, status.st_ino) in self._forbidden:
+            return
+        inner = rules.within(self._root, path)
+        if inner is not None:
+            yield Entry(path, Kind.DIRECTORY, stat.S_IMODE(status.st_mode) & 0o777 | OWNER_MAY_ENTER)
+            yield from self.walk(path, inner)
+
+    def _link(self, path: str) -> Iterator[Entry]:
+        full = self._root / path
+        try:
+            target = os.readlink(full)  # noqa: PTH115 - the very text, not a tidied path
+        except OSError:
+            return  # replaced since it was listed
+        if self._stays_inside(path, target):
+            yield Entry(path, Kind.LINK, 0, target=target)
+        else:
+            message = f"is a symbolic link that leaves the directory: {target}"
+            self.problems.append(Problem(message=message, file=str(full), hint=LEAVE_OUT_HINT))
+
+    def _stays_inside(self, path: str, target: str) -> bool:
+        """Whether the link leads inside, both as it is written and as the file system follows it now."""
+        if target.startswith("/"):
+            return False
+        written = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120
+        followed = os.path.realpath(self._root / path)
+        inside = self._real_root.rstrip("/") + "/"
+        return written != ".." and not written.startswith("../") and (followed + "/").startswith(inside)
+
+
+def _file(path: str, status: os.stat_result) -> Entry:
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Entry(
+        path,
+        Kind.FILE,
+        stat.S_IMODE(status.st_mode) & 0o777,
+        size=status.st_size,
+        stamp=stamp,
+        changed_ns=max(status.st_mtime_ns, status.st_ctime_ns),
+    )
+
+
+def _identities(directories: Sequence[Path]) -> Iterator[tuple[int, int]]:
+    for directory in directories:
+        try:
+            status = directory.stat()
+        except OSError:
+            continue
+        yield status.st_dev, status.st_ino
