@@ -1,0 +1,62 @@
+"""Times, durations and sizes in the words people use, and back from what they type. Used by every command."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_STEPS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def age(at: float | None, now: float) -> str:
+    """How long ago: "3m ago"; nothing for a time that has not come."""
+    if at is None:
+        return ""
+    seconds = now - at
+    if seconds < 1:
+        return "now"
+    unit, size = next((unit, size) for unit, size in _STEPS if seconds >= size)
+    return f"{int(seconds // size)}{unit} ago"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in at most two units: "0.3s", "12s", "3m 05s", "2h 10m", "1d 4h"."""
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def size(count_bytes: float) -> str:
+    """An amount of bytes in binary units: "512 B", "1.5 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count_bytes < 1024:
+            return f"{count_bytes:.0f} B" if unit == "B" else f"{_short(count_bytes)} {unit}"
+        count_bytes /= 1024
+    return f"{_short(count_bytes)} TiB"
+
+
+def number(value: float) -> str:
+    """A metric or a count of processors, as short as it stays exact enough: "0.0312", "1200", "4"."""
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of "90s", "10m", "2h", "1d", "1h30m" or a bare number; None when it is none of these."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
+        return None
+    return sum(float(amount) * _UNITS_S[unit] for amount, unit in re.findall(r"([\d.]+)([smhd])", text))
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

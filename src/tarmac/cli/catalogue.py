@@ -1,0 +1,40 @@
+"""The table of commands: name, where it lives, its line in `tarmac --help`. Used by `main` and the docs tool.
+
+The help of the whole program comes from here, so that no command is imported before it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_HOME = "tarmac.cli.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: the module and attribute that hold it, its one-line help, its section in the list."""
+
+    section: str
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "run": Entry("Runs", f"{_HOME}.run", "run", "Submit a run and follow it to its end."),
+    "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
+    "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
+    "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
+    "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
+    "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),
+    "wait": Entry("Runs", f"{_HOME}.wait", "wait", "Wait until runs have ended."),
+    "stop": Entry("Runs", f"{_HOME}.acts", "stop", "End runs for good."),
+    "pause": Entry("Runs", f"{_HOME}.acts", "pause", "Pause runs: they leave their slots until resumed."),
+    "resume": Entry("Runs", f"{_HOME}.acts", "resume", "Queue paused runs again."),
+    "check": Entry("Run files", f"{_HOME}.check", "check", "Check run files without a server."),
+    "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
+    "server": Entry("Machines", f"{_HOME}.server", "server", "Start, stop or look at your own server."),
+    "completion": Entry(
+        "Shell", f"{_HOME}.completion", "completion", "Teach your shell to complete commands."
+    ),
+}

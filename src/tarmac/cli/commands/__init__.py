@@ -1,0 +1,1 @@
+"""One module per command, imported when it is called (see `tarmac.cli.catalogue`)."""

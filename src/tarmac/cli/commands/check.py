@@ -1,0 +1,66 @@
+"""`tarmac check`: read run files as the server would, without one, and say all that is wrong with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tarmac.cli.errors import render_error, render_warning
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json, print_text
+from tarmac.cli.runfile import STDIN, read_run_file
+from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.errors import InvalidInput, Problem
+
+INVALID = 2
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@json_option
+def check(*, files: tuple[str, ...], as_json: bool) -> None:
+    """Check run files without a server; exit code 2 when something is wrong.
+
+    FILE may be - for standard input.
+    """
+    findings = [_check(file) for file in files]
+    if as_json:
+        print_json({"files": findings})
+    for finding in findings:
+        _report(finding, quiet=as_json)
+    if any(finding["problems"] for finding in findings):
+        sys.exit(INVALID)
+
+
+def _check(file: str) -> dict[str, Any]:
+    """One file: its problems, its warnings, and in a few words what it asks for."""
+    from tarmac.model.codec import encode
+    from tarmac.spec import read
+
+    try:
+        source = read_run_file(file)
+        reading = read(source.text, filename=source.filename, directory=source.directory)
+    except InvalidInput as error:
+        problems = [_problem(item) for item in error.problems]
+        return {"file": file, "problems": problems, "warnings": [], "run": None}
+    return {"file": file, "problems": [], "warnings": list(reading.warnings), "run": encode(reading.spec)}
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {name: getattr(problem, name) for name in ("message", "file", "line", "column", "hint")}
+
+
+def _report(finding: dict[str, Any], *, quiet: bool) -> None:
+    terminal = stderr_terminal()
+    for warning in finding["warnings"]:
+        click.echo(render_warning(f"{finding['file']}: {warning}", terminal), err=True, color=True)
+    problems: Sequence[dict[str, Any]] = finding["problems"]
+    if problems:
+        error = InvalidInput([Problem(**item) for item in problems])
+        click.echo(render_error(error, terminal), err=True, color=True)
+    elif not quiet:
+        name = "standard input" if finding["file"] == STDIN else finding["file"]
+        print_text(f"{name}: ok, a run file of {finding['run']['name']}")

@@ -1,0 +1,69 @@
+"""`tarmac logs`: what the workers of a run wrote; with -f also what they are about to write."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tarmac.cli.following import LogChoice, expected_workers, follow
+from tarmac.cli.followview import standard_view
+from tarmac.cli.options import Duration, json_option, run_argument
+from tarmac.cli.session import connect, resolve
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import RunRecord
+
+_COUNT = click.IntRange(min=0)
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--follow", "-f", "following", is_flag=True, help="Go on until the run ends; exit with its code."
+)
+@click.option("--role", help="Only workers of this role.")
+@click.option("--replica", type=_COUNT, metavar="N", help="Only workers of this replica.")
+@click.option("--worker", type=_COUNT, metavar="N", help="Only this worker of each replica.")
+@click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="This attempt; by default the newest."
+)
+@click.option("--tail", type=_COUNT, metavar="N", help="Only the last N lines of each worker.")
+@click.option(
+    "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
+)
+@json_option
+def logs(
+    *,
+    run: str,
+    following: bool,
+    role: str | None,
+    replica: int | None,
+    worker: int | None,
+    attempt: int | None,
+    tail: int | None,
+    since_s: float | None,
+    as_json: bool,
+) -> None:
+    """Print what the workers of a run wrote.
+
+    Lines begin with role.replica.worker where there are several workers; a single one is printed as it is.
+    """
+    client = connect()
+    record = client.run(resolve(client, run))
+    choice = LogChoice(role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since_s=since_s)
+    if following:
+        sys.exit(follow(client, record["id"], standard_view(as_json=as_json, quiet=True), choice))
+    _print(client, record, choice, as_json=as_json)
+
+
+def _print(client: Client, run: RunRecord, choice: LogChoice, *, as_json: bool) -> None:
+    view = standard_view(as_json=as_json, quiet=True)
+    for attempt in client.attempts(run["id"]):
+        if attempt["number"] == (choice.attempt or run["attempt"]):
+            view.expect(expected_workers(run, attempt, choice))
+    for chunk in client.logs(run["id"], **choice.arguments()):
+        view.log(chunk)
+    view.finish()

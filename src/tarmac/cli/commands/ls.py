@@ -1,0 +1,141 @@
+"""`tarmac ls`: runs in a table. By default what has not ended, and the newest that have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.amounts import age, duration
+from tarmac.cli.options import KeyValue, json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.session import connect
+from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.terminal import Terminal, stdout_terminal
+from tarmac.cli.wording import elapsed_s, state_cell, state_of
+from tarmac.model.lifecycle import LIVE_STATES, RunState
+from tarmac.model.run import RUN_OUTCOMES
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import RunSummaryRecord
+
+PAGE = 500
+ENDED_SHOWN = 20
+
+_STATES = sorted({*RunState, *RUN_OUTCOMES})
+
+_COLUMNS = (
+    Column(title="RUN"),
+    Column(title="NAME"),
+    Column(title="STATE"),
+    Column(title="SLOTS", right=True),
+    Column(title="CLUSTER", optional=True),
+    Column(title="USER", optional=True),
+    Column(title="CREATED", right=True),
+    Column(title="RAN", right=True),
+    Column(title="WHY", flexible=True, optional=True),
+)
+
+
+@click.command()
+@click.option("--all", "-a", "everything", is_flag=True, help="Every run, also those that ended long ago.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES),
+    metavar="STATE",
+    help="Only runs in this state.",
+)
+@click.option("--user", help="Only this user's runs.")
+@click.option("--project", help="Only runs of this project.")
+@click.option("--name", help="Only runs of this name.")
+@click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
+@json_option
+def ls(
+    *,
+    everything: bool,
+    states: tuple[str, ...],
+    user: str | None,
+    project: str | None,
+    name: str | None,
+    labels: tuple[tuple[str, str], ...],
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List runs.
+
+    Without options: all runs that have not ended, and the newest that have. The newest come first.
+    """
+    client = connect()
+    query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
+    if states or everything or limit:
+        runs = _take(client, limit, states=list(states), **query)
+        hidden = False
+    else:
+        runs, hidden = _recent(client, query)
+    if as_json:
+        print_json({"runs": runs})
+        return
+    if not runs:
+        remark(
+            "no such run"
+            if any((states, user, project, name, labels))
+            else "no run yet: tarmac run -- echo hello"
+        )
+        return
+    print_text(run_table(runs, now=time.time(), terminal=stdout_terminal()))
+    if hidden:
+        remark("older runs have ended too: tarmac ls --all")
+
+
+def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Terminal) -> str:
+    """The table of runs; who they belong to is shown only if that differs."""
+    several_users = len({run["user"] for run in runs}) > 1
+    rows = (
+        (
+            run["id"],
+            Cell(run["name"], "bold"),
+            state_cell(state_of(run)),
+            str(run["slots"]),
+            run["cluster"] or "",
+            run["user"] if several_users else "",
+            age(run["created_at"], now),
+            duration(elapsed_s(run, now)),
+            run["message"] or "",
+        )
+        for run in runs
+    )
+    return render(_COLUMNS, rows, terminal)
+
+
+def _recent(client: Client, query: dict[str, Any]) -> tuple[list[RunSummaryRecord], bool]:
+    """All that has not ended with the newest that have, newest first; whether older ones were left out."""
+    live = _take(client, None, states=sorted(LIVE_STATES), **query)
+    ended = _take(client, ENDED_SHOWN + 1, states=[RunState.ENDED], **query)
+    shown = live + ended[:ENDED_SHOWN]
+    shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
+    return shown, len(ended) > ENDED_SHOWN
+
+
+def _take(client: Client, limit: int | None, **query: Any) -> list[RunSummaryRecord]:
+    runs: list[RunSummaryRecord] = []
+    for page in _pages(client, limit, query):
+        runs += page
+        if limit is not None and len(runs) >= limit:
+            return runs[:limit]
+    return runs
+
+
+def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[list[RunSummaryRecord]]:
+    before: str | None = None
+    while True:
+        page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
+        yield page["runs"]
+        before = page["next"]
+        if before is None:
+            return

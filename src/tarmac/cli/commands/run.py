@@ -1,0 +1,200 @@
+"""`tarmac run`: submit a run and follow it to its end; the command that most people use most."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.errors import INTERRUPTED, render_warning
+from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.followview import standard_view
+from tarmac.cli.options import KeyValue, complete_run, json_option
+from tarmac.cli.output import print_json, print_text
+from tarmac.cli.runfile import from_command, read_run_file
+from tarmac.cli.session import connect, resolve
+from tarmac.cli.terminal import stderr_terminal, stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import RunRecord
+
+_COMMAND = "tarmac.command"
+
+
+class RunCommand(click.Command):
+    """`run`, with everything after `--` kept aside as the command to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_COMMAND] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 click's
+        return ["[OPTIONS]", "[FILE]", "[-- COMMAND...]"]
+
+
+@click.command(cls=RunCommand)
+@click.argument("file", required=False, type=click.Path())
+@click.option("--name", metavar="NAME", help="Call it so.")
+@click.option(
+    "--slots", type=click.IntRange(min=0), metavar="N", help="N slots in all, on as few nodes as possible."
+)
+@click.option("--cluster", metavar="NAME", help="Run on this cluster.")
+@click.option("--pool", metavar="NAME", help="Run in this pool.")
+@click.option("--shard", metavar="NAME", help="Run in this shard of the cluster.")
+@click.option(
+    "--hostname", "hostnames", multiple=True, metavar="NAME", help="Only on this machine; may be repeated."
+)
+@click.option(
+    "--env",
+    "-e",
+    "variables",
+    multiple=True,
+    type=KeyValue(inherit=True),
+    help="Set a variable; K alone takes its value from here. May be repeated.",
+)
+@click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
+@click.option("--priority", type=int, metavar="N", help="A bigger number is sooner.")
+@click.option("--time-limit", metavar="DURATION", help="Stop it after this time, as 90s, 10m, 2h or 1d.")
+@click.option(
+    "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
+)
+@click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
+@click.option(
+    "--clone", metavar="RUN", shell_complete=complete_run, help="Submit the same as this run again."
+)
+@click.option(
+    "--rehearse",
+    metavar="NODESxSLOTS",
+    help="On a cluster made up on this machine for this run alone, as 2x1: two nodes of one slot.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show placement, variables and commands; start and keep nothing."
+)
+@click.option("--detach", "-d", is_flag=True, help="Do not follow it: print its id and return.")
+@click.option("--idempotency-key", metavar="KEY", help="Submitting twice with the same key is one run.")
+@json_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    /,
+    *,
+    file: str | None,
+    clone: str | None,
+    dry_run: bool,
+    detach: bool,
+    idempotency_key: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Submit a run and follow it to its end.
+
+    FILE is a run file (- for standard input). COMMAND, after --, replaces its command; without FILE the
+    command alone is the run, in a copy of the current directory.
+
+    What its workers write goes to stdout, remarks to stderr. Ctrl-C detaches and leaves the run alone.
+    The exit code is the run's own.
+
+    \b
+    tarmac run run.yaml
+    tarmac run run.yaml --slots 4 --env LR=0.1
+    tarmac run -- python train.py --epochs 3
+    """
+    command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
+    _one_source(ctx, file, clone, command)
+    client = connect()
+    request = _request(client, file, clone, command, options)
+    if dry_run:
+        _dry_run(client, request, as_json=as_json)
+        return
+    record = _submit(client, request, idempotency_key)
+    if detach:
+        _detached(record, as_json=as_json)
+        return
+    view = standard_view(as_json=as_json)
+    view.submitted(record)
+    sys.exit(follow(client, record["id"], view, LogChoice()))
+
+
+def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
+    """The `overrides` of docs/api.md that the options ask for: only what was given."""
+    plain = ("name", "slots", "cluster", "pool", "shard", "priority", "time_limit", "retries", "rehearse")
+    given: dict[str, Any] = {name: options[name] for name in plain if options[name] is not None}
+    if options["hostnames"]:
+        given["hostnames"] = list(options["hostnames"])
+    if options["variables"]:
+        given["env"] = dict(options["variables"])
+    if options["labels"]:
+        given["labels"] = dict(options["labels"])
+    if options["fail_if_busy"]:
+        given["queueing"] = "fail_if_busy"
+    if command is not None:
+        given["command"] = list(command)
+    return given
+
+
+def _one_source(
+    ctx: click.Context, file: str | None, clone: str | None, command: tuple[str, ...] | None
+) -> None:
+    """Exactly one thing to run: a file, a clone, or a command by itself."""
+    if command == ():
+        raise click.UsageError("there is no command after --", ctx)
+    if file is not None and clone is not None:
+        raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
+    if file is None and clone is None and command is None:
+        there = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
+        meant = f"; did you mean tarmac run {there}?" if there else ", or a command after --"
+        raise click.UsageError(f"what is to be run? Give a run file{meant}", ctx)
+
+
+def _request(
+    client: Client,
+    file: str | None,
+    clone: str | None,
+    command: tuple[str, ...] | None,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """The arguments of the client's `submit` and `dry_run`."""
+    if clone is not None:
+        return {"clone": resolve(client, clone), "overrides": overrides(options, command)}
+    if file is not None:
+        text = read_run_file(file)
+        changes = overrides(options, command)
+    else:
+        text = from_command(command or (), directory=Path.cwd(), home=Path.home())
+        changes = overrides(options, None)
+    return {"source": text.text, "filename": text.filename, "directory": text.directory, "overrides": changes}
+
+
+def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None) -> RunRecord:
+    try:
+        return client.submit(**request, idempotency_key=idempotency_key)
+    except KeyboardInterrupt:
+        click.echo("interrupted while submitting; tarmac ls shows whether it was accepted", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _detached(record: RunRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json(record)
+        return
+    for warning in record["warnings"]:
+        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_text(record["id"])
+
+
+def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
+    from tarmac.cli.dryrun import plan_text
+
+    answer = client.dry_run(**request)
+    if as_json:
+        print_json(answer)
+        return
+    for warning in answer["warnings"]:
+        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_text(plan_text(answer, stdout_terminal(), inherited=os.environ))

@@ -1,0 +1,171 @@
+"""`tarmac server`: the user's own server, which `tarmac run` starts by itself. Runs outlive it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tarmac.cli.amounts import age
+from tarmac.cli.lazy import Subcommands
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.session import connect
+from tarmac.model.errors import TarmacError, Unavailable
+
+if TYPE_CHECKING:
+    from tarmac.client.records import VersionRecord
+
+STOP_LIMIT_S = 30.0
+NOT_RUNNING = 1
+_GLANCE_S = 0.02
+_BLOCK_BYTES = 65536
+_LINES_SHOWN = 100
+
+
+@click.group(cls=Subcommands)
+def server() -> None:
+    """Start, stop or look at your own server. Runs go on without it."""
+
+
+@server.command()
+@json_option
+def start(*, as_json: bool) -> None:
+    """Start it, if it does not run already."""
+    _tell(connect().version(), as_json=as_json)
+
+
+@server.command()
+@json_option
+def stop(*, as_json: bool) -> None:
+    """Stop it. Runs go on; the next command that needs a server starts one that finds them."""
+    stopped = _stop()
+    if as_json:
+        print_json({"stopped": stopped["pid"] if stopped else None})
+    elif stopped:
+        print_text(f"the server (pid {stopped['pid']}) has stopped; runs go on")
+    else:
+        remark("no server is running")
+
+
+@server.command()
+@json_option
+def restart(*, as_json: bool) -> None:
+    """Stop it and start it again, as after an upgrade. Runs go on meanwhile."""
+    _stop()
+    _tell(connect().version(), as_json=as_json)
+
+
+@server.command()
+@json_option
+def status(*, as_json: bool) -> None:
+    """Say whether it runs; exit code 1 when it does not."""
+    found = _found()
+    if found is None:
+        if as_json:
+            print_json({"running": False, "home": str(connect(start=False).home.root)})
+        else:
+            remark("no server is running; the next command that needs one starts it")
+        sys.exit(NOT_RUNNING)
+    _tell(found, as_json=as_json)
+
+
+@server.command()
+@click.option("--follow", "-f", "following", is_flag=True, help="Go on until Ctrl-C.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    default=_LINES_SHOWN,
+    metavar="N",
+    show_default=True,
+    help="The last N lines.",
+)
+def logs(*, following: bool, tail: int) -> None:
+    """Print what the server wrote to its log."""
+    path = connect(start=False).home.log
+    try:
+        with path.open("rb") as log:
+            _print_tail(log.fileno(), path, tail)
+            while following:
+                _print_rest(log.fileno())
+                time.sleep(10 * _GLANCE_S)
+    except FileNotFoundError:
+        remark(f"there is no log at {path}: no server has run here yet")
+        sys.exit(NOT_RUNNING)
+
+
+def _tell(version: VersionRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"running": True, **version})
+        return
+    print_text(
+        f"the server runs: tarmac {version['version']}, pid {version['pid']}, "
+        f"started {age(version['started_at'], time.time())}, home {version['home']}"
+    )
+
+
+def _found() -> VersionRecord | None:
+    """The server that stands, if any."""
+    try:
+        return connect(start=False).version()
+    except Unavailable:
+        return None
+
+
+def _stop() -> VersionRecord | None:
+    """Stop the server and wait until its process is gone; None when there was none."""
+    found = _found()
+    if found is None:
+        return None
+    connect(start=False).stop_server()
+    deadline = time.monotonic() + STOP_LIMIT_S
+    while _alive(found["pid"]):
+        if time.monotonic() > deadline:
+            raise TarmacError(
+                f"the server (pid {found['pid']}) has not stopped within {STOP_LIMIT_S:.0f} s",
+                hint="tarmac server logs may say why",
+            )
+        time.sleep(_GLANCE_S)
+    return found
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process runs on this machine. A server elsewhere ends unseen: its answer has to do."""
+    if "TARMAC_URL" in os.environ:
+        return _found() is not None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _zombie(pid)
+
+
+def _zombie(pid: int) -> bool:
+    """Whether it has ended and only its parent does not know yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False
+
+
+def _print_tail(file: int, path: Path, lines: int) -> None:
+    """The last lines, and leave the file at its end."""
+    end = path.stat().st_size
+    start, content = end, b""
+    while start > 0 and content.count(b"\n") <= lines:
+        start = max(0, start - _BLOCK_BYTES)
+        content = os.pread(file, end - start, start)
+    kept = content.splitlines(keepends=True)[-lines:] if lines else []
+    click.echo(b"".join(kept).decode(errors="replace"), nl=False)
+    os.lseek(file, end, os.SEEK_SET)
+
+
+def _print_rest(file: int) -> None:
+    while content := os.read(file, _BLOCK_BYTES):
+        click.echo(content.decode(errors="replace"), nl=False)

@@ -1,0 +1,172 @@
+"""`tarmac show`: everything about one run on one page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tarmac.cli.amounts import age, duration
+from tarmac.cli.followview import report_text
+from tarmac.cli.options import json_option, run_argument
+from tarmac.cli.output import print_json, print_text
+from tarmac.cli.session import connect, resolve
+from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
+from tarmac.cli.wording import Json, culprit, elapsed_s, state_cell, state_of, worker_name
+
+if TYPE_CHECKING:
+    from tarmac.client.records import AttemptRecord, EventRecord, RunRecord
+
+_ATTEMPTS = (
+    Column(title="ATTEMPT", right=True),
+    Column(title="STATE"),
+    Column(title="NODES", flexible=True),
+    Column(title="STARTED", right=True),
+    Column(title="RAN", right=True),
+)
+_WORKERS = (
+    Column(title="WORKER"),
+    Column(title="NODE"),
+    Column(title="PID", right=True),
+    Column(title="STATE"),
+    Column(title="RAN", right=True),
+    Column(title="LOG", flexible=True, optional=True),
+)
+_EVENTS = (
+    Column(title="WHEN", right=True),
+    Column(title="EVENT"),
+    Column(title="STATE"),
+    Column(title="DETAIL", flexible=True),
+)
+
+
+@click.command()
+@run_argument
+@click.option("--events", is_flag=True, help="Also its history, event by event.")
+@click.option("--source", is_flag=True, help="Only the run file it was submitted with, verbatim.")
+@json_option
+def show(*, run: str, events: bool, source: bool, as_json: bool) -> None:
+    """Show one run: its state, attempts, workers and the latest it reported."""
+    client = connect()
+    record = client.run(resolve(client, run))
+    if source:
+        click.echo(record["source"], nl=not record["source"].endswith("\n"))
+        return
+    attempts = client.attempts(record["id"])
+    reports = client.reports(record["id"])
+    history = client.events(record["id"]) if events else []
+    latest = reports[-1] if reports else None
+    if as_json:
+        document = {"run": record, "attempts": attempts, "report": latest}
+        print_json({**document, "events": history} if events else document)
+        return
+    now, terminal = time.time(), stdout_terminal()
+    parts = [
+        "\n".join(_fields(record, latest, now, terminal)),
+        attempt_table(attempts, now=now, terminal=terminal),
+        worker_table(attempts, now=now, terminal=terminal),
+        event_table(history, now=now, terminal=terminal),
+    ]
+    print_text("\n\n".join(part for part in parts if part))
+
+
+def attempt_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Terminal) -> str:
+    """The attempts of a run, oldest first."""
+    if not attempts:
+        return ""
+    rows = (
+        (
+            str(attempt["number"]),
+            state_cell(state_of(attempt)),
+            ", ".join(attempt["nodes"]),
+            age(attempt["started_at"], now),
+            duration(elapsed_s(attempt, now)),
+        )
+        for attempt in attempts
+    )
+    return render(_ATTEMPTS, rows, terminal)
+
+
+def worker_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Terminal) -> str:
+    """The workers of the newest attempt."""
+    if not attempts or not attempts[-1]["workers"]:
+        return ""
+    attempt = attempts[-1]
+    directory = attempt["directory"]
+    rows = (
+        (
+            worker_name(worker) or "",
+            worker["node"],
+            str(worker["pid"] or ""),
+            _worker_state(worker),
+            duration(elapsed_s(worker, now)),
+            f"{directory}/{worker['log']}" if directory else worker["log"],
+        )
+        for worker in attempt["workers"]
+    )
+    return render(_WORKERS, rows, terminal)
+
+
+def event_table(events: Sequence[EventRecord], *, now: float, terminal: Terminal) -> str:
+    """The history of a run, oldest first."""
+    if not events:
+        return ""
+    rows = (
+        (
+            age(event["at"], now),
+            event["event"],
+            state_cell(event["state"]),
+            ", ".join(f"{key} {value}" for key, value in event["detail"].items()),
+        )
+        for event in events
+    )
+    return render(_EVENTS, rows, terminal)
+
+
+def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal) -> Iterator[str]:
+    """Name and value, a line each; what does not apply is left out."""
+    state = state_cell(state_of(run))
+    fields = {
+        "run": run["id"],
+        "name": terminal.paint(run["name"], "bold"),
+        "state": terminal.paint(state.text, state.style),
+        "cause": _cause(run),
+        "exit": str(run["exit_status"]) if run["exit_status"] is not None else "",
+        "slots": str(run["slots"]),
+        "priority": str(run["priority"]) if run["priority"] else "",
+        "project": run["project"] if run["project"] != "default" else "",
+        "user": run["user"],
+        "labels": ", ".join(f"{key}={value}" for key, value in sorted(run["labels"].items())),
+        "created": age(run["created_at"], now),
+        "started": age(run["started_at"], now),
+        "ran": duration(elapsed_s(run, now)),
+        "retries": f"{run['failures']} used" if run["failures"] else "",
+        "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
+        "preempted": f"{run['preemptions']} times" if run["preemptions"] else "",
+        "latest": report_text(latest) if latest else "",
+    }
+    for name, value in fields.items():
+        if value:
+            yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
+    for warning in run["warnings"]:
+        yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
+    for line in run["cause"]["tail"] if run["cause"] else ():
+        yield f"  {terminal.paint('|', 'dim')} {line}"
+
+
+def _cause(run: RunRecord) -> str:
+    cause = run["cause"]
+    if cause is None:
+        return ""
+    return one_line(cause["message"] or culprit(cause) or cause["code"])
+
+
+def _worker_state(worker: Json) -> Cell:
+    if worker["signal"] is not None:
+        return Cell(worker["signal"], "red")
+    if worker["exit_code"] is not None:
+        return Cell(f"exited {worker['exit_code']}", "green" if worker["exit_code"] == 0 else "red")
+    return Cell("running", "cyan") if worker["pid"] is not None else Cell("waiting", "dim")

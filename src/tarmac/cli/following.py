@@ -1,0 +1,113 @@
+"""Following a run to its end: the server's messages, put before a view. Called by `run` and `logs -f`.
+
+The client's stream survives a server that dies; added here is what a person needs beside it: which
+workers to expect (one or several), where they run, and `news` while nothing comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tarmac.cli.errors import INTERRUPTED
+from tarmac.cli.followview import SharedView, View
+from tarmac.cli.news import News
+from tarmac.cli.wording import Json
+from tarmac.model.spec import DEFAULT_ROLE
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+_PLACED = frozenset({"running", "pausing", "preempting", "stopping"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChoice:
+    """Which logs of a run are wanted; None: whatever there is."""
+
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    attempt: int | None = None
+    tail: int | None = None
+    since_s: float | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """For the client's `logs` and `follow`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
+    """Show a run until it ends and return its exit code; Ctrl-C leaves it running and returns 130."""
+    shared = SharedView(view)
+    places = _Places(client, run_id, choice)
+    news = News(client, run_id, shared)
+    news.start()
+    try:
+        for message in client.follow(run_id, **choice.arguments()):
+            data = message.data
+            if message.event == "end":
+                news.stop()
+                with shared.held() as held:
+                    held.end(data)
+                return int(data["exit_status"] or 0)
+            if message.event == "log":
+                news.wrote()
+            elif message.event == "state":
+                news.became(data["state"])
+            _show(message.event, data, shared, places)
+    except KeyboardInterrupt:
+        with shared.held() as held:
+            held.detached(run_id)
+        return INTERRUPTED
+    finally:
+        news.stop()
+    return 0
+
+
+def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[dict[str, Any]]:
+    """The chosen workers of an attempt, known from its seats before any of them has started."""
+    processes = {role.get("name", DEFAULT_ROLE): len(role["processes"]) for role in run["spec"]["roles"]}
+    for seat in attempt["seats"]:
+        if choice.role not in (None, seat["role"]) or choice.replica not in (None, seat["replica"]):
+            continue
+        for index in range(processes.get(seat["role"], 1)):
+            if choice.worker in (None, index):
+                yield {"role": seat["role"], "replica": seat["replica"], "index": index}
+
+
+def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
+    if event == "log":
+        workers, _ = places.of(data["attempt"])
+        with shared.held() as view:
+            view.expect(workers)
+            view.log(data)
+    elif event == "state":
+        workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
+        with shared.held() as view:
+            view.expect(workers)
+            view.state(data, nodes)
+    elif event == "notice":
+        with shared.held() as view:
+            view.notice(str(data["text"]))
+
+
+class _Places:
+    """Workers and nodes of each attempt, asked for once."""
+
+    def __init__(self, client: Client, run_id: str, choice: LogChoice) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._choice = choice
+        self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
+
+    def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+        """The workers to expect of attempt `number` the first time it is asked for, and its nodes."""
+        if number in self._known:
+            return (), self._known[number][1]
+        run = self._client.run(self._run_id)
+        for attempt in self._client.attempts(self._run_id):
+            workers = tuple(expected_workers(run, attempt, self._choice))
+            self._known.setdefault(attempt["number"], (workers, tuple(attempt["nodes"])))
+        return self._known.setdefault(number, ((), ()))

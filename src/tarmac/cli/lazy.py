@@ -1,0 +1,79 @@
+"""A click group that imports a command only when it is called. Used by `main`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+from tarmac.cli.catalogue import Entry
+from tarmac.cli.errors import nearest
+
+
+class LazyGroup(click.Group):
+    """A group over a table of entries: listing and completing them imports nothing."""
+
+    def __init__(self, *, entries: Mapping[str, Entry], **attributes: object) -> None:
+        super().__init__(**attributes)  # type: ignore[arg-type]
+        self._entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 click's signature
+        return list(self._entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 click's
+        entry = self._entries.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(import_module(entry.module), entry.attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._entries and not name.startswith("-"):
+            raise unknown_command(name, list(self._entries), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self._entries.items():
+            sections.setdefault(entry.section, []).append((name, entry.help))
+        longest = max(map(len, self._entries))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(longest), text) for name, text in rows])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self._entries.items()
+            if name.startswith(incomplete)
+        ]
+
+
+class Subcommands(click.Group):
+    """A group of commands in one module (`nodes`, `server`), with the nearest name for a mistyped one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown_command(args[0], list(self.commands), ctx)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(name: str, known: list[str], ctx: click.Context) -> click.UsageError:
+    """The error for a command that is not there."""
+    meant = nearest(name, known)
+    return click.UsageError(
+        f"there is no command {name!r}" + (f"; did you mean {meant!r}?" if meant else ""), ctx
+    )

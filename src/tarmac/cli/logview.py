@@ -1,0 +1,94 @@
+"""Log chunks to a terminal: raw for one worker, prefixed lines for several. Used by `logs` and `run`.
+
+With a prefix only whole lines are written, so that workers never mix within one; of a line that redraws
+itself with carriage returns (a progress bar) its last form is kept, as a terminal would show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from tarmac.cli.terminal import Terminal
+from tarmac.cli.wording import Json
+
+_COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
+
+Key = tuple[str, int, int]
+
+
+class LogView:
+    """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes."""
+
+    def __init__(self, out: TextIO, terminal: Terminal) -> None:
+        self._out = out
+        self._terminal = terminal
+        self._prefixes: dict[Key, str] = {}
+        self._partial: dict[Key, str] = {}
+        self._at_line_start = True
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the cursor stands at the beginning of a line: a remark on stderr would not cut one."""
+        return self._at_line_start
+
+    def cut(self) -> None:
+        """Someone else has ended the open line on the screen."""
+        self._at_line_start = True
+
+    def expect(self, workers: Iterable[Json]) -> None:
+        """These workers may write from now on; more than one of them means prefixes."""
+        keys = sorted({_key(worker, "index") for worker in workers})
+        if len(keys) > 1 or self._prefixes:
+            self.finish()
+            self._prefixes = self._labels(sorted({*self._prefixes, *keys}))
+
+    def write(self, chunk: Json) -> None:
+        """Show one LogChunk, at once."""
+        text = str(chunk["text"])
+        if not text:
+            return
+        if self._prefixes:
+            self._write_lines(_key(chunk, "worker"), text)
+        else:
+            self._out.write(text)
+            self._at_line_start = text.endswith("\n")
+        self._out.flush()
+
+    def finish(self) -> None:
+        """Nothing more will come: show the lines that were never ended."""
+        for key in sorted(self._partial):
+            if self._partial[key]:
+                self._line(key, self._partial[key])
+        self._partial.clear()
+        self._out.flush()
+
+    def _write_lines(self, key: Key, text: str) -> None:
+        *lines, rest = (self._partial.pop(key, "") + text).split("\n")
+        for line in lines:
+            self._line(key, line)
+        self._partial[key] = rest
+
+    def _line(self, key: Key, line: str) -> None:
+        visible = line.removesuffix("\r").rsplit("\r", 1)[-1]
+        self._out.write(f"{self._prefix(key)}{visible}\n")
+        self._at_line_start = True
+
+    def _prefix(self, key: Key) -> str:
+        if key not in self._prefixes:
+            self._prefixes = self._labels(sorted({*self._prefixes, key}))
+        return self._prefixes[key]
+
+    def _labels(self, keys: Sequence[Key]) -> dict[Key, str]:
+        """A prefix per worker, equally wide; the worker's number is left out where each replica has one."""
+        short = all(worker == 0 for _role, _replica, worker in keys)
+        names = {key: ".".join(str(part) for part in (key[:2] if short else key)) for key in keys}
+        width = max(map(len, names.values()))
+        return {
+            key: self._terminal.paint(f"{names[key].ljust(width)}| ", _COLOURS[at % len(_COLOURS)])
+            for at, key in enumerate(keys)
+        }
+
+
+def _key(record: Json, index: str) -> Key:
+    return str(record["role"]), int(record["replica"]), int(record[index])

@@ -1,0 +1,137 @@
+"""The program `tarmac`: finds the command, runs it, turns whatever comes out into output and an exit code.
+
+Called by the `tarmac` script and `python -m tarmac.cli`. Starts quickly: nothing of a command is imported
+before the command is called. The one broad `except` of the command line is here: no traceback ever
+reaches a user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import click
+
+from tarmac import __version__
+from tarmac.cli import errors
+from tarmac.cli.catalogue import COMMANDS
+from tarmac.cli.lazy import LazyGroup
+from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.errors import TarmacError
+
+PROGRAM = "tarmac"
+
+program = LazyGroup(
+    name=PROGRAM,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=(
+        "Launch training on whatever cluster you have.\n\n"
+        "Start with: tarmac run run.yaml, or tarmac run -- python train.py"
+    ),
+    epilog="A RUN is an id, the start of one, a name (the newest of it), or @last. "
+    "tarmac COMMAND --help says more.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=lambda ctx, _option, asked: _version(ctx) if asked else None,
+            help="Print the version and exit.",
+        )
+    ],
+)
+
+
+def main() -> None:
+    """Run the command line; never returns."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a stream replaced by something simpler
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    code = _guarded(sys.argv[1:])
+    sys.exit(_flushed(code))
+
+
+def _guarded(arguments: list[str]) -> int:
+    """The exit code of the command line `arguments`; every error is rendered here."""
+    try:
+        result = program.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.UsageError as error:
+        _say(_usage(error))
+        return error.exit_code
+    except click.ClickException as error:
+        _say(f"{errors.label('error', stderr_terminal())} {error.format_message()}")
+        return error.exit_code
+    except TarmacError as error:
+        _say(errors.render_error(error, stderr_terminal()))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        return _abandon_stdout()
+    except Exception as error:  # noqa: BLE001 the rim: a user sees one line, the details go to a file
+        _say(_internal(error))
+        return errors.INTERNAL
+
+
+def _version(ctx: click.Context) -> None:
+    click.echo(f"{PROGRAM} {__version__}")
+    ctx.exit()
+
+
+def _usage(error: click.UsageError) -> str:
+    text = error.format_message().rstrip(".")
+    lines = [f"{errors.label('error', stderr_terminal())} {text[:1].lower()}{text[1:]}"]
+    if error.ctx is not None:
+        pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
+        lines += [
+            f"  usage: {error.ctx.command_path} {pieces}",
+            f"  {errors.label('hint', stderr_terminal())} {error.ctx.command_path} --help",
+        ]
+    return "\n".join(lines)
+
+
+def _internal(error: Exception) -> str:
+    """One line about a mistake of ours, the story of it written to a file."""
+    import tempfile
+    import traceback
+
+    line = f"{errors.label('error', stderr_terminal())} internal error: {type(error).__name__}: {error}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tarmac-error-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(f"tarmac {__version__}, Python {sys.version}\n{sys.argv}\n\n")
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return line
+    return f"{line}\n  {errors.label('hint', stderr_terminal())} please report it with {file.name}"
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        click.echo(text, err=True)
+
+
+def _flushed(code: int) -> int:
+    """`code`, once the last output is out; that may be the moment to learn that nobody reads it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _abandon_stdout()
+    except (OSError, ValueError) as error:
+        _abandon_stdout()
+        _say(f"{errors.label('error', stderr_terminal())} the output could not be written: {error}")
+        return code or 1
+    return code
+
+
+def _abandon_stdout() -> int:
+    """Point stdout nowhere, so that the interpreter's own flush at exit stays quiet."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return errors.BROKEN_PIPE

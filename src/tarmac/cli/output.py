@@ -1,0 +1,25 @@
+"""Answers on stdout: JSON documents, tables, plain text. Used by every command but the followers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tarmac.cli.terminal import stderr_terminal
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, indented."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_text(text: str) -> None:
+    """An answer for people. What may be in it is decided by the renderers, not by click."""
+    click.echo(text, color=True)
+
+
+def remark(text: str) -> None:
+    """Something worth knowing beside the answer, on stderr."""
+    click.echo(stderr_terminal().paint(f"tarmac: {text}", "dim"), err=True, color=True)

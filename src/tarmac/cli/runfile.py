@@ -1,0 +1,96 @@
+"""The text of a run: from a file, standard input, or a command line. Used by `run` and `check`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.model.errors import InvalidInput
+
+STDIN = "-"
+_INTERPRETERS = re.compile(r"(python[\d.]*|pypy[\d.]*|bash|sh|torchrun|accelerate|deepspeed|uv|env)$")
+_LIMIT_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunText:
+    """What is submitted: the text, its name in messages, the directory its paths start from."""
+
+    text: str
+    filename: str
+    directory: str
+
+
+def read_run_file(file: str) -> RunText:
+    """The run file `file` ("-": standard input); raises InvalidInput when it cannot be read."""
+    if file == STDIN:
+        return RunText(
+            text=_decoded(sys.stdin.buffer.read(), "<stdin>"), filename="<stdin>", directory=str(Path.cwd())
+        )
+    path = Path(file)
+    try:
+        if path.is_dir():
+            raise InvalidInput(f"{file} is a directory, not a run file", hint=_inside(path))
+        if path.stat().st_size > _LIMIT_BYTES:
+            raise InvalidInput(f"{file} is too large to be a run file ({path.stat().st_size} bytes)")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{file}: {(error.strerror or str(error)).lower()}", hint=_beside(path)) from error
+    return RunText(text=_decoded(content, file), filename=file, directory=str(path.absolute().parent))
+
+
+def from_command(argv: Sequence[str], *, directory: Path, home: Path) -> RunText:
+    """A run file for `tarmac run -- COMMAND`: the command as it stands, with the code of this directory.
+
+    From the home directory or the root no code is taken along: nobody means all of that.
+    """
+    lines = [f"name: {json.dumps(name_of(argv))}"]
+    if directory not in (home, Path(directory.anchor)):
+        lines.append("code: .")
+    lines.append(f"command: {json.dumps(list(argv), ensure_ascii=False)}")
+    return RunText(text="\n".join(lines) + "\n", filename="<command line>", directory=str(directory))
+
+
+def name_of(argv: Sequence[str]) -> str:
+    """A name for a command: of its script where an interpreter runs one, else of the program."""
+    words = [word for word in argv if word]
+    program = Path(words[0]).name if words else ""
+    if _INTERPRETERS.search(program):
+        scripts = [word for word in words[1:] if re.search(r"\.(py|sh)$", word) and not word.startswith("-")]
+        program = Path(scripts[0]).stem if scripts else program
+    name = re.sub(r"[^a-z0-9]+", "-", program.lower()).strip("-")
+    return name[:40] or "run"
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            f"{name}:{line}: this is not UTF-8 text (byte {content[error.start]:#04x})"
+        ) from error
+
+
+def _inside(directory: Path) -> str | None:
+    """Run files in a directory that was given in their place."""
+    found = sorted(
+        path for pattern in ("run.yaml", "*.yaml", "*.yml", "*.isc") for path in directory.glob(pattern)
+    )
+    return f"did you mean {found[0]}?" if found else None
+
+
+def _beside(path: Path) -> str | None:
+    """A file of nearly the same name."""
+    from tarmac.cli.errors import nearest
+
+    try:
+        known = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+    except OSError:
+        return None
+    meant = nearest(path.name, known)
+    return f"did you mean {path.parent / meant}?" if meant else None

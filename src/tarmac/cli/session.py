@@ -1,0 +1,39 @@
+"""How commands reach the server: one client per call, made late. The only module here that imports `client`.
+
+`@last` is resolved here; ids, their prefixes and names are the server's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tarmac.cli.output import remark
+from tarmac.model.errors import NotFound
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+LAST = "@last"
+"""The newest run, wherever a run is asked for."""
+
+
+def connect(*, start: bool = True) -> Client:
+    """A client for the server of this environment. The user's own one is started, unless told not to."""
+    from tarmac.client import Client
+
+    return Client(start=start, on_notice=remark)
+
+
+def resolve(client: Client, reference: str) -> str:
+    """`reference` as the server understands it."""
+    if reference != LAST:
+        return reference
+    runs = client.runs(limit=1)["runs"]
+    if not runs:
+        raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
+    return runs[0]["id"]
+
+
+def references(client: Client, given: tuple[str, ...]) -> list[str]:
+    """Several of them, in order, each once."""
+    return list(dict.fromkeys(resolve(client, reference) for reference in given))

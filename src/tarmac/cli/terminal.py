@@ -1,0 +1,96 @@
+"""What the program may assume of the place its output goes to: width and colour. Used by every renderer here.
+
+Colour only on a terminal, never with NO_COLOR (no-color.org) or a dumb one. A stream that is not a
+terminal has no width: nothing is cut there, so that `grep` finds everything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import unicodedata
+from dataclasses import dataclass
+from typing import TextIO
+
+ELLIPSIS = "…"
+
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """One output stream: its width in columns (None: not a terminal), whether it shows colour."""
+
+    width: int | None = None
+    colour: bool = False
+
+    def paint(self, text: str, style: str | None) -> str:
+        """`text` in a style of `_CODES`, where the stream shows styles."""
+        if not self.colour or not text or style is None:
+            return text
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def terminal_of(stream: TextIO) -> Terminal:
+    """The facts of a stream, read from it and from the environment."""
+    if not stream.isatty():
+        return Terminal()
+    dumb = os.environ.get("TERM") == "dumb"
+    return Terminal(
+        width=shutil.get_terminal_size((100, 24)).columns,
+        colour=not dumb and not os.environ.get("NO_COLOR"),
+    )
+
+
+def stdout_terminal() -> Terminal:
+    """The terminal that answers go to."""
+    return terminal_of(sys.stdout)
+
+
+def stderr_terminal() -> Terminal:
+    """The terminal that remarks and errors go to."""
+    return terminal_of(sys.stderr)
+
+
+def columns(text: str) -> int:
+    """How many columns a text takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns_of(character) for character in text)
+
+
+def fit(text: str, width: int) -> str:
+    """`text`, cut to `width` columns; a cut is marked by an ellipsis."""
+    if columns(text) <= width:
+        return text
+    kept, used = [], 0
+    for character in text:
+        used += _columns_of(character)
+        if used > width - 1:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + ELLIPSIS
+
+
+def one_line(text: str) -> str:
+    """`text` as a single harmless line: no line ends, no control characters that would move the cursor."""
+    if text.isprintable():
+        return text
+    flat = " ".join(text.split())
+    return "".join(character if character.isprintable() else "�" for character in flat)
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
