@@ -77,7 +77,7 @@ class TextView:
     def waiting(self, why: Json) -> None:
         ahead = why.get("ahead")
         place = f"; {ahead} ahead of it" if ahead else ""
-        self._remark(f"{why['state']}: {why['headline']}{place} (tarmac why {why['run_id']})")
+        self._remark(f"{why['headline']}{place} (tarmac why {why['run_id']})")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))

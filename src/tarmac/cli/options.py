@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the types of their values."""
+"""Options and arguments that several commands share, and the types of their values. Used by the commands."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.cli.errors import nearest
 from tarmac.model.errors import InvalidInput
 
 STDIN = "-"
@@ -86,8 +87,6 @@ def _inside(directory: Path) -> str | None:
 
 def _beside(path: Path) -> str | None:
     """A file of nearly the same name."""
-    from tarmac.cli.errors import nearest
-
     try:
         known = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:

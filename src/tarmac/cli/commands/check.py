@@ -13,7 +13,9 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.runfile import STDIN, read_run_file
 from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.spec import read
 
 INVALID = 2
 
@@ -37,9 +39,6 @@ def check(*, files: tuple[str, ...], as_json: bool) -> None:
 
 def _check(file: str) -> dict[str, Any]:
     """One file: its problems, its warnings, and in a few words what it asks for."""
-    from tarmac.model.codec import encode
-    from tarmac.spec import read
-
     try:
         source = read_run_file(file)
         reading = read(source.text, filename=source.filename, directory=source.directory)

@@ -74,7 +74,7 @@ def ls(
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
     if states or everything or limit:
-        runs = _take(client, limit, states=list(states), **query)
+        runs = _take(client, limit, states=list(states), everything=everything, **query)
         hidden = False
     else:
         runs, hidden = _recent(client, query)

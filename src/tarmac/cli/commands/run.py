@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tarmac.cli.dryrun import plan_text
 from tarmac.cli.errors import INTERRUPTED, render_warning
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.followview import standard_view
@@ -189,8 +190,6 @@ def _detached(record: RunRecord, *, as_json: bool) -> None:
 
 
 def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
-    from tarmac.cli.dryrun import plan_text
-
     answer = client.dry_run(**request)
     if as_json:
         print_json(answer)
