@@ -18,6 +18,10 @@
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
+      nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
+
+    The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes the
+    claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause"}.
 
 ATTEMPT_JSON
     {"protocol": 1, "attempt_id", "run_id", "run_name", "number", "token",
@@ -27,12 +31,15 @@ ATTEMPT_JSON
      "time_limit_s": number or null, "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sdk": directory that makes `import tarmac` work, or null,
+     "mounts": [{"source", "target"}, ...] (may be absent): literal paths to make true in this attempt's
+               private view of the disk, besides /mnt/checkpoints, /mnt/crud and /mnt/lossy,
      "nodes": [{"node", "address", "rank",
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
 
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
     USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
-    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH, LOG_ARTIFACT_PATH.
+    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH, LOG_ARTIFACT_PATH;
+    for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, and `sdk` at the end of PYTHONPATH.
     Nothing else of the runner's own environment reaches a worker.
 
 EVENTS (every line has "at" (seconds) and "kind")
@@ -43,10 +50,22 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
-    ended            {"outcome", "cause"}   the last line: nothing of the attempt runs on the node any more
+    ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the
+                     node any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes'
 
 `cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, less
-what does not apply; outcome and code take the words of the glossary.
+what does not apply; outcome and code take the words of the glossary. A command that does not exist counts as
+a worker that ended with exit code 127 (126: it may not be executed) and never started.
+
+REPORTS (one line per call of the SDK's `report`)
+    {"at", "rank", "step", "progress", "metrics": {name: number or text}}   NaN and infinities as text
+
+STARTING A RUNNER
+    In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that forks:
+    `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a socketpair),
+    inherited. One line of JSON per request, {"directory", "node"}; one per answer, in order: {"pid"} once the
+    runner was forked, or {"error"}. The warm parent ends when the other end is closed; its runners live on.
+    Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone.
 """
 
 PROTOCOL = 1

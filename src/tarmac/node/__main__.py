@@ -1,0 +1,18 @@
+"""The entry point by path: `python .../tarmac/node run DIRECTORY NODE`, `python .../tarmac/node warm FD`.
+
+Called by engines, through `starting`. Where tarmac is not installed, it puts the copy it lies in on the path.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:
+    # Run by path: the package's own directory must not shadow the standard library.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tarmac.node.entry import main  # noqa: E402 (only now can it be found)
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

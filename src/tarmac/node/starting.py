@@ -1,0 +1,27 @@
+"""How to start a runner or a warm parent: the command lines, and where the SDK lies.
+
+Called by engines. Both commands run by path, so `node` may have been copied to a machine without tarmac.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+NODE_DIRECTORY = Path(__file__).resolve().parent
+"""This package: what an engine copies to another machine (as .../tarmac/node)."""
+
+SDK_DIRECTORY = NODE_DIRECTORY / "shim"
+"""What `sdk` in attempt.json names: on PYTHONPATH it makes `import tarmac` work."""
+
+# Isolated and without site: the runner needs the standard library alone, and starts in a third of the time.
+_LEAN = ("-I", "-S")
+
+
+def runner_command(python: str, directory: str, node: str) -> list[str]:
+    """The argv of a runner for one node of an attempt; it runs until the node's part has ended."""
+    return [python, *_LEAN, str(NODE_DIRECTORY), "run", directory, node]
+
+
+def warm_command(python: str, fd: int) -> list[str]:
+    """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`."""
+    return [python, *_LEAN, str(NODE_DIRECTORY), "warm", str(fd)]
