@@ -1,0 +1,96 @@
+"""Admitting runs: making the record of a submission, and refusing what can never fit (design section 8).
+
+Called by `service.ControlPlane.submit` and the dry run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tarmac.control.facts import candidate_of
+from tarmac.control.world import World, rehearsal_nodes
+from tarmac.model.changes import NewRun
+from tarmac.model.cluster import Node, rehearsal_cluster
+from tarmac.model.errors import Refused
+from tarmac.model.lifecycle import INITIAL_EVENT, RunEvent, replay
+from tarmac.model.ports import OffersNodes
+from tarmac.model.run import CauseCode, Run
+from tarmac.model.spec import RunSpec
+from tarmac.sched import Refusal, Snapshot, explain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A spec that a user wants run. The same key twice is the same run."""
+
+    spec: RunSpec
+    user: str
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The run of a submission; `created` is False when its idempotency key was known."""
+
+    run: Run
+    created: bool
+
+
+class Admission:
+    """Checks submissions against the nodes there are, once per shape of request."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: tuple[tuple[Node, ...], set[object]] = ((), set())
+
+    def new_run(self, submission: Submission, now: float) -> NewRun:
+        """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
+        run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
+        self._refuse_what_never_fits(run)
+        events = (INITIAL_EVENT,) if run.spec.code is not None else (INITIAL_EVENT, RunEvent.STAGED)
+        return NewRun(run=replace(run, state=replay(events), seq=len(events)), events=events)
+
+    def _refuse_what_never_fits(self, run: Run) -> None:
+        engine = self._world.engine
+        if not isinstance(engine, OffersNodes):
+            return
+        if run.spec.rehearsal is not None:
+            self._refuse(run, tuple(rehearsal_nodes(engine, run)))
+            return
+        nodes = tuple(engine.nodes())
+        if nodes != self._known[0]:
+            self._known = (nodes, set())
+        fitting = self._known[1]
+        candidate = candidate_of(run)
+        shape = (candidate.demands, candidate.target)
+        if shape not in fitting:
+            self._refuse(run, nodes)
+            fitting.add(shape)
+
+    def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> None:
+        idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
+        verdict = explain(idle, run.id, run.created_at)
+        if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
+            raise Refused(refusal_text(verdict), hint=verdict.largest)
+
+
+def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
+    """The run as it would be queued, before any check."""
+    spec = submission.spec
+    if spec.rehearsal is not None:
+        spec = replace(spec, target=replace(spec.target, cluster=rehearsal_cluster(run_id)))
+    return Run(
+        id=run_id,
+        spec=spec,
+        user=submission.user,
+        state=replay((INITIAL_EVENT, RunEvent.STAGED)),
+        seq=2,
+        created_at=now,
+        queued_at=None if spec.code is not None else now,
+        idempotency_key=submission.idempotency_key,
+    )
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """One sentence per distinct reason."""
+    return "; ".join(dict.fromkeys(reason.text for reason in refusal.reasons))

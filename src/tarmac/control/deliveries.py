@@ -1,0 +1,55 @@
+"""What this process has already passed on to the engine. Lost with it, and then passed on again: all
+deliveries are idempotent. Kept by `world.World` for the deliver pass."""
+
+from __future__ import annotations
+
+from tarmac.model.run import Ask
+
+
+class Deliveries:
+    """Attempts that were submitted and asks that were passed on, by attempt id; written by one thread."""
+
+    def __init__(self) -> None:
+        self._submitted: set[str] = set()
+        self._asked: dict[str, Ask] = {}
+        self._refused: dict[str, str] = {}
+        self._not_before: dict[str, float] = {}
+
+    def submitted(self, attempt_id: str) -> bool:
+        """Whether the engine took the attempt."""
+        return attempt_id in self._submitted
+
+    def note_submitted(self, attempt_id: str) -> None:
+        self._submitted.add(attempt_id)
+        self._not_before.pop(attempt_id, None)
+
+    def asked(self, attempt_id: str, ask: Ask) -> bool:
+        """Whether exactly this was passed on last."""
+        return self._asked.get(attempt_id) is ask
+
+    def note_asked(self, attempt_id: str, ask: Ask) -> None:
+        self._asked[attempt_id] = ask
+
+    def refuse(self, attempt_id: str, reason: str) -> None:
+        """The engine will never take this attempt: it is not submitted again, and ends."""
+        self._submitted.add(attempt_id)
+        self._refused[attempt_id] = reason
+
+    def refusal(self, attempt_id: str) -> str | None:
+        """Why the engine will never take this attempt."""
+        return self._refused.get(attempt_id)
+
+    def postpone(self, attempt_id: str, until: float) -> None:
+        """Leave this attempt alone until then: the engine could not take it."""
+        self._not_before[attempt_id] = until
+
+    def due(self, attempt_id: str, now: float) -> bool:
+        """Whether the attempt is not postponed."""
+        return self._not_before.get(attempt_id, now) <= now
+
+    def keep_only(self, attempt_ids: set[str]) -> None:
+        """Forget what is no longer live."""
+        self._submitted &= attempt_ids
+        for table in (self._asked, self._refused, self._not_before):
+            for gone in [key for key in table if key not in attempt_ids]:
+                del table[gone]

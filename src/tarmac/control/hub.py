@@ -1,0 +1,61 @@
+"""Who wants to hear that something changed: the loops by name, and listeners of the rim.
+
+Used by `world.World` (which rings) and by `loops` and the server (which wait).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+
+Listener = Callable[[], None]
+
+
+class Bell(StrEnum):
+    """The loops that can be woken."""
+
+    STAGE = "stage"
+    SCHEDULE = "schedule"
+    DELIVER = "deliver"
+    RECONCILE = "reconcile"
+    REAP = "reap"
+
+
+class Hub:
+    """Wakes loops and listeners; rung from any thread. A ring is a hint: loops also look by themselves."""
+
+    def __init__(self) -> None:
+        self._events = {bell: threading.Event() for bell in Bell}
+        self._listeners: dict[int, Listener] = {}
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def ring(self, *bells: Bell) -> None:
+        """Wake these loops."""
+        for bell in bells:
+            self._events[bell].set()
+
+    def event(self, bell: Bell) -> threading.Event:
+        """The event that a loop waits on, and clears before it looks."""
+        return self._events[bell]
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after every change, from the thread that made it; returns how to stop that."""
+        with self._lock:
+            key = self._next
+            self._next += 1
+            self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners.pop(key, None)
+
+        return unsubscribe
+
+    def tell(self) -> None:
+        """Call every listener."""
+        with self._lock:
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener()

@@ -1,0 +1,35 @@
+"""Finding the run a user means: by id, by name (the newest), by a unique prefix of its id.
+
+Called by `service` for every command that takes a run.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from tarmac.model.errors import NotFound, Refused
+from tarmac.model.ports import RunQuery, Store
+from tarmac.model.run import Run
+
+
+def find_run(store: Store, reference: str) -> Run:
+    """The run; raises NotFound with the nearest names, and Refused when a prefix means several runs."""
+    exact = store.run(reference)
+    if exact is not None:
+        return exact
+    found = store.find_runs(reference)
+    if not found:
+        raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, reference))
+    if len(found) > 1 and found[0].name != reference:
+        listed = ", ".join(f"{run.id} ({run.name})" for run in found)
+        raise Refused(f"{reference!r} means several runs: {listed}", hint="give more of the id")
+    return found[0]
+
+
+def _nearest(store: Store, reference: str) -> str:
+    recent = store.runs(RunQuery(limit=200))
+    names = dict.fromkeys([run.name for run in recent] + [run.id for run in recent])
+    close = difflib.get_close_matches(reference, names, n=3)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    return "tarmac ls --all lists them" if recent else "no run was submitted yet"

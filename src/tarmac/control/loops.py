@@ -1,0 +1,158 @@
+"""The durable loops: one thread each, woken by the hub, at work only under a lease. Started by the server.
+
+A loop that finds its lease with another server waits for it to lapse. What a pass raises is logged here, at
+the rim, and the pass is run again a little later: nothing it half did can be seen (see `passes`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from functools import partial
+
+from tarmac.control.hub import Bell
+from tarmac.control.passes.deliver import deliver_pass
+from tarmac.control.passes.reap import reap_pass
+from tarmac.control.passes.reconcile import reconcile_pass
+from tarmac.control.passes.schedule import schedule_pass
+from tarmac.control.passes.stage import stage_pass
+from tarmac.control.service import ControlPlane
+from tarmac.control.world import World
+from tarmac.model.changes import Lease
+from tarmac.model.errors import LeaseLost, TarmacError
+from tarmac.model.ports import Notifies
+
+LEASE_S = 15.0
+BACK_OFF_S = 0.5
+
+log = logging.getLogger(__name__)
+
+Pass = Callable[[World, Lease], object]
+
+
+class Loops:
+    """All loops of one server. `owner` names it: restarted under the same name, it takes its leases over."""
+
+    def __init__(self, plane: ControlPlane, *, owner: str) -> None:
+        world = plane.world
+        news = _News()
+        if isinstance(world.engine, Notifies):
+            world.engine.subscribe(partial(_on_news, world, news))
+        reconcile = _Reconcile(news)
+        self._loops = [
+            _Loop(world, Bell.STAGE, stage_pass, owner=owner, period_s=5.0),
+            _Loop(world, Bell.SCHEDULE, schedule_pass, owner=owner, period_s=1.0),
+            _Loop(world, Bell.DELIVER, lambda world, _lease: deliver_pass(world), owner=owner, period_s=1.0),
+            _Loop(world, Bell.RECONCILE, reconcile, owner=owner, period_s=1.0),
+            _Loop(world, Bell.REAP, reap_pass, owner=owner, period_s=10.0),
+        ]
+
+    def start(self) -> None:
+        """Start every loop; each looks at once."""
+        for loop in self._loops:
+            loop.start()
+
+    def stop(self) -> None:
+        """End every loop after the pass it is in, and give the leases back. Running work goes on."""
+        for loop in self._loops:
+            loop.ask_to_end()
+        for loop in self._loops:
+            loop.join()
+
+
+class _News:
+    """Attempts that the engine said something about, collected between two passes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: set[str] = set()
+
+    def add(self, attempt_id: str) -> None:
+        with self._lock:
+            self._ids.add(attempt_id)
+
+    def take(self) -> set[str]:
+        with self._lock:
+            taken, self._ids = self._ids, set()
+            return taken
+
+
+def _on_news(world: World, news: _News, attempt_id: str) -> None:
+    news.add(attempt_id)
+    world.hub.ring(Bell.RECONCILE)
+    world.hub.tell()
+
+
+class _Reconcile:
+    """Looks at attempts with news at once, and at all of them once a second."""
+
+    def __init__(self, news: _News, *, period_s: float = 1.0) -> None:
+        self._news = news
+        self._period_s = period_s
+        self._looked_at = float("-inf")
+
+    def __call__(self, world: World, lease: Lease) -> None:
+        now = world.clock.now()
+        only: Collection[str] | None = self._news.take()
+        if now - self._looked_at >= self._period_s:
+            self._looked_at = now
+            only = None
+        reconcile_pass(world, lease, only)
+
+
+class _Loop:
+    """One pass, again and again: when its bell rings, and at least every `period_s`."""
+
+    def __init__(self, world: World, bell: Bell, body: Pass, *, owner: str, period_s: float) -> None:
+        self._world = world
+        self._bell = bell
+        self._body = body
+        self._owner = owner
+        self._period_s = period_s
+        self._lease: Lease | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tarmac-{bell}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_end(self) -> None:
+        self._ending.set()
+        self._world.hub.ring(self._bell)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        bell = self._world.hub.event(self._bell)
+        while not self._ending.is_set():
+            bell.clear()
+            rest_s = self._turn()
+            bell.wait(rest_s)
+        if self._lease is not None:
+            self._world.store.release_lease(self._lease)
+
+    def _turn(self) -> float:
+        """One pass under the lease; how long to rest at most."""
+        try:
+            lease = self._hold_lease()
+            if lease is None:
+                return self._period_s
+            self._body(self._world, lease)
+        except LeaseLost:
+            self._lease = None
+            return BACK_OFF_S
+        except TarmacError as error:
+            log.warning("%s: %s", self._bell, error)
+            return BACK_OFF_S
+        except Exception:  # the rim of the loop: a defect in one pass must not end the loop
+            log.exception("%s failed", self._bell)
+            return BACK_OFF_S
+        return self._period_s
+
+    def _hold_lease(self) -> Lease | None:
+        now = self._world.clock.now()
+        if self._lease is None or self._lease.expires_at - now < LEASE_S / 2:
+            self._lease = self._world.store.acquire_lease(self._bell, self._owner, ttl_s=LEASE_S, now=now)
+        return self._lease

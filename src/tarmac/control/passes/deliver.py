@@ -1,0 +1,72 @@
+"""Deliver: carries decisions to the engine: attempts to start, asks to pass on. Run by the deliver loop.
+
+The record comes first, the effect after it, and the effect is idempotent: after a crash between the two
+the next pass does it again, and the claim on the node sees to it that nothing starts twice.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tarmac.control.steps import ASKS
+from tarmac.control.world import World, rehearsal_nodes
+from tarmac.launch import compose
+from tarmac.model.cluster import Node
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.lifecycle import AttemptState
+from tarmac.model.ports import Launch, OffersNodes
+from tarmac.model.run import Ask, Attempt, Run
+
+RETRY_AFTER_S = 1.0
+"""How long an attempt is left alone after the engine could not take it."""
+
+log = logging.getLogger(__name__)
+
+
+def deliver_pass(world: World) -> None:
+    """Submit every attempt that was not yet, and pass on every ask."""
+    now = world.clock.now()
+    live = world.live()
+    world.deliveries.keep_only({attempt.id for _, attempt in live})
+    nodes: dict[str, Node] | None = None
+    for run, attempt in live:
+        if not world.deliveries.due(attempt.id, now):
+            continue
+        ask = ASKS.get(run.state)
+        unborn = attempt.state is AttemptState.STARTING and not world.deliveries.submitted(attempt.id)
+        if unborn and ask is not Ask.STOP:  # a stop alone sees to it that it is never born
+            if nodes is None:
+                nodes = {node.name: node for node in world.nodes()}
+            _submit(world, run, attempt, nodes, now)
+        if ask is not None and not world.deliveries.asked(attempt.id, ask):
+            _ask(world, attempt, ask, now)
+
+
+def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
+    """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
+    if isinstance(world.engine, OffersNodes) and not nodes.keys() >= set(attempt.allocation.nodes):
+        nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engine, run)}
+    return compose(run, attempt, nodes)
+
+
+def _submit(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node], now: float) -> None:
+    try:
+        world.engine.submit(world.engine.render(launch_of(world, run, attempt, nodes)))
+    except Unavailable as error:
+        log.warning("attempt %s could not be started now: %s", attempt.id, error)
+        world.deliveries.postpone(attempt.id, now + RETRY_AFTER_S)
+    except InvalidInput as error:
+        log.error("the engine refuses attempt %s: %s", attempt.id, error)
+        world.deliveries.refuse(attempt.id, str(error))
+    else:
+        world.deliveries.note_submitted(attempt.id)
+
+
+def _ask(world: World, attempt: Attempt, ask: Ask, now: float) -> None:
+    try:
+        world.engine.ask(attempt.id, ask)
+    except Unavailable as error:
+        log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
+        world.deliveries.postpone(attempt.id, now + RETRY_AFTER_S)
+    else:
+        world.deliveries.note_asked(attempt.id, ask)

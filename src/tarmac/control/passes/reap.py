@@ -1,0 +1,44 @@
+"""Reap: attempts that were submitted long ago and never began are given up. Run by the reap loop."""
+
+from __future__ import annotations
+
+from tarmac.control.settle import settle
+from tarmac.control.world import World
+from tarmac.model.changes import Lease, RunStep
+from tarmac.model.lifecycle import AttemptState
+from tarmac.model.ports import Observation, ObservedState, Reaps
+from tarmac.model.run import Cause, CauseCode, Outcome
+
+START_LIMIT_S = 120.0
+"""How long an attempt may stay without a sign of life from its nodes before it is given up."""
+
+
+def reap_pass(world: World, lease: Lease | None) -> list[bool]:
+    """Give up what never began; the platform is to blame, so the run queues again by itself."""
+    engine = world.engine
+    now = world.clock.now()
+    overdue = [
+        (run, attempt)
+        for run, attempt in world.live()
+        if attempt.state is AttemptState.STARTING and now - attempt.created_at > START_LIMIT_S
+    ]
+    if not overdue:
+        return []
+    observed = engine.observe([attempt.id for _, attempt in overdue])
+    decisions: list[RunStep] = []
+    for run, attempt in overdue:
+        if observed[attempt.id].state not in (ObservedState.ABSENT, ObservedState.STARTING):
+            continue
+        if isinstance(engine, Reaps):
+            engine.reap(attempt.id)  # fences its nodes: a runner that wakes up late finds the claim taken
+        step = settle(run, attempt, _never_began(now - attempt.created_at), now)
+        if step is not None:
+            decisions.append(step)
+    return world.commit(decisions, lease=lease)
+
+
+def _never_began(waited_s: float) -> Observation:
+    cause = Cause(
+        code=CauseCode.PLATFORM_FAULT, message=f"no sign of life from its nodes in {waited_s:.0f} s"
+    )
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)

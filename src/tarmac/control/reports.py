@@ -1,0 +1,95 @@
+"""What the rims show of the cluster: nodes with what they hold, and dry runs. Called by `service`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tarmac.control.admission import Submission, new_run_record
+from tarmac.control.facts import candidate_of
+from tarmac.control.passes.deliver import launch_of
+from tarmac.control.passes.schedule import FIRST_PORT
+from tarmac.control.steps import placed
+from tarmac.control.world import World, rehearsal_nodes
+from tarmac.model.cluster import Node
+from tarmac.model.ports import Launch, OffersNodes
+from tarmac.model.run import Allocation, Run
+from tarmac.sched import Placement, Reason, Snapshot, explain
+
+DRY_RUN_ID = "dry-run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """A run that holds slots (or sits) on a node."""
+
+    id: str
+    name: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """A node and what it holds now."""
+
+    node: Node
+    slots_used: int
+    runs: tuple[NodeRun, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What would happen to a submission: its launch and the engine's own request, nothing kept.
+
+    `reasons` tell why it would wait; then the launch is what an idle cluster would give it. Both are None
+    when no cluster here could ever hold it.
+    """
+
+    run: Run
+    launch: Launch | None
+    request: Any
+    reasons: tuple[Reason, ...] = ()
+    largest: str | None = None
+
+
+def node_reports(world: World) -> list[NodeReport]:
+    """Every node there is now."""
+    held: dict[str, dict[str, NodeRun]] = {}
+    for run, attempt in world.live():
+        for seat in attempt.allocation.seats:
+            on_node = held.setdefault(seat.node, {})
+            before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
+            on_node[run.id] = replace(before, slots=before.slots + len(seat.slots))
+    reports = []
+    for node in world.nodes():
+        runs = tuple(held.get(node.name, {}).values())
+        reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=runs))
+    return reports
+
+
+def dry_run(world: World, submission: Submission) -> DryRun:
+    """Place and render a submission without starting or keeping anything."""
+    now = world.clock.now()
+    run = new_run_record(submission, run_id=DRY_RUN_ID, now=now)
+    nodes = world.nodes()
+    if isinstance(world.engine, OffersNodes):
+        nodes += tuple(rehearsal_nodes(world.engine, run))
+    snapshot = world.snapshot()
+    busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
+    verdict = explain(busy, run.id, now)
+    reasons: tuple[Reason, ...] = ()
+    if not isinstance(verdict, Placement):
+        reasons = verdict.reasons
+        idle = Snapshot(pools=snapshot.pools, nodes=nodes, queue=(candidate_of(run),), holdings=())
+        verdict = explain(idle, run.id, now)
+    if not isinstance(verdict, Placement):
+        largest = getattr(verdict, "largest", None)
+        return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
+    launch = _launch(world, run, verdict.allocation, {node.name: node for node in nodes}, now)
+    return DryRun(run=run, launch=launch, request=world.engine.render(launch), reasons=reasons)
+
+
+def _launch(world: World, run: Run, allocation: Allocation, nodes: dict[str, Node], now: float) -> Launch:
+    step = placed(run, allocation, engine=world.engine.name, token="", port=FIRST_PORT, now=now)
+    assert step.attempt is not None, "placing makes an attempt"
+    return launch_of(world, step.after, step.attempt, nodes)

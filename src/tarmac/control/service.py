@@ -1,0 +1,145 @@
+"""The control plane as the server sees it: what can be asked of tarmac, thread-safe and synchronous.
+
+Made in `server/wiring.py`, called by the HTTP routes; the loops beside it (`loops.Loops`) do the work that
+follows. A command is done when it is durable: what it asks for happens soon after, whoever crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tarmac.control import reports, steps
+from tarmac.control.admission import Accepted, Admission, Submission
+from tarmac.control.lookup import find_run
+from tarmac.control.reports import DryRun, NodeReport
+from tarmac.control.why import Why, why
+from tarmac.control.world import World
+from tarmac.model.changes import RunStep
+from tarmac.model.errors import NotFound, Refused, Unavailable
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, RunQuery, RunSummary, Store, WorkerStatus
+from tarmac.model.run import Attempt, Event, Run
+
+COMMAND_TRIES = 20
+"""How often a command is decided anew when the run moves under it."""
+
+
+class ControlPlane:
+    """Commands and questions. Every method may be called from any thread.
+
+    Commands raise NotFound for an unknown run, Refused (IllegalStep) for what its state does not allow, and
+    Unavailable when nothing could be made durable.
+    """
+
+    def __init__(self, *, store: Store, engine: Engine[Any], code: CodeStore, clock: Clock, ids: Ids) -> None:
+        self.world = World(store=store, engine=engine, code=code, clock=clock, ids=ids)
+        self._admission = Admission(self.world)
+
+    # --- commands
+
+    def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
+        """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
+        now = self.world.clock.now()
+        new = [self._admission.new_run(submission, now) for submission in submissions]
+        accepted = []
+        for item, run in zip(new, self.world.accept(new), strict=True):
+            created = run.id == item.run.id
+            if not created and run.spec.source != item.run.spec.source:
+                raise Refused(
+                    f"the idempotency key {run.idempotency_key!r} was used for another run, {run.id}",
+                    hint="use a new key for a new run",
+                )
+            accepted.append(Accepted(run=run, created=created))
+        return accepted
+
+    def stop(self, reference: str) -> Run:
+        """End the run for good. A run that has ended, or is already stopping, stays as it is."""
+        return self._command(reference, _stop)
+
+    def pause(self, reference: str) -> Run:
+        """Set the run aside until it is resumed. A run that is paused or pausing stays as it is."""
+        return self._command(reference, _pause)
+
+    def resume(self, reference: str) -> Run:
+        """Queue a paused run again; one that is still pausing queues once it has left."""
+        return self._command(reference, _resume)
+
+    def set_drained(self, node: str, drained: bool) -> NodeReport:
+        """Drain a node (no new work; what runs there goes on), or take it back."""
+        if node not in {report.node.name for report in self.nodes()}:
+            names = ", ".join(report.node.name for report in self.nodes())
+            raise NotFound(f"there is no node {node!r}", hint=f"nodes: {names}")
+        self.world.set_drained(node, drained)
+        return next(report for report in self.nodes() if report.node.name == node)
+
+    # --- questions
+
+    def find(self, reference: str) -> Run:
+        """The run a user means: id, name (the newest of that name) or unique prefix of an id."""
+        return find_run(self.world.store, reference)
+
+    def runs(self, query: RunQuery) -> list[RunSummary]:
+        """A page of the list of runs, newest first."""
+        return self.world.store.runs(query)
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        """All attempts of a run, by number."""
+        return self.world.store.attempts(run_id)
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        """The workers of an attempt, as far as its nodes have reported them."""
+        return self.world.engine.workers(attempt_id)
+
+    def events(self, run_id: str, after_seq: int = 0) -> list[Event]:
+        """The history of a run."""
+        return self.world.store.events(run_id, after_seq=after_seq)
+
+    def read(self, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
+        """Bytes of a file of the attempt directory; raises NotFound where there is none."""
+        return self.world.engine.read(attempt_id, path, offset=offset, limit=limit)
+
+    def why(self, reference: str) -> Why:
+        """What the run waits for."""
+        return why(self.world, self.find(reference))
+
+    def nodes(self) -> list[NodeReport]:
+        """Every node and what it holds."""
+        return reports.node_reports(self.world)
+
+    def dry_run(self, submission: Submission) -> DryRun:
+        """What a submission would become; nothing is kept."""
+        return reports.dry_run(self.world, submission)
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` (from any thread) after anything changed; returns how to unsubscribe."""
+        return self.world.hub.subscribe(listener)
+
+    def _command(self, reference: str, decide: Callable[[Run, Attempt | None, float], RunStep | None]) -> Run:
+        run = self.find(reference)
+        for _ in range(COMMAND_TRIES):
+            with self.world.lock:
+                attempt = self.world.mirror().attempts.get(run.id)
+            step = decide(run, attempt, self.world.clock.now())
+            if step is None:
+                return run
+            if self.world.commit([step])[0]:
+                return step.after
+            run = self.find(run.id)
+        raise Unavailable(f"run {run.id} changes too quickly", hint="try again")
+
+
+def _stop(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
+    if run.state in (RunState.ENDED, RunState.STOPPING):
+        return None
+    return steps.stop_asked(run, attempt, now)
+
+
+def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
+    if run.state in (RunState.PAUSED, RunState.PAUSING):
+        return None
+    return steps.pause_asked(run, attempt, now)
+
+
+def _resume(run: Run, _attempt: Attempt | None, now: float) -> RunStep | None:
+    return steps.resume_asked(run, now)

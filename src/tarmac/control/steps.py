@@ -1,0 +1,135 @@
+"""Decisions about one run, as data: from a run as it is and what happened, the `RunStep` to commit.
+
+Pure: used by the commands and the passes. Each raises IllegalStep where the lifecycle has no such step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.run import (
+    Allocation,
+    Ask,
+    Attempt,
+    Cause,
+    CauseCode,
+    Outcome,
+    Run,
+)
+
+ASKS = {
+    RunState.PAUSING: Ask.PAUSE,
+    RunState.PREEMPTING: Ask.PREEMPT,
+    RunState.STOPPING: Ask.STOP,
+}
+"""What the attempt of a run in such a state has to be asked."""
+
+_STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by request")
+
+
+def staged(run: Run, digest: str, now: float) -> RunStep:
+    """Its code lies in the code store: it queues."""
+    after = replace(_after(run, RunEvent.STAGED), code_digest=digest, queued_at=now)
+    return _step(run, after, RunEvent.STAGED, now, {"code": digest})
+
+
+def placed(run: Run, allocation: Allocation, *, engine: str, token: str, port: int, now: float) -> RunStep:
+    """It is granted an allocation: its next attempt begins."""
+    number = run.attempt + 1
+    attempt = Attempt(
+        run_id=run.id,
+        number=number,
+        state=AttemptState.STARTING,
+        engine=engine,
+        allocation=allocation,
+        token=token,
+        master_port=port,
+        created_at=now,
+    )
+    after = replace(_after(run, RunEvent.PLACED), attempt=number)
+    detail = {
+        "attempt": number,
+        "cluster": allocation.cluster,
+        "nodes": list(allocation.nodes),
+        "slots": allocation.slots,
+    }
+    return _step(run, after, RunEvent.PLACED, now, detail, attempt=attempt)
+
+
+def stop_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+    """A user ends it for good: at once where nothing runs, else when its attempt has left."""
+    after = _after(run, RunEvent.STOP_ASKED)
+    if after.state is RunState.ENDED:
+        after = replace(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
+        return _step(run, after, RunEvent.STOP_ASKED, now, {"outcome": Outcome.STOPPED})
+    return _asking(run, attempt, after, RunEvent.STOP_ASKED, now)
+
+
+def pause_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+    """A user sets it aside: at once where nothing runs, else when its attempt has left."""
+    return _asking(run, attempt, _after(run, RunEvent.PAUSE_ASKED), RunEvent.PAUSE_ASKED, now)
+
+
+def resume_asked(run: Run, now: float) -> RunStep:
+    """A paused run queues again; one that is still pausing queues as soon as it has left."""
+    after = _after(run, RunEvent.RESUME_ASKED)
+    if after.state is RunState.QUEUED:
+        after = replace(after, queued_at=now)
+    return _step(run, after, RunEvent.RESUME_ASKED, now, {})
+
+
+def preempt_asked(run: Run, attempt: Attempt, *, for_run_id: str, now: float) -> RunStep:
+    """The scheduler takes its slots for another run."""
+    after = _after(run, RunEvent.PREEMPT_ASKED)
+    attempt = replace(attempt, asked=ASKS[after.state], asked_at=now)
+    return _step(run, after, RunEvent.PREEMPT_ASKED, now, {"for": for_run_id}, attempt=attempt)
+
+
+def started(run: Run, attempt: Attempt, at: float) -> RunStep:
+    """Every worker of its attempt runs."""
+    attempt = replace(attempt, state=AttemptState.RUNNING, started_at=at)
+    after = replace(_after(run, RunEvent.STARTED), started_at=run.started_at or at)
+    return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
+
+
+def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
+    """It ends without an attempt: refused, or its code could not be staged."""
+    after = replace(_after(run, RunEvent.FINISHED), outcome=outcome, cause=cause, ended_at=now)
+    return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
+
+
+def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
+    """What the history keeps of an end."""
+    return {"outcome": outcome.value} | (
+        {"code": cause.code.value, "message": cause.message} if cause else {}
+    )
+
+
+def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
+    ask = ASKS.get(after.state)
+    if ask is not None and attempt is not None:
+        attempt = replace(attempt, asked=ask, asked_at=now)
+        return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
+    return _step(run, after, event, now, {})
+
+
+def _after(run: Run, event: RunEvent) -> Run:
+    return replace(run, state=step(run.state, event), seq=run.seq + 1)
+
+
+def _step(
+    run: Run,
+    after: Run,
+    event: RunEvent,
+    at: float,
+    detail: Mapping[str, Any],
+    *,
+    attempt: Attempt | None = None,
+) -> RunStep:
+    return RunStep(
+        before=run, after=after, events=(StepEvent(event=event, at=at, detail=detail),), attempt=attempt
+    )

@@ -1,0 +1,85 @@
+"""Why a run is where it is, in words: for `tarmac why`. Called by `service`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.control.world import World
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Attempt, Run
+from tarmac.sched import Placement, Reason, Refusal, explain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """What a run waits for. `ahead` counts queued runs ordered before it; the rest is for people."""
+
+    run_id: str
+    state: RunState
+    headline: str
+    reasons: tuple[Reason, ...] = ()
+    ahead: int = 0
+    unblocked_by: str = ""
+    largest: str | None = None
+
+
+def why(world: World, run: Run) -> Why:
+    """Explain where the run stands now."""
+    if run.state is RunState.QUEUED:
+        return _why_queued(world, run)
+    with world.lock:
+        attempt = world.mirror().attempts.get(run.id)
+    return Why(run_id=run.id, state=run.state, headline=_headline(run, attempt))
+
+
+def _why_queued(world: World, run: Run) -> Why:
+    snapshot = world.snapshot()
+    if all(candidate.run_id != run.id for candidate in snapshot.queue):
+        return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
+    verdict = explain(snapshot, run.id, world.clock.now())
+    if isinstance(verdict, Placement):
+        nodes = ", ".join(verdict.allocation.nodes)
+        return Why(
+            run_id=run.id, state=run.state, headline=f"nothing holds it back: it starts now on {nodes}"
+        )
+    if isinstance(verdict, Refusal):
+        return Why(
+            run_id=run.id,
+            state=run.state,
+            headline="it can never start here",
+            reasons=verdict.reasons,
+            largest=verdict.largest,
+        )
+    slots = run.spec.slots
+    wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
+    return Why(
+        run_id=run.id,
+        state=run.state,
+        headline=f"queued: it waits for {wanted}",
+        reasons=verdict.reasons,
+        ahead=verdict.ahead,
+        unblocked_by=verdict.unblocked_by,
+    )
+
+
+def _headline(run: Run, attempt: Attempt | None) -> str:
+    where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None else ""
+    grace_s = run.spec.pause.grace_s
+    match run.state:
+        case RunState.PENDING:
+            return "its code is being copied"
+        case RunState.STARTING:
+            return f"its workers are being started{where}"
+        case RunState.RUNNING:
+            return f"it runs{where}"
+        case RunState.PAUSING:
+            return f"it was asked to pause: its workers have up to {grace_s:g} s to leave{where}"
+        case RunState.PREEMPTING:
+            return f"it gives way and queues again: its workers have up to {grace_s:g} s to leave{where}"
+        case RunState.STOPPING:
+            return f"it was asked to stop: its workers have up to {grace_s:g} s to leave{where}"
+        case RunState.PAUSED:
+            return f"it is paused until somebody resumes it: tarmac resume {run.id}"
+        case _:
+            reason = f": {run.cause.message}" if run.cause is not None else ""
+            return f"it ended, {run.outcome}{reason}"

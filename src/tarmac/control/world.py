@@ -1,0 +1,161 @@
+"""The world of the control plane: its ports, its mirror, and the one gate for every change.
+
+Made once by `service.ControlPlane`; the passes, the commands and the reports all work on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.control.deliveries import Deliveries
+from tarmac.control.facts import holding_of
+from tarmac.control.hub import Bell, Hub
+from tarmac.control.mirror import Mirror
+from tarmac.model.changes import Lease, NewRun, RunStep
+from tarmac.model.cluster import Node, NodeState, Pool
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersNodes, Store
+from tarmac.model.run import Attempt, Run
+from tarmac.sched import Snapshot
+
+FEED_PERIOD_S = 0.5
+"""How often the feed is read for what other servers on the same database did."""
+
+_BELLS = {
+    RunState.PENDING: Bell.STAGE,
+    RunState.QUEUED: Bell.SCHEDULE,
+    RunState.STARTING: Bell.DELIVER,
+    RunState.PAUSING: Bell.DELIVER,
+    RunState.PREEMPTING: Bell.DELIVER,
+    RunState.STOPPING: Bell.DELIVER,
+    RunState.ENDED: Bell.SCHEDULE,
+    RunState.PAUSED: Bell.SCHEDULE,
+}
+"""Which loop has something to do once a run has come to a state."""
+
+
+class World:
+    """Ports, mirror and hub. Every commit goes through `commit` or `accept`, one at a time.
+
+    One lock serialises them with the taking up in the mirror, so that the mirror never goes back in time;
+    SQLite has one writer anyway.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine[Any],
+        code: CodeStore,
+        clock: Clock,
+        ids: Ids,
+        hub: Hub | None = None,
+    ) -> None:
+        self.store = store
+        self.engine = engine
+        self.code = code
+        self.clock = clock
+        self.ids = ids
+        self.hub = hub or Hub()
+        self.deliveries = Deliveries()
+        self.lock = threading.RLock()
+        self._mirror = Mirror()
+        self._looked_at = float("-inf")
+        self._drained: frozenset[str] = frozenset()
+
+    def accept(self, new: Sequence[NewRun]) -> list[Run]:
+        """Make new runs durable; see `Store.create_runs`."""
+        with self.lock:
+            accepted = self.store.create_runs(new)
+            fresh = {item.run.id for item in new}
+            for run in accepted:
+                if run.id in fresh:
+                    self._mirror.take(run, None)
+        self._announce(accepted)
+        return accepted
+
+    def commit(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+        """Apply steps; see `Store.apply`. Runs whose step was stale are read again."""
+        if not steps:
+            return []
+        with self.lock:
+            taken = self.store.apply(steps, lease=lease)
+            for step, done in zip(steps, taken, strict=True):
+                if done:
+                    self._mirror.absorb(step)
+            self._mirror.reload(
+                self.store, [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
+            )
+        self._announce([step.after for step, done in zip(steps, taken, strict=True) if done])
+        return taken
+
+    def mirror(self) -> Mirror:
+        """The mirror, with what other servers wrote taken up. Use it under `lock`."""
+        with self.lock:
+            now = self.clock.now()
+            if now - self._looked_at >= FEED_PERIOD_S:
+                self._looked_at = now
+                self._mirror.refresh(self.store)
+                self._drained = self.store.drained_nodes()
+            return self._mirror
+
+    def live(self) -> list[tuple[Run, Attempt]]:
+        """Every run with a live attempt, and the attempt."""
+        with self.lock:
+            mirror = self.mirror()
+            return [(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()]
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes there are now: of the lasting cluster and of live rehearsals, drained ones marked."""
+        engine = self.engine
+        if not isinstance(engine, OffersNodes):
+            return ()
+        with self.lock:
+            rehearsals = [run for run in self.mirror().runs.values() if run.spec.rehearsal is not None]
+            drained = self._drained
+        found = list(engine.nodes())
+        for run in rehearsals:
+            found += rehearsal_nodes(engine, run)
+        return tuple(
+            replace(node, state=NodeState.DRAINED) if node.name in drained else node for node in found
+        )
+
+    def set_drained(self, node: str, drained: bool) -> None:
+        """Drain a node or take it back, durably."""
+        with self.lock:
+            self.store.set_drained(node, drained)
+            self._drained = self.store.drained_nodes()
+        self.hub.ring(Bell.SCHEDULE)
+        self.hub.tell()
+
+    def snapshot(self) -> Snapshot:
+        """The facts for one pass of the scheduler."""
+        nodes = self.nodes()
+        with self.lock:
+            mirror = self.mirror()
+            queue = tuple(mirror.queue.values())
+            holdings = tuple(
+                holding_of(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()
+            )
+        pools = dict.fromkeys((node.cluster, node.pool) for node in nodes)
+        return Snapshot(
+            pools=tuple(Pool(name=pool, cluster=cluster) for cluster, pool in pools),
+            nodes=nodes,
+            queue=queue,
+            holdings=holdings,
+        )
+
+    def _announce(self, runs: Sequence[Run]) -> None:
+        self.hub.ring(*{_BELLS[run.state] for run in runs if run.state in _BELLS})
+        self.hub.tell()
+
+
+def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:
+    """The nodes of the run's own rehearsal cluster."""
+    rehearsal = run.spec.rehearsal
+    if rehearsal is None:
+        return ()
+    return engine.rehearsal_nodes(run.id, rehearsal.nodes, rehearsal.slots_per_node)
