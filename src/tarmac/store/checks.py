@@ -1,0 +1,108 @@
+"""What may be written at all, whatever the database: asked before any of it is touched.
+
+Shared by `SqlStore` and `MemoryStore`, so that the fake refuses what the real one refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
+from tarmac.model.run import RUN_OUTCOMES, Run
+
+Key = tuple[str, str]
+"""A user and an idempotency key of theirs."""
+
+BIGGEST = 2**63 - 1
+"""The biggest number that a column holds."""
+
+
+def check_new(new: NewRun) -> None:
+    """Raise IllegalStep unless state and seq are those after the first events, InvalidInput for bad text."""
+    run = new.run
+    if steps(INITIAL_STATE, new.events) is not run.state or run.seq != 1 + len(new.events):
+        raise IllegalStep(f"run {run.id} is not in the state that its first events lead to")
+    if problems := tuple(_problems(run)):
+        raise InvalidInput(problems)
+
+
+def check_step(step: RunStep) -> None:
+    """Raise IllegalStep unless the table leads from `before` to `after` by exactly these events."""
+    before, after = step.before, step.after
+    state = steps(before.state, (item.event for item in step.events))
+    if state is not after.state or after.seq != before.seq + len(step.events):
+        raise IllegalStep(f"run {after.id} is not in the state that its events lead to")
+    if after.outcome is not None and after.outcome not in RUN_OUTCOMES:
+        raise IllegalStep(f"run {after.id} cannot end as {after.outcome}: only an attempt can")
+    if _identity(before) != _identity(after):
+        raise IllegalStep(f"a step of run {before.id} changes what never changes")
+    if after.spec is not before.spec and after.spec != before.spec:
+        raise IllegalStep(f"a step of run {before.id} changes its spec")
+    if step.attempt is not None and step.attempt.run_id != before.id:
+        raise IllegalStep(f"a step of run {before.id} touches attempt {step.attempt.id}")
+
+
+def guard_states(step: RunStep) -> frozenset[RunState]:
+    """The states of the stored run in which the step may be taken."""
+    return sources(step.events[0].event) if step.events else frozenset({step.before.state})
+
+
+def told_apart(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[Run], list[NewRun]]:
+    """The run that stands for each of `new`, and those of them that are to be stored.
+
+    `known` are the stored runs by user and idempotency key; within `new`, the first of a key stands for all.
+    """
+    by_key = dict(known)
+    standing: list[Run] = []
+    fresh: list[NewRun] = []
+    for item in new:
+        key = key_of(item.run)
+        run = by_key.setdefault(key, item.run) if key is not None else item.run
+        if run is item.run:
+            fresh.append(item)
+        standing.append(run)
+    return standing, fresh
+
+
+def key_of(run: Run) -> Key | None:
+    """What makes a submission the same as an earlier one."""
+    return (run.user, run.idempotency_key) if run.idempotency_key is not None else None
+
+
+def storable(text: str) -> bool:
+    """Whether every database can hold, and so find, this text."""
+    return (text.isascii() and "\0" not in text) or not any(_bad_text("", text))
+
+
+def _problems(run: Run) -> Iterator[Problem]:
+    """Everything in the searchable fields that some database would choke on."""
+    spec = run.spec
+    texts = {
+        "the name": spec.name,
+        "the project": spec.project,
+        "the user": run.user,
+        "the cluster": spec.target.cluster or "",
+        "the idempotency key": run.idempotency_key or "",
+        **{f"label {key!r}": key + value for key, value in spec.labels.items()},
+    }
+    for what, text in texts.items():
+        if not storable(text):
+            yield from _bad_text(what, text)
+    for what, number in (("priority", spec.priority), ("slots", spec.slots)):
+        if not -BIGGEST <= number <= BIGGEST:
+            yield Problem(message=f"{what} {number} is out of range", hint=f"at most {BIGGEST}")
+
+
+def _bad_text(what: str, text: str) -> Iterator[Problem]:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        yield Problem(message=f"{what} is not valid text: {text!r}", hint="use UTF-8")
+    if "\0" in text:
+        yield Problem(message=f"{what} contains a NUL character: {text!r}")
+
+
+def _identity(run: Run) -> tuple[str, str, float, str | None]:
+    return run.id, run.user, run.created_at, run.idempotency_key

@@ -1,0 +1,155 @@
+"""A database as connections: many that read, one that writes. Used by `sql` and `upgrade`.
+
+Writers never meet: within the process they queue at a lock, between processes at the database itself
+(SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock that ends with the transaction, after its changes
+are visible). So event ids appear in order, and a transaction that has begun does not lose a race.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url
+from sqlalchemy import event as hooks
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.store.failures import translated
+
+BUSY_TIMEOUT_S = 10.0
+"""How long one writer waits for another process before it reports Unavailable."""
+
+READERS = 16
+"""Connections for reading, at most; more readers wait for one."""
+
+_WRITER_LOCK = 0x7461726D6163  # "tarmac": the key of PostgreSQL's advisory lock
+
+SQLITE_PRAGMAS = {
+    "busy_timeout": int(BUSY_TIMEOUT_S * 1000),
+    "journal_mode": "WAL",  # readers and the writer do not wait for each other
+    "synchronous": "FULL",  # a commit returns once it is on the disk: it survives power loss
+    "foreign_keys": "ON",
+    "temp_store": "MEMORY",  # sorting needs no room on a full disk
+}
+
+_ENGINE: dict[str, Any] = {"max_overflow": 0, "hide_parameters": True}  # no values of rows in error messages
+
+
+class Database:
+    """Connections to one database, by URL: sqlite:///PATH or postgresql+psycopg://..."""
+
+    def __init__(self, url: str) -> None:
+        parsed = _parse(url)
+        self.name = parsed.render_as_string(hide_password=True)
+        self.dialect = parsed.get_backend_name()
+        self._directory: Path | None = None
+        self._lock = Lock()
+        if self.dialect == "sqlite":
+            path = Path(parsed.database or "").absolute()
+            self._directory = path.parent
+            self._reader, self._writer = _sqlite_engines(path)
+        else:
+            self._reader, self._writer = _postgres_engines(parsed)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for SELECTs, each of which sees what was committed before it began."""
+        with translated(self.name, self._directory), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that holds the right to write: durable on a normal exit, else it never was."""
+        with self._lock, translated(self.name, self._directory), self._writer.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise InvalidInput(f"not the URL of a database: {url!r}", hint=_URL_FORMS) from error
+    if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        return parsed
+    if backend == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    raise InvalidInput(f"a database of this kind cannot be used: {parsed.drivername!r}", hint=_URL_FORMS)
+
+
+_URL_FORMS = "sqlite:////absolute/path.db or postgresql+psycopg://user:password@host/database"
+
+# --- SQLite -----------------------------------------------------------------------------------------
+
+
+def _sqlite_engines(path: Path) -> tuple[Engine, Engine]:
+    _create_private(path)
+    url = URL.create("sqlite+pysqlite", database=str(path))
+    reader = create_engine(url, pool_size=READERS, isolation_level="AUTOCOMMIT", **_ENGINE)
+    writer = create_engine(url, pool_size=1, **_ENGINE)
+    hooks.listen(reader, "connect", _prepare_sqlite_reader)
+    hooks.listen(writer, "connect", _prepare_sqlite)
+    hooks.listen(writer, "begin", _begin_immediate)
+    return reader, writer
+
+
+def _create_private(path: Path) -> None:
+    """Make the file before SQLite does: readable by its owner alone, as are the files beside it."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise Unavailable(f"the database {path} cannot be opened: {error.strerror}") from error
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say so, not where the driver guesses
+    for pragma, value in SQLITE_PRAGMAS.items():
+        connection.execute(f"PRAGMA {pragma} = {value}")
+
+
+def _prepare_sqlite_reader(connection: sqlite3.Connection, record: Any) -> None:
+    _prepare_sqlite(connection, record)
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------
+
+
+def _postgres_engines(url: URL) -> tuple[Engine, Engine]:
+    options = f"-c synchronous_commit=on -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
+    arguments = {"options": options, "client_encoding": "utf8", "connect_timeout": int(BUSY_TIMEOUT_S)}
+    try:
+        reader = create_engine(
+            url,
+            pool_size=READERS,
+            isolation_level="AUTOCOMMIT",
+            pool_pre_ping=True,
+            connect_args=arguments,
+            **_ENGINE,
+        )
+        writer = create_engine(url, pool_size=1, pool_pre_ping=True, connect_args=arguments, **_ENGINE)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"PostgreSQL needs the Python package {error.name!r}", hint='pip install "tarmac[postgres]"'
+        ) from error
+    hooks.listen(writer, "begin", _lock_writers)
+    return reader, writer
+
+
+def _lock_writers(connection: Connection) -> None:
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")

@@ -1,0 +1,71 @@
+"""What went wrong in the database, in tarmac's own words. Used by `database` around everything it does."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError, Unavailable
+
+FULL_BELOW_BYTES = 1 << 16
+"""With less free than this, an I/O error of SQLite means that the disk is full: it grows files by 32 KiB."""
+
+_DISK_FULL = "53100"  # PostgreSQL's disk_full
+_SQLITE_IO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
+
+class Conflict(Refused):
+    """The database refused a change because of what is in it: `control` should never see this."""
+
+    code = "conflict"
+
+
+@contextmanager
+def translated(database: str, directory: Path | None) -> Iterator[None]:
+    """Raise what the database raises as TarmacErrors.
+
+    `database` names it in messages; `directory` is where its files are, if they are on this machine.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        raise _meaning(error, database, directory) from error
+    except PoolTimeoutError as error:
+        raise Unavailable(f"the database {database} is busy", hint="try again") from error
+
+
+def _meaning(error: DBAPIError, database: str, directory: Path | None) -> TarmacError:
+    reason = " ".join(str(error.orig).split())
+    if isinstance(error, IntegrityError):
+        return Conflict(f"the database {database} refused a change: {reason}")
+    if isinstance(error, DataError):
+        return InvalidInput(f"the database {database} cannot hold a value: {reason}")
+    if _is_full(error.orig, directory):
+        return StorageFull(
+            f"the disk of the database {database} is full: nothing was changed",
+            hint="free some space and try again; what was accepted before is safe",
+        )
+    return Unavailable(f"the database {database} cannot be used now: {reason}", hint="nothing was changed")
+
+
+def _is_full(error: BaseException | None, directory: Path | None) -> bool:
+    if not isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlstate", None) == _DISK_FULL
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if primary == sqlite3.SQLITE_FULL:
+        return True
+    return primary in _SQLITE_IO and directory is not None and _free_bytes(directory) < FULL_BELOW_BYTES
+
+
+def _free_bytes(directory: Path) -> int:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return FULL_BELOW_BYTES  # the directory itself is gone: that is another trouble
+    return found.f_bavail * found.f_frsize

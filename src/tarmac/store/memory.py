@@ -1,0 +1,289 @@
+"""`MemoryStore`: the store as a fake with knobs. Used by simulations and tests in place of `SqlStore`.
+
+It passes the same contract suite. What it keeps survives a crash of the control plane built on it, so a
+test breaks a write, throws the control plane away and builds another on the same store.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+from tarmac.model.changes import Lease, NewRun, RunStep, StepEvent
+from tarmac.model.codec import encode
+from tarmac.model.errors import LeaseLost, StorageFull
+from tarmac.model.lifecycle import (
+    INITIAL_EVENT,
+    INITIAL_STATE,
+    TERMINAL_STATES,
+    AttemptState,
+    RunState,
+    attempt_step,
+)
+from tarmac.model.lifecycle import step as next_state
+from tarmac.model.ports import RunQuery, RunSummary
+from tarmac.model.run import Attempt, Event, Run
+from tarmac.store.checks import Key, check_new, check_step, guard_states, key_of, told_apart
+from tarmac.store.failures import Conflict
+
+
+class MemoryStore:
+    """Implements `model.ports.Store` in memory, with knobs.
+
+    `writes` counts the writes that were asked for (an empty list of steps or runs is none);
+    `disk_full` refuses each of them with StorageFull while it is set.
+    """
+
+    def __init__(self) -> None:
+        self.writes = 0
+        self.disk_full = False
+        self._failures_before: dict[int, BaseException] = {}
+        self._failures_after: dict[int, BaseException] = {}
+        self._lock = Lock()
+        self._runs: dict[str, Run] = {}
+        self._live: set[str] = set()
+        self._clusters: dict[str, str | None] = {}
+        self._by_key: dict[Key, str] = {}
+        self._attempts: dict[str, dict[int, Attempt]] = {}
+        self._live_attempts: set[tuple[str, int]] = set()
+        self._events: list[Event] = []
+        self._histories: dict[str, list[Event]] = {}
+        self._leases: dict[str, tuple[str | None, int, float]] = {}
+        self._drained: set[str] = set()
+
+    # --- knobs ------------------------------------------------------------------------------------
+
+    def fail_before(self, write: int, error: BaseException) -> None:
+        """Raise `error` instead of doing the write of this number (the first one is 1)."""
+        self._failures_before[write] = error
+
+    def fail_after(self, write: int, error: BaseException) -> None:
+        """Do the write of this number, durably, and raise `error` where its caller expects the result."""
+        self._failures_after[write] = error
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
+        for item in new:
+            check_new(item)
+        if not new:
+            return []
+        with self._write():
+            standing, fresh = told_apart(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
+            ids = [item.run.id for item in fresh]
+            if len(set(ids)) < len(ids) or not self._runs.keys().isdisjoint(ids):
+                raise Conflict("a run of this id exists")
+            for item in fresh:
+                self._keep_new(item)
+            return standing
+
+    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+        for step in steps:
+            check_step(step)
+        if not steps:
+            self._fence(lease)
+            return []
+        with self._write():
+            self._fence(lease)
+            taken = self._judge(steps)
+            for step, fits in zip(steps, taken, strict=True):
+                if fits:
+                    self._keep_step(step)
+            return taken
+
+    def run(self, run_id: str) -> Run | None:
+        return self._runs.get(run_id)
+
+    def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        return {run_id: self._runs[run_id] for run_id in run_ids if run_id in self._runs}
+
+    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
+        with self._lock:
+            if not reference:
+                return []
+            if reference in self._runs:
+                return [self._runs[reference]]
+            newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
+        named = [run for run in newest if run.name == reference]
+        return (named or [run for run in newest if run.id.startswith(reference)])[:limit]
+
+    def runs(self, query: RunQuery) -> list[RunSummary]:
+        with self._lock:
+            newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
+            found = [run for run in newest if _matches(run, query)][: query.limit]
+            return [_summary(run, self._clusters[run.id]) for run in found]
+
+    def live_runs(self) -> list[Run]:
+        with self._lock:
+            return [self._runs[run_id] for run_id in sorted(self._live)]
+
+    # --- attempts and events ----------------------------------------------------------------------
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        with self._lock:
+            return [attempt for _, attempt in sorted(self._attempts.get(run_id, {}).items())]
+
+    def live_attempts(self) -> list[Attempt]:
+        with self._lock:
+            return [self._attempts[run_id][number] for run_id, number in sorted(self._live_attempts)]
+
+    def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
+        with self._lock:
+            return self._histories.get(run_id, [])[after_seq:]
+
+    def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
+        with self._lock:
+            start = bisect_right(self._events, after_id, key=lambda event: event.id)
+            return self._events[start : start + limit]
+
+    def last_event_id(self) -> int:
+        with self._lock:
+            return self._events[-1].id if self._events else 0
+
+    # --- leases and nodes -------------------------------------------------------------------------
+
+    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
+        with self._write():
+            holder, token, expires_at = self._leases.get(name, (None, 0, 0.0))
+            if holder not in (owner, None) and expires_at > now:
+                return None
+            lease = Lease(name=name, owner=owner, token=token + (holder != owner), expires_at=now + ttl_s)
+            self._leases[name] = (owner, lease.token, lease.expires_at)
+            return lease
+
+    def release_lease(self, lease: Lease) -> None:
+        with self._write():
+            if self._leases.get(lease.name, (None, 0))[:2] == (lease.owner, lease.token):
+                self._leases[lease.name] = (None, lease.token, 0.0)
+
+    def drained_nodes(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._drained)
+
+    def set_drained(self, node: str, drained: bool) -> None:
+        with self._write():
+            (self._drained.add if drained else self._drained.discard)(node)
+
+    def close(self) -> None:
+        """Nothing to close: what was written stays."""
+
+    # --- the writes -------------------------------------------------------------------------------
+
+    @contextmanager
+    def _write(self) -> Iterator[None]:
+        with self._lock:
+            self.writes += 1
+            number = self.writes
+            if number in self._failures_before:
+                raise self._failures_before.pop(number)
+            if self.disk_full:
+                raise StorageFull("the disk of the database in memory is full: nothing was changed")
+            yield
+            if number in self._failures_after:
+                raise self._failures_after.pop(number)
+
+    def _fence(self, lease: Lease | None) -> None:
+        if lease is not None and self._leases.get(lease.name, (None, 0))[:2] != (lease.owner, lease.token):
+            raise LeaseLost(f"the lease {lease.name!r} passed to another server")
+
+    def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
+        """The idempotency keys of `new` that are known, each with the id of its run."""
+        for item in new:
+            key = key_of(item.run)
+            if key is not None and key in self._by_key:
+                yield key, self._by_key[key]
+
+    def _keep_new(self, new: NewRun) -> None:
+        run, state = new.run, INITIAL_STATE
+        self._runs[run.id] = run
+        self._live.add(run.id)
+        self._clusters[run.id] = run.spec.target.cluster
+        if (key := key_of(run)) is not None:
+            self._by_key[key] = run.id
+        self._append(run.id, StepEvent(event=INITIAL_EVENT, at=run.created_at), state)
+        for kind in new.events:
+            state = next_state(state, kind)
+            self._append(run.id, StepEvent(event=kind, at=run.created_at), state)
+
+    def _judge(self, steps: Sequence[RunStep]) -> list[bool]:
+        """Whether each step's guard holds, after those before it; raises before anything is changed."""
+        runs: dict[str, Run] = {}
+        attempts: dict[tuple[str, int], Attempt] = {}
+        taken = []
+        for step in steps:
+            stored = runs.get(step.before.id) or self._runs.get(step.before.id)
+            fits = stored is not None and stored.seq == step.before.seq and stored.state in guard_states(step)
+            taken.append(fits)
+            if not fits:
+                continue
+            runs[step.after.id] = step.after
+            if (new := step.attempt) is not None:
+                where = (new.run_id, new.number)
+                old = attempts.get(where) or self._attempts.get(new.run_id, {}).get(new.number)
+                if old is not None and old.state is not new.state:
+                    attempt_step(old.state, new.state)
+                attempts[where] = new
+        return taken
+
+    def _keep_step(self, step: RunStep) -> None:
+        run, state = step.after, step.before.state
+        self._runs[run.id] = run
+        if run.state in TERMINAL_STATES:
+            self._live.discard(run.id)
+        for item in step.events:
+            state = next_state(state, item.event)
+            self._append(run.id, item, state)
+        if (attempt := step.attempt) is not None:
+            self._attempts.setdefault(run.id, {})[attempt.number] = attempt
+            self._clusters[run.id] = attempt.allocation.cluster
+            ended = attempt.state is AttemptState.ENDED
+            (self._live_attempts.discard if ended else self._live_attempts.add)((run.id, attempt.number))
+
+    def _append(self, run_id: str, item: StepEvent, state: RunState) -> None:
+        history = self._histories.setdefault(run_id, [])
+        event = Event(
+            id=len(self._events) + 1,
+            run_id=run_id,
+            seq=len(history) + 1,
+            at=item.at,
+            event=item.event,
+            state=state,
+            detail=encode(item.detail),
+        )
+        self._events.append(event)
+        history.append(event)
+
+
+def _matches(run: Run, query: RunQuery) -> bool:
+    return (
+        (not query.states or run.state in query.states)
+        and query.user in (None, run.user)
+        and query.project in (None, run.project)
+        and query.name in (None, run.name)
+        and (query.before_id is None or run.id < query.before_id)
+        and (query.ended_after is None or (run.ended_at is not None and run.ended_at > query.ended_after))
+        and query.labels.items() <= run.spec.labels.items()
+    )
+
+
+def _summary(run: Run, cluster: str | None) -> RunSummary:
+    spec = run.spec
+    return RunSummary(
+        id=run.id,
+        name=spec.name,
+        project=spec.project,
+        user=run.user,
+        dialect=spec.dialect,
+        state=run.state,
+        outcome=run.outcome,
+        priority=spec.priority,
+        slots=spec.slots,
+        attempt=run.attempt,
+        cluster=cluster,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        message=run.cause.message if run.cause is not None else None,
+    )

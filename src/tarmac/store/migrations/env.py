@@ -1,0 +1,6 @@
+"""What Alembic executes to migrate: our connection, our transaction. Called by `store.upgrade` only."""
+
+from alembic import context
+
+context.configure(connection=context.config.attributes["connection"])
+context.run_migrations()

@@ -1,0 +1,252 @@
+"""Records to rows of the tables and back. Used by `sql` alone.
+
+The order of the columns read here is that of the SELECTs in `statements`. JSON is written as pure ASCII,
+so that any text a user can type (or a worker can print) fits every database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.codec import decode, encode
+from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
+from tarmac.model.lifecycle import step as next_state
+from tarmac.model.ports import RunSummary
+from tarmac.model.run import Allocation, Ask, Attempt, Cause, Event, Outcome, Run
+from tarmac.model.spec import RunSpec
+from tarmac.store.checks import guard_states
+from tarmac.store.statements import GUARD_STATES
+
+Values = dict[str, Any]
+"""What one execution of a statement is given."""
+
+_STATES = {str(state): state for state in RunState}
+_OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
+_SPECS_KEPT = 4096  # specs are frozen, and lists are read again and again
+
+# --- to rows ----------------------------------------------------------------------------------------
+
+
+def of_new_run(run: Run) -> Values:
+    """The whole row of a run that is accepted."""
+    spec = run.spec
+    return {
+        "id": run.id,
+        "name": spec.name,
+        "project": spec.project,
+        "user_name": run.user,
+        "dialect": spec.dialect,
+        "priority": spec.priority,
+        "slots": spec.slots,
+        "cluster": spec.target.cluster,
+        "created_at": run.created_at,
+        "idempotency_key": run.idempotency_key,
+        **_progress(run),
+    }
+
+
+def of_spec(run: Run) -> Values:
+    """The row of `run_spec`."""
+    return {"run_id": run.id, "body": _written(run.spec)}
+
+
+def of_labels(run: Run) -> list[Values]:
+    """The rows of `run_label`."""
+    return [{"run_id": run.id, "key": key, "value": value} for key, value in run.spec.labels.items()]
+
+
+def of_first_events(new: NewRun) -> Iterator[Values]:
+    """The rows of `event` of a run that is accepted."""
+    run, state = new.run, INITIAL_STATE
+    yield _event(run.id, 1, at=run.created_at, kind=INITIAL_EVENT, state=state, detail={})
+    for seq, kind in enumerate(new.events, start=2):
+        state = next_state(state, kind)
+        yield _event(run.id, seq, at=run.created_at, kind=kind, state=state, detail={})
+
+
+def of_step(step: RunStep) -> Values:
+    """What the guarded update of a run is given."""
+    before, after = step.before, step.after
+    values = _progress(after)
+    values["new_cluster"] = step.attempt.allocation.cluster if step.attempt is not None else None
+    values["guard_id"] = before.id
+    values["guard_seq"] = before.seq
+    values.update(_guard(guard_states(step)))
+    return values
+
+
+def of_step_events(step: RunStep) -> Iterator[Values]:
+    """The rows of `event` of a step."""
+    before, state = step.before, step.before.state
+    for seq, item in enumerate(step.events, start=before.seq + 1):
+        state = next_state(state, item.event)
+        yield _event(before.id, seq, at=item.at, kind=item.event, state=state, detail=item.detail)
+
+
+def of_attempt(attempt: Attempt) -> Values:
+    """The whole row of an attempt."""
+    return {
+        "run_id": attempt.run_id,
+        "number": attempt.number,
+        "state": attempt.state.value,
+        "engine": attempt.engine,
+        "cluster": attempt.allocation.cluster,
+        "allocation": _written(attempt.allocation),
+        "token": attempt.token,
+        "master_port": attempt.master_port,
+        "created_at": attempt.created_at,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "asked": _word(attempt.asked),
+        "asked_at": attempt.asked_at,
+        "outcome": _word(attempt.outcome),
+        "cause": _written(attempt.cause) if attempt.cause is not None else None,
+    }
+
+
+def _progress(run: Run) -> Values:
+    """The columns that steps change."""
+    cause = run.cause
+    return {
+        "seq": run.seq,
+        "state": run.state.value,
+        "outcome": _word(run.outcome),
+        "attempt": run.attempt,
+        "queued_at": run.queued_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "message": _legible(cause.message) if cause is not None else None,
+        "cause": _written(cause) if cause is not None else None,
+        "code_digest": run.code_digest,
+        "failures": run.failures,
+        "faults": run.faults,
+        "preemptions": run.preemptions,
+    }
+
+
+def _event(
+    run_id: str, seq: int, *, at: float, kind: RunEvent, state: RunState, detail: Mapping[str, Any]
+) -> Values:
+    return {
+        "run_id": run_id,
+        "seq": seq,
+        "at": at,
+        "event": kind.value,
+        "state": state.value,
+        "detail": _written(detail) if detail else None,
+    }
+
+
+@lru_cache
+def _guard(states: frozenset[RunState]) -> Values:
+    """The parameters of the guard: as many as it has room for, the last state repeated."""
+    words = sorted(state.value for state in states)
+    return {f"guard_state_{index}": words[min(index, len(words) - 1)] for index in range(GUARD_STATES)}
+
+
+def _word(value: StrEnum | None) -> str | None:
+    """The plain text of an enum's value: drivers have their own ideas of what an enum is."""
+    return value.value if value is not None else None
+
+
+def _written(value: Any) -> str:
+    return json.dumps(encode(value), separators=(",", ":"))
+
+
+def _legible(text: str) -> str:
+    """The text less what some database cannot hold: NUL, and halves of characters. `cause` keeps it all."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+# --- from rows --------------------------------------------------------------------------------------
+
+
+def to_run(row: Sequence[Any]) -> Run:
+    """A run, from the columns of `statements._RUNS`."""
+    return Run(
+        id=row[0],
+        spec=_spec(row[1]),
+        user=row[2],
+        state=_STATES[row[3]],
+        seq=row[4],
+        created_at=row[5],
+        queued_at=row[6],
+        started_at=row[7],
+        ended_at=row[8],
+        attempt=row[9],
+        outcome=_OUTCOMES[row[10]],
+        cause=_cause(row[11]),
+        code_digest=row[12],
+        failures=row[13],
+        faults=row[14],
+        preemptions=row[15],
+        idempotency_key=row[16],
+    )
+
+
+def to_summary(row: Sequence[Any]) -> RunSummary:
+    """One line of a list, from the columns of `statements._SUMMARIES`."""
+    return RunSummary(
+        id=row[0],
+        name=row[1],
+        project=row[2],
+        user=row[3],
+        dialect=row[4],
+        state=_STATES[row[5]],
+        outcome=_OUTCOMES[row[6]],
+        priority=row[7],
+        slots=row[8],
+        attempt=row[9],
+        cluster=row[10],
+        created_at=row[11],
+        started_at=row[12],
+        ended_at=row[13],
+        message=row[14],
+    )
+
+
+def to_attempt(row: Sequence[Any]) -> Attempt:
+    """An attempt, from the columns of `statements._ATTEMPTS`."""
+    return Attempt(
+        run_id=row[0],
+        number=row[1],
+        state=AttemptState(row[2]),
+        engine=row[3],
+        allocation=decode(Allocation, json.loads(row[4])),
+        token=row[5],
+        master_port=row[6],
+        created_at=row[7],
+        started_at=row[8],
+        ended_at=row[9],
+        asked=Ask(row[10]) if row[10] is not None else None,
+        asked_at=row[11],
+        outcome=_OUTCOMES[row[12]],
+        cause=_cause(row[13]),
+    )
+
+
+def to_event(row: Sequence[Any]) -> Event:
+    """One step of a history, from the columns of `statements._EVENTS`."""
+    return Event(
+        id=row[0],
+        run_id=row[1],
+        seq=row[2],
+        at=row[3],
+        event=RunEvent(row[4]),
+        state=_STATES[row[5]],
+        detail=json.loads(row[6]) if row[6] is not None else {},
+    )
+
+
+@lru_cache(maxsize=_SPECS_KEPT)
+def _spec(body: str) -> RunSpec:
+    return decode(RunSpec, json.loads(body))
+
+
+def _cause(body: str | None) -> Cause | None:
+    return decode(Cause, json.loads(body)) if body is not None else None

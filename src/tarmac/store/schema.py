@@ -1,0 +1,176 @@
+"""The tables of the database, as the code of this version wants them.
+
+Read by `statements`; `migrations` build the same schema step by step with literal values (a test proves
+the two equal). Sets of states come from the model here, and are frozen in the migrations.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
+
+HEAD = "0001"
+"""The newest migration: what `alembic_version` says of a database with this schema."""
+
+Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text compared byte by byte on every database: ids sort by time, and prefixes are ranges."""
+
+Serial = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up only in a column that is declared INTEGER PRIMARY KEY."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+
+def one_of(column: str, words: type[StrEnum] | frozenset[Outcome]) -> CheckConstraint:
+    """A constraint that `column` says one of `words` (or is NULL, where it may be)."""
+    listed = ", ".join(f"'{word}'" for word in sorted(words))
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", Bytewise, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("name", Text, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("user_name", Text, nullable=False),  # "user" means the database's own user in PostgreSQL
+    Column("dialect", Text, nullable=False),
+    Column("priority", BigInteger, nullable=False),
+    Column("slots", BigInteger, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("cluster", Text),  # where it runs or last ran; before that, where its spec wants to
+    Column("created_at", Double, nullable=False),
+    Column("queued_at", Double),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("message", Text),  # the sentence of `cause`
+    Column("cause", Text),
+    Column("code_digest", Text),
+    Column("failures", Integer, nullable=False),
+    Column("faults", Integer, nullable=False),
+    Column("preemptions", Integer, nullable=False),
+    Column("idempotency_key", Text),
+    UniqueConstraint("idempotency_key", "user_name"),
+    Index("ix_run_state", "state", "id"),
+    Index("ix_run_user", "user_name", "id"),
+    Index("ix_run_project", "project", "id"),
+    Index("ix_run_name", "name", "id"),
+    Index("ix_run_ended_at", "ended_at"),
+    one_of("state", RunState),
+    one_of("outcome", RUN_OUTCOMES),
+)
+
+# Apart from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.
+run_spec = Table(
+    "run_spec",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+run_label = Table(
+    "run_label",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    PrimaryKeyConstraint("run_id", "key"),
+    Index("ix_run_label_pair", "key", "value", "run_id"),
+)
+
+attempt = Table(
+    "attempt",
+    metadata,
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("cluster", Text, nullable=False),
+    Column("allocation", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("master_port", Integer, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("asked", Text),
+    Column("asked_at", Double),
+    Column("outcome", Text),
+    Column("cause", Text),
+    PrimaryKeyConstraint("run_id", "number"),
+    one_of("state", AttemptState),
+    one_of("asked", Ask),
+    one_of("outcome", Outcome),
+)
+
+LIVE_ATTEMPT = text("state <> 'ended'")
+"""The live attempts are few among many: their index holds them alone. The query says it in these words."""
+
+Index(
+    "ix_attempt_live",
+    attempt.c.run_id,
+    attempt.c.number,
+    sqlite_where=LIVE_ATTEMPT,
+    postgresql_where=LIVE_ATTEMPT,
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("id", Serial, Identity(), primary_key=True),
+    Column("run_id", Bytewise, ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("detail", Text),
+    UniqueConstraint("run_id", "seq"),
+    one_of("event", RunEvent),
+    one_of("state", RunState),
+    sqlite_autoincrement=True,  # an id is never given twice, whatever is deleted
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text),  # NULL once given back; the row stays, because its token must grow
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", Double, nullable=False),
+)
+
+node = Table(
+    "node",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("drained", Boolean, nullable=False),
+)

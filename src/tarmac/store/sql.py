@@ -1,0 +1,230 @@
+"""`SqlStore`: the durable record in SQLite or PostgreSQL. Opened by `server/wiring.py`.
+
+Every write is one transaction of a handful of statements, executed with all rows at once. Guards are
+part of the UPDATE, so a step is stale exactly when the UPDATE finds no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection
+
+from tarmac.model.changes import Lease, NewRun, RunStep
+from tarmac.model.errors import LeaseLost
+from tarmac.model.lifecycle import IllegalStep
+from tarmac.model.ports import RunQuery, RunSummary
+from tarmac.model.run import Attempt, Event, Run
+from tarmac.store import rows
+from tarmac.store import statements as sql
+from tarmac.store.checks import Key, check_new, check_step, key_of, storable, told_apart
+from tarmac.store.database import Database
+from tarmac.store.failures import Conflict
+from tarmac.store.upgrade import bring_up_to_date
+
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts after every other: all texts with a prefix lie between it and it plus this."""
+
+
+def open_store(url: str) -> SqlStore:
+    """The store at `url` (sqlite:///PATH or postgresql+psycopg://...), made or migrated if need be."""
+    database = Database(url)
+    try:
+        bring_up_to_date(database)
+    except BaseException:
+        database.close()
+        raise
+    return SqlStore(database)
+
+
+class _Stale(Exception):
+    """One of the steps of a transaction is stale: nothing of it may stay."""
+
+
+class SqlStore:
+    """Implements `model.ports.Store` in SQL. May be used by any number of threads and processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        """Use `open_store`: it also brings the schema up to date."""
+        self._database = database
+        self._put_attempts = sql.put_attempts(database.dialect)
+
+    def close(self) -> None:
+        """Close every connection; a later call opens them again."""
+        self._database.close()
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
+        for item in new:
+            check_new(item)
+        if not new:
+            return []
+        try:
+            return self._create(new)
+        except Conflict:  # a run was accepted under one of these keys after we looked: now we find it
+            return self._create(new)
+
+    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+        for step in steps:
+            check_step(step)
+        try:
+            return self._apply_all(steps, lease)
+        except _Stale:  # rare: find out which
+            return self._apply_each(steps, lease)
+
+    def run(self, run_id: str) -> Run | None:
+        return self.load_runs([run_id]).get(run_id)
+
+    def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        with self._database.reading() as connection:
+            return {
+                row[0]: rows.to_run(row)
+                for ids in _chunks([run_id for run_id in run_ids if storable(run_id)])
+                for row in connection.execute(sql.RUNS_BY_ID, {"ids": ids})
+            }
+
+    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
+        if not reference or not storable(reference):
+            return []
+        low, high = reference, reference + LAST_CHARACTER
+        with self._database.reading() as connection:
+            found = (
+                connection.execute(sql.RUNS_BY_ID, {"ids": [reference]}).all()
+                or connection.execute(sql.RUNS_BY_NAME, {"name": reference, "limit": limit}).all()
+                or connection.execute(sql.RUNS_BY_PREFIX, {"low": low, "high": high, "limit": limit}).all()
+            )
+        return [rows.to_run(row) for row in found]
+
+    def runs(self, query: RunQuery) -> list[RunSummary]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.summaries(query)).all()
+        return [rows.to_summary(row) for row in found]
+
+    def live_runs(self) -> list[Run]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.LIVE_RUNS).all()
+        return [rows.to_run(row) for row in found]
+
+    # --- attempts and events ----------------------------------------------------------------------
+
+    def attempts(self, run_id: str) -> list[Attempt]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.ATTEMPTS, {"run_id": run_id}).all()
+        return [rows.to_attempt(row) for row in found]
+
+    def live_attempts(self) -> list[Attempt]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.LIVE_ATTEMPTS).all()
+        return [rows.to_attempt(row) for row in found]
+
+    def events(self, run_id: str, *, after_seq: int = 0) -> list[Event]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.EVENTS, {"run_id": run_id, "after_seq": after_seq}).all()
+        return [rows.to_event(row) for row in found]
+
+    def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.FEED, {"after_id": after_id, "limit": limit}).all()
+        return [rows.to_event(row) for row in found]
+
+    def last_event_id(self) -> int:
+        with self._database.reading() as connection:
+            newest: int = connection.execute(sql.LAST_EVENT_ID).scalar_one()
+        return newest
+
+    # --- leases and nodes -------------------------------------------------------------------------
+
+    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
+        with self._database.writing() as connection:
+            held = connection.execute(sql.LEASE, {"lease_name": name}).one_or_none()
+            if held is not None and held.owner not in (owner, None) and held.expires_at > now:
+                return None
+            token = 1 if held is None else held.token + (held.owner != owner)
+            values = {"owner": owner, "token": token, "expires_at": now + ttl_s}
+            if held is None:
+                connection.execute(sql.INSERT_LEASE, {"name": name, **values})
+            else:
+                connection.execute(sql.UPDATE_LEASE, {"guard_name": name, **values})
+        return Lease(name=name, owner=owner, token=token, expires_at=now + ttl_s)
+
+    def release_lease(self, lease: Lease) -> None:
+        values = {"guard_name": lease.name, "guard_owner": lease.owner, "guard_token": lease.token}
+        with self._database.writing() as connection:
+            connection.execute(sql.RELEASE_LEASE, values)
+
+    def drained_nodes(self) -> frozenset[str]:
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(sql.DRAINED).scalars())
+
+    def set_drained(self, node: str, drained: bool) -> None:
+        with self._database.writing() as connection:
+            known = connection.execute(sql.UPDATE_NODE, {"guard_name": node, "drained": drained}).rowcount
+            if not known:
+                connection.execute(sql.INSERT_NODE, {"name": node, "drained": drained})
+
+    # --- the writes, within their transactions ----------------------------------------------------
+
+    def _create(self, new: Sequence[NewRun]) -> list[Run]:
+        with self._database.writing() as connection:
+            standing, fresh = told_apart(new, _known_by_key(connection, new))
+            if fresh:
+                _insert(connection, fresh)
+        return standing
+
+    def _apply_all(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
+        with self._database.writing() as connection:
+            _fence(connection, lease)
+            if steps:
+                updates = [rows.of_step(step) for step in steps]
+                if connection.execute(sql.STEP_RUNS, updates).rowcount != len(steps):
+                    raise _Stale
+                self._record(connection, steps)
+        return [True] * len(steps)
+
+    def _apply_each(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
+        with self._database.writing() as connection:
+            _fence(connection, lease)
+            taken = [connection.execute(sql.STEP_RUNS, rows.of_step(step)).rowcount == 1 for step in steps]
+            self._record(connection, [step for step, done in zip(steps, taken, strict=True) if done])
+        return taken
+
+    def _record(self, connection: Connection, steps: Sequence[RunStep]) -> None:
+        """The events and attempts of steps that were taken."""
+        if events := [event for step in steps for event in rows.of_step_events(step)]:
+            connection.execute(sql.INSERT_EVENTS, events)
+        if attempts := [rows.of_attempt(step.attempt) for step in steps if step.attempt is not None]:
+            put = connection.execute(self._put_attempts, attempts)
+            if put.rowcount != len(attempts):
+                raise IllegalStep("an attempt that has ended, or runs, cannot go back")
+
+
+def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Run]:
+    """The stored runs under any of the idempotency keys of `new`."""
+    keys = [item.run.idempotency_key for item in new if item.run.idempotency_key is not None]
+    found = (
+        rows.to_run(row)
+        for chunk in _chunks(keys)
+        for row in connection.execute(sql.RUNS_BY_KEY, {"keys": chunk})
+    )
+    return {key: run for run in found if (key := key_of(run)) is not None}
+
+
+def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
+    connection.execute(sql.INSERT_RUNS, [rows.of_new_run(item.run) for item in new])
+    connection.execute(sql.INSERT_SPECS, [rows.of_spec(item.run) for item in new])
+    connection.execute(sql.INSERT_EVENTS, [event for item in new for event in rows.of_first_events(item)])
+    if labels := [label for item in new for label in rows.of_labels(item.run)]:
+        connection.execute(sql.INSERT_LABELS, labels)
+
+
+def _fence(connection: Connection, lease: Lease | None) -> None:
+    if lease is None:
+        return
+    held = connection.execute(sql.LEASE, {"lease_name": lease.name}).one_or_none()
+    if held is None or (held.owner, held.token) != (lease.owner, lease.token):
+        raise LeaseLost(f"the lease {lease.name!r} passed to another server")
+
+
+def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (values[start : start + sql.CHUNK] for start in range(0, len(values), sql.CHUNK))

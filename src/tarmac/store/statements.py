@@ -1,0 +1,195 @@
+"""Every statement that is sent to the database, built once. Used by `sql` alone.
+
+Writes are made to be executed with a list of rows: the keys of a row are the columns it sets (`rows`
+makes them), and the names that begin with `guard_` or `new_` are parameters of the statement itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Insert, Select, Update, bindparam, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
+from tarmac.model.ports import RunQuery
+from tarmac.store.schema import LIVE_ATTEMPT, attempt, event, lease, node, run, run_label, run_spec
+
+GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
+"""How many states the guard of a step has room for; a shorter list repeats its last one."""
+
+CHUNK = 500
+"""How many values one IN takes: databases bound the number of parameters."""
+
+
+def words(states: Iterable[StrEnum]) -> list[str]:
+    """The plain texts of enum values, in a fixed order: the statement is compiled once."""
+    return sorted(state.value for state in states)
+
+
+# --- runs -------------------------------------------------------------------------------------------
+
+INSERT_RUNS = insert(run)
+INSERT_SPECS = insert(run_spec)
+INSERT_LABELS = insert(run_label)
+
+STEP_RUNS: Update = (
+    update(run)
+    .where(
+        run.c.id == bindparam("guard_id"),
+        run.c.seq == bindparam("guard_seq"),
+        run.c.state.in_([bindparam(f"guard_state_{index}") for index in range(GUARD_STATES)]),
+    )
+    .values(cluster=func.coalesce(bindparam("new_cluster"), run.c.cluster))
+)
+"""Its number of affected rows tells how many of the steps were not stale."""
+
+_RUNS = select(
+    run.c.id,
+    run_spec.c.body,
+    run.c.user_name,
+    run.c.state,
+    run.c.seq,
+    run.c.created_at,
+    run.c.queued_at,
+    run.c.started_at,
+    run.c.ended_at,
+    run.c.attempt,
+    run.c.outcome,
+    run.c.cause,
+    run.c.code_digest,
+    run.c.failures,
+    run.c.faults,
+    run.c.preemptions,
+    run.c.idempotency_key,
+).join_from(run, run_spec)
+
+RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
+RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
+RUNS_BY_NAME = (
+    _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(bindparam("limit"))
+)
+RUNS_BY_PREFIX = (
+    _RUNS.where(run.c.id >= bindparam("low"), run.c.id < bindparam("high"))
+    .order_by(run.c.id.desc())
+    .limit(bindparam("limit"))
+)
+LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
+
+_SUMMARIES = select(
+    run.c.id,
+    run.c.name,
+    run.c.project,
+    run.c.user_name,
+    run.c.dialect,
+    run.c.state,
+    run.c.outcome,
+    run.c.priority,
+    run.c.slots,
+    run.c.attempt,
+    run.c.cluster,
+    run.c.created_at,
+    run.c.started_at,
+    run.c.ended_at,
+    run.c.message,
+)
+
+
+def summaries(query: RunQuery) -> Select[Any]:
+    """The page of the list that `query` asks for."""
+    statement = _SUMMARIES.order_by(run.c.id.desc()).limit(query.limit)
+    if query.states:
+        statement = statement.where(run.c.state.in_(words(query.states)))
+    if query.user is not None:
+        statement = statement.where(run.c.user_name == query.user)
+    if query.project is not None:
+        statement = statement.where(run.c.project == query.project)
+    if query.name is not None:
+        statement = statement.where(run.c.name == query.name)
+    if query.ended_after is not None:
+        statement = statement.where(run.c.ended_at > query.ended_after)
+    if query.before_id is not None:
+        statement = statement.where(run.c.id < query.before_id)
+    for key, value in query.labels.items():
+        carriers = select(run_label.c.run_id).where(run_label.c.key == key, run_label.c.value == value)
+        statement = statement.where(run.c.id.in_(carriers))
+    return statement
+
+
+# --- attempts ---------------------------------------------------------------------------------------
+
+_ATTEMPTS = select(
+    attempt.c.run_id,
+    attempt.c.number,
+    attempt.c.state,
+    attempt.c.engine,
+    attempt.c.allocation,
+    attempt.c.token,
+    attempt.c.master_port,
+    attempt.c.created_at,
+    attempt.c.started_at,
+    attempt.c.ended_at,
+    attempt.c.asked,
+    attempt.c.asked_at,
+    attempt.c.outcome,
+    attempt.c.cause,
+)
+
+ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)
+LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt.c.number)
+
+
+def put_attempts(dialect: str) -> Insert:
+    """Insert attempts, or replace them whole where their state may become the new one."""
+    statement = postgresql.insert(attempt) if dialect == "postgresql" else sqlite.insert(attempt)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[attempt.c.run_id, attempt.c.number],
+        set_={column.name: new[column.name] for column in attempt.c if not column.primary_key},
+        where=or_(
+            attempt.c.state == new.state,
+            *(
+                (attempt.c.state == before.value) & (new.state == after.value)
+                for before, following in ATTEMPT_TABLE.items()
+                for after in sorted(following)
+            ),
+        ),
+    )
+
+
+# --- events -----------------------------------------------------------------------------------------
+
+INSERT_EVENTS = insert(event).inline()
+
+_EVENTS = select(
+    event.c.id, event.c.run_id, event.c.seq, event.c.at, event.c.event, event.c.state, event.c.detail
+)
+
+EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bindparam("after_seq")).order_by(
+    event.c.seq
+)
+FEED = _EVENTS.where(event.c.id > bindparam("after_id")).order_by(event.c.id).limit(bindparam("limit"))
+LAST_EVENT_ID = select(func.coalesce(func.max(event.c.id), 0))
+
+# --- leases and nodes -------------------------------------------------------------------------------
+
+LEASE = select(lease.c.owner, lease.c.token, lease.c.expires_at).where(
+    lease.c.name == bindparam("lease_name")
+)
+INSERT_LEASE = insert(lease)
+UPDATE_LEASE = update(lease).where(lease.c.name == bindparam("guard_name"))
+RELEASE_LEASE = (
+    update(lease)
+    .where(
+        lease.c.name == bindparam("guard_name"),
+        lease.c.owner == bindparam("guard_owner"),
+        lease.c.token == bindparam("guard_token"),
+    )
+    .values(owner=None, expires_at=0.0)
+)
+
+DRAINED = select(node.c.name).where(node.c.drained)
+UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
+INSERT_NODE = insert(node)

@@ -1,0 +1,48 @@
+"""Bringing a database to the schema of this version. Called by `sql.open_store` at every start.
+
+Alembic is imported only when there is something to do: it takes longer than all the rest of a start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from tarmac.model.errors import Refused
+from tarmac.store.database import Database
+from tarmac.store.schema import HEAD
+
+SCRIPTS = Path(__file__).with_name("migrations")
+
+
+def bring_up_to_date(database: Database) -> None:
+    """Run the migrations that are missing, all in one transaction; Refused for a newer database."""
+    with database.reading() as connection:
+        found = _version(connection)
+    if found == HEAD:
+        return
+    if found is not None and found > HEAD:
+        raise Refused(
+            f"the database {database.name} was used by a newer tarmac (its schema is {found}, ours {HEAD})",
+            hint="upgrade tarmac; there is no way back to an older schema",
+        )
+    with database.writing() as connection:  # another server may have done it by now: then nothing happens
+        _migrate(connection)
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    version: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return version
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - see the top of this module
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
