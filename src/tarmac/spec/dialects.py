@@ -28,7 +28,7 @@ def choose(text: str, *, filename: str, dialects: Sequence[Dialect] = DIALECTS) 
         [
             Problem(
                 file=filename,
-                message=f"this is no run file of any kind that tarmac reads ({missed})",
+                message=f"this is no run file of any kind that tarmac reads; {missed}",
                 hint="the shortest run file is one line: 'command: echo hello'",
             )
         ]

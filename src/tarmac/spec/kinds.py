@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from tarmac.spec.located import Scalar
-from tarmac.spec.problems import suggestion
+from tarmac.spec.problems import nearest
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -72,10 +72,11 @@ def choice(kind: type[E]) -> Kind[E]:
 
     def read(scalar: Scalar) -> E:
         if scalar.text not in words:
-            raise Misfit(suggestion(scalar.text, words))
+            meant = nearest(scalar.text, words)
+            raise Misfit(f"did you mean '{meant}'?" if meant else None)
         return kind(scalar.text)
 
-    return Kind(" or ".join(words), read)
+    return Kind(f"one of {', '.join(words)}", read)
 
 
 def text(wanted: str = "a text") -> Kind[str]:
@@ -91,13 +92,14 @@ def text(wanted: str = "a text") -> Kind[str]:
 
 
 def matching(pattern: str, wanted: str) -> Kind[str]:
-    """A text of which the whole matches a pattern."""
+    """A text of which the whole matches a pattern; the hint is the same with dashes for what does not fit."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(scalar: Scalar) -> str:
-        if not compiled.fullmatch(scalar.text):
-            raise Misfit()
-        return scalar.text
+        if compiled.fullmatch(scalar.text):
+            return scalar.text
+        repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", scalar.text, flags=re.ASCII).strip("-._")
+        raise Misfit(f"{repaired!r} would do" if compiled.fullmatch(repaired) else None)
 
     return Kind(wanted, read)
 

@@ -51,9 +51,8 @@ class Problems:
         raise InvalidInput(listed)
 
 
-def suggestion(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
-    """What to write instead of an unknown word: the nearest right one, else the list of all."""
+def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+    """The word that was probably meant, whatever its case; None where nothing is near."""
     names = {name.lower(): name for name in sorted(known)}
-    nearest = [names[match] for match in get_close_matches(word.lower()[:100], names, n=1)]
-    meant = (synonyms or {}).get(word.lower()) or next(iter(nearest), None)
-    return f"did you mean '{meant}'?" if meant else f"known here: {', '.join(names.values())}"
+    matches = get_close_matches(word.lower()[:100], names, n=1)
+    return (synonyms or {}).get(word.lower()) or (names[matches[0]] if matches else None)

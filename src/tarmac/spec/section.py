@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tarmac.spec.kinds import Kind, Misfit
 from tarmac.spec.located import Items, Node, Scalar, Table, shown, spoken
-from tarmac.spec.problems import Problems, suggestion
+from tarmac.spec.problems import Problems, nearest
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -81,7 +81,10 @@ class Value:
 
     def expected(self, wanted: str, hint: str | None = None) -> None:
         """Note that something else is expected here."""
-        self.refuse(f"{wanted} is expected, not {shown(self.node)}", hint)
+        if isinstance(self.node, Scalar) and self.node.empty:
+            self.refuse(f"there is no value; {wanted} is expected", hint)
+        else:
+            self.refuse(f"{wanted} is expected, not {shown(self.node)}", hint)
 
     def refuse(self, message: str, hint: str | None = None) -> None:
         """Note a problem with this value."""
@@ -89,12 +92,16 @@ class Value:
 
 
 class Section:
-    """A mapping with known fields; unknown ones, and those for later, are noted when it is made."""
+    """A mapping with known fields; unknown ones, and those for later, are noted when it is made.
+
+    `meant` are the fields that unknown ones were probably meant to be.
+    """
 
     def __init__(self, node: Table, fields: Fields, *, problems: Problems, path: str = "") -> None:
         self.node = node
         self.path = path
         self.problems = problems
+        self.meant: set[str] = set()
         self._values: dict[str, Value] = {}
         for key, value in node.entries:
             name = f"{path}.{spoken(key)}" if path else spoken(key)
@@ -103,8 +110,7 @@ class Section:
             elif key.text in fields.later:
                 problems.add(key, f"{name}: not supported by this version of tarmac yet", "take it out")
             else:
-                message = f"{path + ': ' if path else ''}unknown field {shown(key)}"
-                problems.add(key, message, suggestion(key.text, fields.known, fields.synonyms))
+                self._unknown(key, fields)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -125,9 +131,20 @@ class Section:
                 if other in self._values:
                     self._values[other].refuse(f"cannot stand beside '{name}'", reason)
 
+    def missing(self, name: str, hint: str) -> None:
+        """Note that a field is missing, unless an unknown one was taken for it."""
+        if name not in self.meant:
+            self.refuse(f"'{name}' is missing", hint)
+
     def refuse(self, message: str, hint: str | None = None) -> None:
         """Note a problem with the mapping as a whole."""
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
+
+    def _unknown(self, key: Scalar, fields: Fields) -> None:
+        meant = nearest(key.text, fields.known, fields.synonyms)
+        hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known))}"
+        self.meant |= {meant} if meant else set()
+        self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {shown(key)}", hint)
 
 
 def _passable(text: str) -> bool:

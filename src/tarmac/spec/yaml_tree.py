@@ -15,7 +15,7 @@ import yaml
 from tarmac.spec.located import Items, Node, Scalar, Table, shown
 from tarmac.spec.problems import Problems
 
-LARGEST_CHARACTERS = 1 << 20
+LARGEST_CHARACTERS = 1 << 18
 """The largest file, and the largest tree once aliases are written out."""
 
 DEEPEST = 20
@@ -37,23 +37,22 @@ def compose(text: str, problems: Problems) -> Node | None:
     try:
         try:
             return _build(text, problems, _FAST)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, OverflowError):
             # Again with the parser whose messages do not depend on how PyYAML was built.
             return _build(text, problems, yaml.SafeLoader)
     except _Unreadable as stop:
         problems.add_at(stop.line, stop.column, stop.message, stop.hint)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        problems.add_at(line, column, f"this is not YAML: {error.problem or error.context}", _advice(error))
+        _note_syntax(error, problems)
     except yaml.reader.ReaderError as error:
         line, column = _position(text, error.position)
         problems.add_at(line, column, f"this is not YAML: the character {_code(error)} is not allowed")
-    except ValueError:
+    except (ValueError, OverflowError):
         problems.add_at(None, None, "this is not YAML: an escape names a character that does not exist")
     return None
 
 
+_YAML_TAGS = "tag:yaml.org,2002:"
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -102,7 +101,11 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
             raise _Unreadable(event.start_mark, "a second document begins here; a file describes one run")
         if getattr(event, "tag", None):
-            raise _Unreadable(event.start_mark, f"tags are not allowed: {event.tag!r}", "take the tag out")
+            raise _Unreadable(
+                event.start_mark,
+                f"tags are not allowed: {event.tag.replace(_YAML_TAGS, '!!')!r}",
+                "take the tag out",
+            )
         if isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.ScalarEvent):
@@ -177,6 +180,15 @@ def _at(mark: Any) -> dict[str, int]:
     return {"line": mark.line + 1, "column": mark.column + 1}
 
 
+def _note_syntax(error: yaml.MarkedYAMLError, problems: Problems) -> None:
+    mark = error.problem_mark or error.context_mark
+    message = f"this is not YAML: {error.problem or error.context}"
+    if "quoted scalar" in (error.context or "") and "end of stream" in message:
+        mark, message = error.context_mark, "this is not YAML: a text in quotes begins here and never ends"
+    line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+    problems.add_at(line, column, message, _advice(error))
+
+
 def _advice(error: yaml.MarkedYAMLError) -> str | None:
     """What to try, for the mistakes that newcomers make."""
     problem = error.problem or ""
@@ -184,6 +196,8 @@ def _advice(error: yaml.MarkedYAMLError) -> str | None:
         return "a text with ': ' in it needs quotes, and fields of one group the same indentation"
     if "\\t" in problem:
         return "indent with blanks, not with tabs"
+    if problem.startswith("expected ',' or") and error.context_mark is not None:
+        return f"the bracket or brace of line {error.context_mark.line + 1} is not closed before this"
     if "expected <block end>" in problem:
         return "check the indentation and the quotes of the lines above"
     return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tarmac.model.spec import Command, LocalDirectory, Mode, Queueing, RunSpec, Target
 from tarmac.spec import names, quantities
 from tarmac.spec.dialect import Reading
-from tarmac.spec.kinds import Kind, Misfit, choice, integer
+from tarmac.spec.kinds import choice, integer
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.native.commands import read_setup
 from tarmac.spec.native.fields import RUN
@@ -44,7 +44,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         code=_code(run, directory),
         target=read_target(run),
         rehearsal=run.read("rehearse", quantities.rehearsal(), None),
-        mode=run.read("mode", _mode(), Mode.BATCH),
+        mode=_mode(run),
         priority=run.read("priority", PRIORITY, 0),
         queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
         retries=run.read("retries", RETRIES, 0),
@@ -82,16 +82,11 @@ def _hostnames(value: Value | None) -> tuple[str, ...]:
     return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
 
 
-def _mode() -> Kind[Mode]:
-    any_mode = choice(Mode)
-
-    def read(scalar: Scalar) -> Mode:
-        mode = any_mode.read(scalar)
-        if mode is not Mode.BATCH:
-            raise Misfit(f"mode {mode} is not supported by this version of tarmac yet")
-        return mode
-
-    return Kind("batch", read)
+def _mode(run: Section) -> Mode:
+    mode = run.read("mode", choice(Mode), Mode.BATCH)
+    if mode is not Mode.BATCH and (value := run.get("mode")) is not None:
+        value.refuse(f"{mode} is not supported by this version of tarmac yet", "'batch' is")
+    return mode
 
 
 def _code(run: Section, directory: str) -> LocalDirectory | None:

@@ -73,7 +73,7 @@ def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
         return _listed_processes(listed, warnings)
     command = section.get("command")
     if command is None:
-        section.refuse("a command is missing", "add a line such as 'command: python train.py'")
+        section.missing("command", "add a line such as 'command: python train.py'")
         return ()
     return _process(command, section.get("resources"), warnings)
 
@@ -90,9 +90,12 @@ def _listed_processes(listed: Value, warnings: list[str]) -> tuple[Process, ...]
             continue
         command = section.get("command")
         if command is None:
-            section.refuse("a command is missing", "each process has its own 'command'")
+            section.missing("command", "each process has its own")
             continue
         processes += _process(command, section.get("resources"), warnings)
+    types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
+    if len(types) > 1:
+        listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(map(str, types))}")
     return tuple(processes)
 
 

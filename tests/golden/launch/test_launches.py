@@ -1,0 +1,41 @@
+"""Whole launches as JSON: what an engine is handed, for the shapes of run that users write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from golden import assert_golden
+from launches import launch, node, seat
+from tarmac.model.codec import encode
+from tarmac.model.run import Seat
+
+HERE = Path(__file__).parent
+NEAR = [node("local-1", "127.0.0.2", cpus=2), node("local-2", "127.0.0.3", cpus=2)]
+CASES: dict[str, tuple[str, list[Seat]]] = {
+    "hello": ("command: echo hello", [seat("main", 0, "local-1")]),
+    "torchrun-on-two-nodes": (
+        "name: digits\nslots: 4\ncode: .\ncommand: torchrun --nnodes=$NNODES train.py\n",
+        [seat("main", 0, "local-1", 0, 1), seat("main", 1, "local-2", 4, 5)],
+    ),
+    "roles-and-processes": (
+        "roles:\n"
+        "  trainer: {slots: 2, command: [python, train.py]}\n"
+        "  pair:\n"
+        "    replicas: 2\n"
+        "    on_failure: continue\n"
+        "    processes: [{command: a, resources: 1}, {command: b}]\n"
+        "setup: pip install .\n"
+        'environment: {venv: .venv, variables: {HOSTILE: "a\'b\\n$c"}}\n',
+        [seat("trainer", 0, "local-1", 0, 1), seat("pair", 0, "local-1", 2), seat("pair", 1, "local-2", 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_launch(name: str) -> None:
+    source, seats = CASES[name]
+    found = json.dumps(encode(launch(source, NEAR, seats)), indent=1) + "\n"
+    assert_golden(HERE / f"{name}.json", found)
