@@ -209,6 +209,7 @@ class DryRunRecord(TypedDict):
     warnings: list[str]
     placement: list[PlacementRecord] | None
     reasons: list[ReasonRecord]
+    largest: str | None
     request: str | None
     nodes: list[NodeLaunchRecord]
 
