@@ -42,7 +42,9 @@ def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
             f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
             for reason in answer["reasons"]
         ]
-        return "\n".join(["It would wait now:", *reasons])
+        verdict = "It can never start here:" if answer["largest"] else "It would wait now:"
+        largest = [f"  the largest that fits: {answer['largest']}"] if answer["largest"] else []
+        return "\n".join([verdict, *reasons, *largest])
     rows = [(seat["node"], str(seat["rank"]), str(len(seat["slots"])), seat["address"]) for seat in placement]
     return render(_PLACEMENT, rows, terminal)
 

@@ -12,6 +12,8 @@ import os
 import sys
 
 import click
+from click.exceptions import Exit
+from click.shell_completion import shell_complete
 
 from tarmac import __version__
 from tarmac.cli import errors
@@ -21,6 +23,9 @@ from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
 
 PROGRAM = "tarmac"
+
+COMPLETE_VARIABLE = "_TARMAC_COMPLETE"
+"""Set by the scripts of `tarmac completion`; click names it so."""
 
 program = LazyGroup(
     name=PROGRAM,
@@ -57,8 +62,9 @@ def main() -> None:
 def _guarded(arguments: list[str]) -> int:
     """The exit code of the command line `arguments`; every error is rendered here."""
     try:
-        result = program.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return _called(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except click.UsageError as error:
         _say(_usage(error))
         return error.exit_code
@@ -73,9 +79,24 @@ def _guarded(arguments: list[str]) -> int:
         return errors.INTERRUPTED
     except BrokenPipeError:
         return _abandon_stdout()
+    except OSError as error:
+        _say(_refused_by_system(error))
+        return 1
     except Exception as error:  # noqa: BLE001 the rim: a user sees one line, the details go to a file
         _say(_internal(error))
         return errors.INTERNAL
+
+
+def _called(arguments: list[str]) -> int:
+    """Do what the command line says, or complete it for a shell; what goes wrong is raised."""
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        return shell_complete(program, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
+    try:
+        with program.make_context(PROGRAM, arguments) as context:
+            program.invoke(context)
+    except Exit as end:
+        return end.exit_code
+    return 0
 
 
 def _version(ctx: click.Context) -> None:
@@ -84,7 +105,8 @@ def _version(ctx: click.Context) -> None:
 
 
 def _usage(error: click.UsageError) -> str:
-    text = error.format_message().rstrip(".")
+    text = _without_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+    text = text.rstrip(".")
     lines = [f"{errors.label('error', stderr_terminal())} {text[:1].lower()}{text[1:]}"]
     if error.ctx is not None:
         pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
@@ -93,6 +115,24 @@ def _usage(error: click.UsageError) -> str:
             f"  {errors.label('hint', stderr_terminal())} {error.ctx.command_path} --help",
         ]
     return "\n".join(lines)
+
+
+def _without_option(error: click.NoSuchOption) -> str:
+    """The message for an option that is not there, with the nearest one that is."""
+    known = (
+        [name for param in error.ctx.command.get_params(error.ctx) for name in param.opts]
+        if error.ctx
+        else []
+    )
+    meant = errors.nearest(error.option_name, known)
+    return f"there is no option {error.option_name}" + (f"; did you mean {meant}?" if meant else "")
+
+
+def _refused_by_system(error: OSError) -> str:
+    """A disk that is full, a directory that has gone: what the system says, and of what."""
+    text = (error.strerror or str(error)).lower()
+    of = f": {error.filename}" if error.filename else ""
+    return f"{errors.label('error', stderr_terminal())} {text}{of}"
 
 
 def _internal(error: Exception) -> str:
@@ -123,9 +163,10 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _abandon_stdout()
-    except (OSError, ValueError) as error:
+    except OSError as error:
         _abandon_stdout()
-        _say(f"{errors.label('error', stderr_terminal())} the output could not be written: {error}")
+        if code == 0:
+            _say(_refused_by_system(error))
         return code or 1
     return code
 

@@ -27,8 +27,18 @@ _WAITING = frozenset({"pending", "queued"})
 class News(threading.Thread):
     """Watches for silence; `became` and `wrote` tell it what the stream brings."""
 
-    def __init__(self, client: Client, run_id: str, view: SharedView) -> None:
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        view: SharedView,
+        *,
+        patience_s: float = PATIENCE_S,
+        report_period_s: float = REPORT_PERIOD_S,
+    ) -> None:
         super().__init__(name="news", daemon=True)
+        self._patience_s = patience_s
+        self._report_period_s = report_period_s
         self._client = client
         self._run_id = run_id
         self._view = view
@@ -76,7 +86,7 @@ class News(threading.Thread):
             while not self._stopped:
                 heard = self._heard
                 impatient = self._state in _WAITING and not self._explained
-                self._condition.wait(PATIENCE_S if impatient else REPORT_PERIOD_S)
+                self._condition.wait(self._patience_s if impatient else self._report_period_s)
                 if not self._stopped and self._heard == heard:
                     return self._state
         return None

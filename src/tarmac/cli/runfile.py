@@ -79,9 +79,7 @@ def _decoded(content: bytes, name: str) -> str:
 
 def _inside(directory: Path) -> str | None:
     """Run files in a directory that was given in their place."""
-    found = sorted(
-        path for pattern in ("run.yaml", "*.yaml", "*.yml", "*.isc") for path in directory.glob(pattern)
-    )
+    found = [path for pattern in ("run.yaml", "*.yaml", "*.yml") for path in sorted(directory.glob(pattern))]
     return f"did you mean {found[0]}?" if found else None
 
 

@@ -15,6 +15,7 @@ from tarmac.cli.runfile import STDIN, read_run_file
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.spec import RunSpec
 from tarmac.spec import read
 
 INVALID = 2
@@ -45,7 +46,12 @@ def _check(file: str) -> dict[str, Any]:
     except InvalidInput as error:
         problems = [_problem(item) for item in error.problems]
         return {"file": file, "problems": problems, "warnings": [], "run": None}
-    return {"file": file, "problems": [], "warnings": list(reading.warnings), "run": encode(reading.spec)}
+    return {"file": file, "problems": [], "warnings": list(reading.warnings), "run": _spec(reading.spec)}
+
+
+def _spec(spec: RunSpec) -> dict[str, Any]:
+    """What was read, as the server shows it: less the text itself."""
+    return {key: value for key, value in encode(spec).items() if key != "source"}
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -1,0 +1,190 @@
+"""What a follower reads on both streams, and the JSON lines of the same."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from tarmac.cli.followview import JsonView, TextView, report_text
+from tarmac.cli.terminal import Terminal
+
+RUN: dict[str, Any] = {
+    "id": "r1",
+    "name": "digits",
+    "outcome": "completed",
+    "started_at": 10.0,
+    "ended_at": 13.2,
+    "cause": None,
+    "warnings": [],
+}
+CAUSE: dict[str, Any] = {
+    "code": "exit_code",
+    "message": "worker main.1.0 on n-2 exited with code 7",
+    "role": "main",
+    "replica": 1,
+    "worker": 0,
+    "node": "n-2",
+    "exit_code": 7,
+    "signal": None,
+    "tail": ["loading", "no such file"],
+}
+FAILED = {**RUN, "outcome": "failed", "cause": CAUSE}
+
+
+class Streams:
+    """A text view on two strings; `screen`: both on one terminal without colour."""
+
+    def __init__(self, *, screen: bool = False, quiet: bool = False) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        terminal = Terminal(width=80 if screen else None)
+        self.view = TextView(self.out, self.err, out_terminal=terminal, err_terminal=terminal, quiet=quiet)
+
+    def log(self, text: str, replica: int = 0) -> None:
+        self.view.log({"role": "main", "replica": replica, "worker": 0, "text": text})
+
+
+def summary(state: str, **more: Any) -> dict[str, Any]:
+    return {"id": "r1", "state": state, "attempt": 1, **more}
+
+
+def test_a_run_that_completes() -> None:
+    streams = Streams()
+    streams.view.submitted(RUN)
+    for state in ("pending", "queued", "starting"):
+        streams.view.state(summary(state, attempt=0), ())
+    streams.view.state(summary("running"), ("n-1", "n-2"))
+    streams.view.state(summary("running"), ("n-1", "n-2"))
+    streams.log("hello\n")
+    streams.view.end(RUN)
+    assert streams.out.getvalue() == "hello\n"
+    assert streams.err.getvalue() == (
+        "tarmac: digits is run r1\ntarmac: running on n-1, n-2\ntarmac: completed in 3.2s\n"
+    )
+
+
+def test_a_run_that_is_paused_resumed_and_stopped() -> None:
+    streams = Streams()
+    streams.view.state(summary("pausing"), ())
+    streams.view.state(summary("paused"), ())
+    streams.view.state(summary("queued"), ())
+    streams.view.state(summary("running", attempt=2), ("n-1",))
+    streams.view.state(summary("stopping", attempt=2), ("n-1",))
+    streams.view.end({**RUN, "outcome": "stopped", "cause": {"message": "ada asked for it"}})
+    assert streams.err.getvalue() == (
+        "tarmac: pausing: its workers have been asked to leave\n"
+        "tarmac: paused; it goes on with: tarmac resume r1\n"
+        "tarmac: queued again\n"
+        "tarmac: running on n-1, attempt 2\n"
+        "tarmac: stopping: its workers have been asked to leave\n"
+        "tarmac: stopped after 3.2s: ada asked for it\n"
+    )
+
+
+def test_a_failure_names_worker_node_and_code_with_the_last_lines() -> None:
+    streams = Streams()
+    streams.log("unrelated\n", replica=0)
+    streams.view.end(FAILED)
+    assert streams.err.getvalue() == (
+        "error: digits failed after 3.2s: worker main.1.0 on n-2 exited with code 7\n"
+        "  its last lines:\n"
+        "  | loading\n"
+        "  | no such file\n"
+        "  hint: everything it wrote: tarmac logs r1 --role main --replica 1\n"
+    )
+
+
+def test_last_lines_are_not_repeated_when_they_were_just_shown() -> None:
+    streams = Streams()
+    streams.log("loading\nno such file\n", replica=1)
+    streams.view.end(FAILED)
+    assert "its last lines" not in streams.err.getvalue()
+
+
+def test_a_message_that_leaves_out_the_worker_is_completed() -> None:
+    streams = Streams()
+    streams.view.end({**FAILED, "cause": {**CAUSE, "message": "the program failed", "tail": []}})
+    assert streams.err.getvalue().splitlines()[0] == (
+        "error: digits failed after 3.2s: the program failed (worker main.1.0 on node n-2 exited with code 7)"
+    )
+
+
+def test_a_signal_is_named() -> None:
+    cause = {**CAUSE, "message": "", "exit_code": None, "signal": "SIGKILL", "tail": []}
+    streams = Streams()
+    streams.view.end({**FAILED, "cause": cause})
+    assert "worker main.1.0 on node n-2 was ended by SIGKILL" in streams.err.getvalue()
+
+
+def test_a_remark_does_not_cut_a_line_on_the_same_screen() -> None:
+    streams = Streams(screen=True)
+    streams.log("half a line")
+    streams.view.notice("the server broke off")
+    streams.view.notice("and again")
+    assert streams.err.getvalue() == "\ntarmac: the server broke off\ntarmac: and again\n"
+
+
+def test_waiting_and_progress() -> None:
+    streams = Streams()
+    why = {"run_id": "r1", "state": "queued", "headline": "queued: it waits for 2 slots", "ahead": 3}
+    streams.view.waiting(why)
+    streams.view.report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}})
+    assert streams.err.getvalue() == (
+        "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1)\n"
+        "tarmac: 25%, step 120, acc 0.9, loss 0.5\n"
+    )
+    assert report_text({"progress": None, "step": None, "metrics": {}}) == "a report without values"
+
+
+def test_detaching_says_how_to_come_back() -> None:
+    streams = Streams()
+    streams.view.detached("r1")
+    assert streams.err.getvalue() == (
+        "tarmac: detached; the run goes on\n"
+        "  follow it again: tarmac logs -f r1\n"
+        "  end it:          tarmac stop r1\n"
+    )
+
+
+def test_quiet_leaves_out_states_but_never_a_failure() -> None:
+    streams = Streams(quiet=True)
+    streams.view.state(summary("running"), ("n-1",))
+    streams.view.end(RUN)
+    assert streams.err.getvalue() == ""
+    streams.view.end(FAILED)
+    assert streams.err.getvalue().startswith("error: digits failed")
+
+
+def test_warnings_are_shown_at_submission() -> None:
+    streams = Streams()
+    streams.view.submitted({**RUN, "warnings": ["'gpus' is read as 'slots'"]})
+    assert streams.err.getvalue() == "warning: 'gpus' is read as 'slots'\ntarmac: digits is run r1\n"
+
+
+def test_json_lines() -> None:
+    out = io.StringIO()
+    view = JsonView(out)
+    view.submitted(RUN)
+    view.expect([])
+    view.log({"role": "main", "text": "a\nb"})
+    view.state(summary("running"), ("n-1",))
+    view.notice("a notice")
+    view.waiting({"headline": "queued"})
+    view.report({"step": 1})
+    view.detached("r1")
+    view.end(RUN)
+    view.finish()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == [
+        "submitted",
+        "log",
+        "state",
+        "notice",
+        "waiting",
+        "report",
+        "detached",
+        "end",
+    ]
+    assert lines[1] == {"event": "log", "role": "main", "text": "a\nb"}
+    assert lines[2] == {"event": "state", "run": summary("running"), "nodes": ["n-1"]}
+    assert lines[-1]["run"] == RUN

@@ -1,0 +1,178 @@
+"""The program around the commands: its table, laziness, mistyped words, mistakes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from tarmac.cli.catalogue import COMMANDS
+
+ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
+
+
+def tarmac(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tarmac.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**ENVIRONMENT, **variables},
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name: str) -> None:
+    entry = COMMANDS[name]
+    command = getattr(import_module(entry.module), entry.attribute)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert command.help
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    code = (
+        "import sys, json; sys.argv = ['tarmac', '--help']\n"
+        "from tarmac.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
+    status, modules = json.loads(result.stderr)
+    assert status == 0
+    assert all(f"  {name} " in result.stdout for name in COMMANDS)
+    heavy = {"yaml", "http.client", "json", "asyncio", "ssl", "sqlalchemy", "pydantic", "importlib.metadata"}
+    ours = {name for name in modules if name.startswith("tarmac.")}
+    assert (heavy - {"json"}) & set(modules) == set()
+    assert not any(name.startswith(("tarmac.cli.commands", "tarmac.client", "tarmac.spec")) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rum",), "error: there is no command 'rum'; did you mean 'run'?"),
+        (("nodes", "drian", "n"), "error: there is no command 'drian'; did you mean 'drain'?"),
+        (("ls", "--sate", "x"), "error: there is no option --sate; did you mean --state?"),
+        (("ls", "--limit", "x"), "error: invalid value for '--limit': 'x' is not a valid integer range"),
+        (("run",), "error: what is to be run? Give a run file, or a command after --"),
+        (("run", "--"), "error: there is no command after --"),
+        (("run", "a.yaml", "--clone", "r"), "error: give either the run file a.yaml or --clone r, not both"),
+        (
+            ("run", "--env", "=1", "--", "ls"),
+            "error: invalid value for '--env' / '-e': '=1' is not of the form K=V",
+        ),
+        (("wait", "r", "--timeout", "soon"), "'soon' is not a duration; write 90s, 10m, 2h or 1d"),
+        (("show",), "error: missing argument 'RUN'"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_what_may_have_been_meant(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    result = tarmac(*arguments, TARMAC_HOME=str(tmp_path / "home"))
+    assert result.returncode == 2
+    assert message in result.stderr.splitlines()[0]
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_value_taken_from_here_must_be_here() -> None:
+    assert "SURELY_UNSET is not set here" in tarmac("run", "--env", "SURELY_UNSET", "--", "ls").stderr
+
+
+def test_version() -> None:
+    result = tarmac("--version")
+    assert (result.returncode, result.stdout.split()[0]) == (0, "tarmac")
+
+
+def test_a_mistake_of_ours_is_one_line_and_a_file_of_details(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['tarmac', 'broken']\n"
+        "import types; module = types.ModuleType('broken')\n"
+        "import click\n"
+        "@click.command()\n"
+        "def broken(): raise ZeroDivisionError('surprise')\n"
+        "module.broken = broken; sys.modules['broken'] = module\n"
+        "from tarmac.cli.catalogue import COMMANDS, Entry\n"
+        "COMMANDS['broken'] = Entry('x', 'broken', 'broken', 'x')\n"
+        "from tarmac.cli.main import main; main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**ENVIRONMENT, "TMPDIR": str(tmp_path)},
+    )
+    assert result.returncode == 70
+    first, hint = result.stderr.splitlines()
+    assert first == "error: internal error: ZeroDivisionError: surprise"
+    details = next(tmp_path.iterdir())
+    assert hint == f"  hint: please report it with {details}"
+    assert "Traceback" in details.read_text()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    result = tarmac("completion", shell)
+    assert result.returncode == 0
+    assert "_TARMAC_COMPLETE" in result.stdout
+
+
+def complete(tmp_path: Path, words: str, at: int) -> list[str]:
+    result = tarmac(
+        _TARMAC_COMPLETE="bash_complete",
+        COMP_WORDS=words,
+        COMP_CWORD=str(at),
+        TARMAC_HOME=str(tmp_path / "home"),
+    )
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def test_commands_and_options_are_completed(tmp_path: Path) -> None:
+    assert complete(tmp_path, "tarmac s", 1) == ["plain,show", "plain,stop", "plain,server"]
+    assert "plain,--rehearse" in complete(tmp_path, "tarmac run --re", 2)
+    assert complete(tmp_path, "tarmac nodes dr", 2) == ["plain,drain"]
+
+
+def test_completing_a_run_without_a_server_is_silent_and_starts_none(tmp_path: Path) -> None:
+    assert complete(tmp_path, "tarmac show dig", 2) == []
+    assert complete(tmp_path, "tarmac nodes drain n", 3) == []
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_closed_stdout_is_quiet() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "tarmac.cli", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=ENVIRONMENT,
+        text=True,
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+def test_a_full_disk_under_stdout_is_said() -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tarmac.cli", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=ENVIRONMENT,
+            text=True,
+        )
+    assert (result.returncode, result.stderr) == (1, "error: no space left on device\n")
