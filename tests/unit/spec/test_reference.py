@@ -1,0 +1,54 @@
+"""docs/run-file.md documents every field that the reader knows, and its examples are good run files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tarmac.spec import read
+from tarmac.spec.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
+from tarmac.spec.section import Fields
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/run-file.md").read_text(encoding="utf-8")
+ROWS = {
+    cells[0].strip("` "): [cell.strip() for cell in cells[1:]]
+    for line in PAGE.splitlines()
+    if line.startswith("| `") and (cells := line.strip("|").split("|"))
+}
+FIELDS: dict[str, Fields] = {
+    "": RUN,
+    "processes.": PROCESS,
+    "resources.": RESOURCES,
+    "environment.": ENVIRONMENT,
+    "pause.": PAUSE,
+}
+
+
+def test_every_field_has_its_row_and_every_row_its_field() -> None:
+    known = {f"{prefix}{name}" for prefix, fields in FIELDS.items() for name in fields.known}
+    assert set(ROWS) == known
+    assert ROLE.known <= RUN.known
+
+
+def test_every_row_has_a_type_a_default_and_an_example() -> None:
+    assert [name for name, cells in ROWS.items() if len(cells) != 3 or not all(cells)] == []
+
+
+def test_every_field_for_later_is_listed() -> None:
+    later = {f"{prefix}{name}" for prefix, fields in FIELDS.items() for name in fields.later}
+    section = PAGE.split("## Not supported yet")[1]
+    assert [name for name in sorted(later) if f"`{name}`" not in section] == []
+
+
+@pytest.mark.parametrize("field", [name for name in ROWS if "." not in name])
+def test_the_examples_of_the_rows_are_read(field: str) -> None:
+    for example in re.findall(r"`([^`]+)`", ROWS[field][2]):
+        rest = "" if field in {"command", "processes", "roles"} else "command: hostname\n"
+        read(f"{rest}{field}: {example}\n", filename="example.yaml", directory="/home/ada")
+
+
+@pytest.mark.parametrize("source", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_the_examples_of_the_page_are_read(source: str) -> None:
+    read(source, filename="example.yaml", directory="/home/ada")
