@@ -24,7 +24,7 @@ _COUNT = click.IntRange(min=0)
 @click.option(
     "--follow", "-f", "following", is_flag=True, help="Go on until the run ends; exit with its code."
 )
-@click.option("--role", help="Only workers of this role.")
+@click.option("--role", metavar="NAME", help="Only workers of this role.")
 @click.option("--replica", type=_COUNT, metavar="N", help="Only workers of this replica.")
 @click.option("--worker", type=_COUNT, metavar="N", help="Only this worker of each replica.")
 @click.option(

@@ -50,9 +50,9 @@ _COLUMNS = (
     metavar="STATE",
     help="Only runs in this state.",
 )
-@click.option("--user", help="Only this user's runs.")
-@click.option("--project", help="Only runs of this project.")
-@click.option("--name", help="Only runs of this name.")
+@click.option("--user", metavar="NAME", help="Only this user's runs.")
+@click.option("--project", metavar="NAME", help="Only runs of this project.")
+@click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
 @json_option
