@@ -145,7 +145,7 @@ def put_attempts(dialect: str) -> Insert:
     """Insert attempts, or replace them whole where their state may become the new one."""
     statement = postgresql.insert(attempt) if dialect == "postgresql" else sqlite.insert(attempt)
     new = statement.excluded
-    return statement.on_conflict_do_update(
+    statement = statement.on_conflict_do_update(
         index_elements=[attempt.c.run_id, attempt.c.number],
         set_={column.name: new[column.name] for column in attempt.c if not column.primary_key},
         where=or_(
@@ -157,6 +157,9 @@ def put_attempts(dialect: str) -> Insert:
             ),
         ),
     )
+    return statement.execution_options(
+        preserve_rowcount=True
+    )  # as many as there were rows, if none is refused
 
 
 # --- events -----------------------------------------------------------------------------------------

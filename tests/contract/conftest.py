@@ -1,0 +1,90 @@
+"""Stores of every kind for the contract suite: in memory, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from postgres import Missing, Server, running_server
+from tarmac.model.ports import Store
+from tarmac.store import open_store
+from tarmac.store.memory import MemoryStore
+
+MEMORY, SQLITE, POSTGRES = "memory", "sqlite", "postgres"
+SQL = [SQLITE, pytest.param(POSTGRES, marks=pytest.mark.postgres)]
+EVERY = [MEMORY, *SQL]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server; the test is skipped where there is none."""
+    try:
+        with running_server() as server:
+            yield server
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Server) -> str:
+    """The name of a database with our schema, to copy."""
+    url = postgres.create()
+    open_store(url).close()
+    return url.rpartition("/")[2].partition("?")[0]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with our schema, to copy."""
+    path = tmp_path_factory.mktemp("template") / "tarmac.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(params=SQL)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of the test's own, with our schema: one test for each kind."""
+    with _database(request, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture(params=EVERY)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of the test's own: one test for each kind."""
+    with _store(request, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=EVERY, scope="module")
+def lasting_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    """A store for all tests of a module, and all examples of a property: they bring ids of their own."""
+    with _store(request, tmp_path_factory.mktemp("store")) as opened:
+        yield opened
+
+
+@contextmanager
+def _store(request: pytest.FixtureRequest, directory: Path) -> Iterator[Store]:
+    if request.param == MEMORY:
+        yield MemoryStore()
+        return
+    with _database(request, directory) as url, closing(open_store(url)) as opened:
+        yield opened
+
+
+@contextmanager
+def _database(request: pytest.FixtureRequest, directory: Path) -> Iterator[str]:
+    if request.param == SQLITE:
+        path = directory / "tarmac.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    server: Server = request.getfixturevalue("postgres")
+    url = server.create(template=request.getfixturevalue("postgres_template"))
+    yield url
+    server.drop(url)
