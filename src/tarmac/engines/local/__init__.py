@@ -1,1 +1,8 @@
 """The local engine: attempts as processes of this machine, which can stand for many nodes."""
+
+from tarmac.engines.local.devices import Machine, survey
+from tarmac.engines.local.engine import LocalEngine
+from tarmac.engines.local.nodes import NodeGroup, local_nodes
+from tarmac.engines.local.request import LocalRequest
+
+__all__ = ["LocalEngine", "LocalRequest", "Machine", "NodeGroup", "local_nodes", "survey"]

@@ -16,7 +16,7 @@ from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 TAIL_LINES = 20
 
 STRENGTH = {Ask.PAUSE: 0, Ask.PREEMPT: 0, Ask.TIME_LIMIT: 1, Ask.STOP: 2}
-"""A stronger ask replaces a weaker one; between equals the first stays."""
+"""A stronger ask replaces a weaker one; equals replace each other."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launc
 
 
 def _strongest(asks: list[Ask]) -> Ask | None:
-    return max(asks, key=lambda ask: STRENGTH[ask], default=None)  # max keeps the first of equals
+    return max(reversed(asks), key=lambda ask: STRENGTH[ask], default=None)  # the last of equals
 
 
 def _judge(

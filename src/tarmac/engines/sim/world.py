@@ -62,7 +62,7 @@ class World:
         facts = self._facts.get(attempt_id)
         if facts is None and ask is Ask.STOP:
             facts = self._fence(attempt_id)
-        if facts is not None and all(STRENGTH[ask] > STRENGTH[earlier] for _, earlier in facts.asks):
+        if facts is not None and _changes(facts.asks, ask):
             facts.asks.append((self._clock.now(), ask))
             self._retell(attempt_id)
 
@@ -125,3 +125,11 @@ class World:
         self._appointments[attempt_id] = [
             self._clock.call_at(at, lambda: self._news(attempt_id)) for at in turns if at >= self._clock.now()
         ]
+
+
+def _changes(asks: list[tuple[float, Ask]], ask: Ask) -> bool:
+    """Whether this ask says something new: each in the list replaced the one before."""
+    if not asks:
+        return True
+    _, current = asks[-1]
+    return ask is not current and STRENGTH[ask] >= STRENGTH[current]

@@ -1,0 +1,89 @@
+"""What this machine is: its accelerators, processors and memory.
+
+Called once, when the local engine is wired. The only place that imports NVML.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+
+import pynvml
+
+from tarmac.model.resources import CPU_ONLY
+
+VIRTUAL_SLOTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine's resources. `note` is a plain line for the user where slots are not what they seem."""
+
+    hostname: str
+    slots: int
+    slot_type: str
+    cpus: float
+    memory_bytes: int
+    note: str | None = None
+
+
+def survey() -> Machine:
+    """This machine as it is now: its GPUs, else virtual slots."""
+    products = gpu_products()
+    slot_types = {slot_type(product) for product in products}
+    note = None
+    if not products:
+        note = f"no GPU found: this machine offers {VIRTUAL_SLOTS} virtual slots of type {CPU_ONLY}"
+    elif len(slot_types) > 1:
+        note = (
+            f"GPUs of several types ({', '.join(sorted(slot_types))}): all count as {slot_type(products[0])}"
+        )
+    return Machine(
+        hostname=socket.gethostname(),
+        slots=len(products) or VIRTUAL_SLOTS,
+        slot_type=slot_type(products[0]) if products else CPU_ONLY,
+        cpus=float(len(os.sched_getaffinity(0))),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        note=note,
+    )
+
+
+def gpu_products() -> list[str]:
+    """The product name of every GPU, in the order of their numbers; empty without a driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())]
+        return [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def slot_type(product: str) -> str:
+    """A product's name as people write it in a run file: "NVIDIA A100-SXM4-80GB" is `a100_80gb`.
+
+    The model stays, with what tells variants of a model apart (memory of an A100, "Ti", "Super");
+    the maker, the brand and the form factor go.
+    """
+    words = re.split(r"[\s_-]+", product.strip().lower())
+    noise = (
+        r"nvidia|amd|tesla|quadro|geforce|graphics|laptop|gpu|gen|generation|pcie?|sxm\d?|hbm\d?e?|nvl?|oam"
+    )
+    kept = [word for word in words if word and not re.fullmatch(noise, word)]
+    name = "_".join(kept)
+    name = re.sub(r"^rtx_(?=a\d)", "", name)
+    name = re.sub(r"^(rtx|gtx)_(?=\d)", r"\1", name)
+    name = re.sub(r"(?<=\d)_(ti|super)(?![a-z])", r"\1", name)
+    if not name.startswith("a100"):  # the only model people tell apart by its memory
+        name = re.sub(r"_\d+gb(_.*)?$", "", name)
+    return re.sub(r"[^a-z0-9_]", "", name) or "gpu"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,210 @@
+"""`LocalEngine`: attempts as processes of this machine, which can stand for many nodes.
+
+Wired in `server/wiring.py`. It stages attempt directories, has runners started in them, and reads what
+they report; it keeps nothing that the directories do not tell, so that the next server adopts all of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+from tarmac.engines.local import care, devices, ports, staging
+from tarmac.engines.local.files import read_inside
+from tarmac.engines.local.layout import Layout
+from tarmac.engines.local.nodes import rehearsal_nodes
+from tarmac.engines.local.notices import NoticeBoard
+from tarmac.engines.local.request import LocalRequest, render
+from tarmac.engines.local.verdict import observation
+from tarmac.engines.local.view import AttemptView, open_view
+from tarmac.engines.local.warm import WarmParent
+from tarmac.model.cluster import Node
+from tarmac.model.errors import NotFound
+from tarmac.model.ports import Launch, Observation, ObservedState, WorkerStatus
+from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.node import fifo, words
+from tarmac.node.starting import SDK_DIRECTORY
+
+REMEMBERED_VIEWS = 8192
+
+ABSENT = Observation(state=ObservedState.ABSENT)
+
+
+class LocalEngine:
+    """The engine of this machine, under one tarmac home. At most one at a time uses a home.
+
+    `nodes` are those of its lasting cluster; `python` runs the runners. After `close` nothing is started
+    any more, and what runs goes on.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        home: Path,
+        nodes: Sequence[Node],
+        *,
+        machine: devices.Machine | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        self._layout = Layout(home.resolve())
+        self._nodes = tuple(nodes)
+        self._machine = machine or devices.survey()
+        self._views: OrderedDict[str, AttemptView] = OrderedDict()
+        self._views_lock = Lock()
+        self._staging_lock = Lock()
+        staging.prepare(self._layout)
+        self._warm = WarmParent(python)
+        self._notices = NoticeBoard(self._layout.notify)
+
+    def close(self) -> None:
+        """Let go of everything; runners live on."""
+        self._notices.close()
+        self._warm.close()
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def render(self, launch: Launch) -> LocalRequest:
+        return render(launch, self._layout, SDK_DIRECTORY)
+
+    def submit(self, request: LocalRequest) -> None:
+        with self._staging_lock:
+            staging.stage(request, self._layout)
+        view = self._view(request.attempt_id)
+        if view is not None:
+            with view.lock:
+                view.refresh()
+                care.start(view, self._warm)
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
+
+    def ask(self, attempt_id: str, ask: Ask) -> None:
+        view = self._view(attempt_id)
+        if view is None and ask is Ask.STOP:
+            view = self._fenced(attempt_id, ask)
+        if view is None:
+            return
+        with view.lock:
+            view.refresh()
+            if all(node.over for node in view.nodes):
+                return
+            if _replaces(ask, view.ask()):
+                staging.write_ask(view.directory, ask)
+            if ask is Ask.STOP:
+                care.fence(view)
+            care.wake(view)
+        if ask is Ask.STOP:  # where no runner is left to say so
+            fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        view = self._view(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            return [worker for node in view.nodes for worker in node.workers.values()]
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        directory = self._layout.attempt(attempt_id)
+        content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
+        if content is None:
+            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+        return content
+
+    # --- optional abilities ----------------------------------------------------------------------
+
+    def nodes(self) -> Sequence[Node]:
+        return self._nodes
+
+    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
+        return rehearsal_nodes(self._machine, run_id, nodes, slots_per_node)
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:
+        return ports.free_port(address, taken)
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        self._notices.subscribe(listener)
+
+    def reap(self, attempt_id: str) -> None:
+        view = self._view(attempt_id) or self._fenced(attempt_id, None)
+        if view is not None:
+            with view.lock:
+                view.refresh()
+                care.reap(view)
+                fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
+
+    # --- for people ------------------------------------------------------------------------------
+
+    @property
+    def note(self) -> str | None:
+        """A plain line about this machine's slots, where they are not what they seem."""
+        return self._machine.note
+
+    @property
+    def warm_parent_pid(self) -> int | None:
+        """The process that forks runners, once it was needed."""
+        return self._warm.pid()
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _observe(self, attempt_id: str) -> Observation:
+        view = self._view(attempt_id)
+        if view is None:
+            return ABSENT
+        with view.lock:
+            if view.final is None:
+                seen = self._look(view)
+                if seen.state is not ObservedState.ENDED:
+                    return seen
+                view.final = seen
+            return view.final
+
+    def _look(self, view: AttemptView) -> Observation:
+        if view.damage is not None:
+            cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
+            return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+        view.refresh()
+        care.tend(view, self._warm)
+        seen = observation([node.facts for node in view.nodes], view.ask())
+        if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
+            return Observation(
+                state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end"
+            )
+        return seen
+
+    def _view(self, attempt_id: str) -> AttemptView | None:
+        """The view of an attempt, from memory where possible; None if it is unknown."""
+        with self._views_lock:
+            view = self._views.get(attempt_id)
+            if view is not None:
+                self._views.move_to_end(attempt_id)
+                return view
+        directory = self._layout.attempt(attempt_id)
+        opened = open_view(attempt_id, directory) if directory is not None else None
+        if opened is None:
+            return None
+        with self._views_lock:
+            view = self._views.setdefault(attempt_id, opened)
+            while len(self._views) > REMEMBERED_VIEWS:
+                self._views.popitem(last=False)
+            return view
+
+    def _fenced(self, attempt_id: str, ask: Ask | None) -> AttemptView | None:
+        """Fence an attempt that was never submitted here; None if that can be no attempt."""
+        directory = self._layout.attempt(attempt_id)
+        if directory is None:
+            return None
+        with self._staging_lock:
+            staging.stage_fence(attempt_id, directory, self._layout, ask)
+        return self._view(attempt_id)
+
+
+def _replaces(ask: Ask, current: Ask | None) -> bool:
+    """Whether an ask says something new, and is not weaker than the one it would replace."""
+    if current is None:
+        return True
+    return ask is not current and words.ASK_STRENGTH[ask] >= words.ASK_STRENGTH[current]

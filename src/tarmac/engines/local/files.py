@@ -1,0 +1,54 @@
+"""Reading files of an attempt directory, for whoever asks by name: nothing outside it can be reached.
+
+The working directory inside belongs to the user's program, which may put any link there: none is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def read_inside(directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
+    """At most `limit` bytes from `offset` of a regular file below `directory`; None if there is none such."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    try:
+        descriptor = _open_inside(directory, parts)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return _read(descriptor, max(0, offset), max(0, limit))
+    finally:
+        os.close(descriptor)
+
+
+def _open_inside(directory: Path, parts: list[str]) -> int:
+    """Open component by component, so that none can be a link."""
+    parent = os.open(directory, DIRECTORY_FLAGS)
+    for part in parts[:-1]:
+        try:
+            child = os.open(part, DIRECTORY_FLAGS, dir_fd=parent)
+        finally:
+            os.close(parent)
+        parent = child
+    try:
+        return os.open(parts[-1], FILE_FLAGS, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _read(descriptor: int, offset: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    while limit > 0 and (piece := os.pread(descriptor, limit, offset)):
+        pieces.append(piece)
+        offset += len(piece)
+        limit -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,46 @@
+"""Where the local engine keeps things under the tarmac home.
+
+Every module of this package asks here for paths. An attempt id becomes a path only if it looks like one
+of ours: whatever else a user types finds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
+
+_ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths below one tarmac home."""
+
+    home: Path
+
+    @property
+    def staging(self) -> Path:
+        """Attempt directories in the making."""
+        return self.home / "staging"
+
+    @property
+    def notify(self) -> Path:
+        """The FIFO that runners write the ids of attempts with news to."""
+        return self.home / "notify"
+
+    def code(self, digest: str) -> Path:
+        """A code snapshot."""
+        return self.home / "code" / digest
+
+    def attempt(self, attempt_id: str) -> Path | None:
+        """The directory of an attempt; None if this cannot be the id of one."""
+        match = _ATTEMPT_ID.fullmatch(attempt_id)
+        return self.home / "runs" / match[1] / "attempts" / match[2] if match else None
+
+    def artifacts(self, run_id: str) -> Mapping[str, Path]:
+        """The directories that every attempt of a run finds again, by kind."""
+        return {kind: self.home / "runs" / run_id / "artifacts" / kind for kind in ARTIFACT_KINDS}

@@ -1,0 +1,78 @@
+"""News from runners: a FIFO that each runner writes its attempt's id to, and a thread that reads it.
+
+A hint only: a line may be lost (no server was there), so whoever listens still observes from time to time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock, Thread
+
+Listener = Callable[[str], None]
+
+READ_BYTES = 65_536
+
+
+class NoticeBoard:
+    """Reads the FIFO at `path` while it is open, and tells listeners. Made by `LocalEngine`."""
+
+    def __init__(self, path: Path) -> None:
+        self._listeners: list[Listener] = []
+        self._lock = Lock()
+        _make_fifo(path)
+        # A writing end of our own: without one, the reading end would be at its end again and again.
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
+        self._thread = Thread(target=self._listen, name="tarmac-notices", daemon=True)
+        self._thread.start()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(attempt_id)` from the reading thread for each attempt with news."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def close(self) -> None:
+        """Stop listening; runners go on unheard."""
+        if self._stop < 0:
+            return
+        os.close(self._stop)
+        self._stop = -1
+        self._thread.join()
+        os.close(self._stopped)
+        os.close(self._fifo)
+
+    def _listen(self) -> None:
+        poll = select.poll()
+        poll.register(self._fifo, select.POLLIN)
+        poll.register(self._stopped, select.POLLIN)
+        rest = b""
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._stopped in ready:
+                return
+            with contextlib.suppress(BlockingIOError):
+                *lines, rest = (rest + os.read(self._fifo, READ_BYTES)).split(b"\n")
+                self._tell(dict.fromkeys(lines))
+
+    def _tell(self, lines: dict[bytes, None]) -> None:
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for line in lines:
+            attempt_id = line.decode(errors="replace")
+            for listener in listeners:
+                listener(attempt_id)
+
+
+def _make_fifo(path: Path) -> None:
+    try:
+        if stat.S_ISFIFO(path.lstat().st_mode):
+            return
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    os.mkfifo(path, 0o600)

@@ -1,0 +1,96 @@
+"""From what each node says to what the attempt is: pure, so that every mixture can be tested.
+
+An attempt is running when all of its nodes are, and has ended when all of them have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tarmac.model import codec
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Outcome
+from tarmac.node import judge
+
+
+class Phase(StrEnum):
+    """Where a node's part of an attempt stands. `fenced`: its claim was taken, so it never starts."""
+
+    UNCLAIMED = "unclaimed"
+    FENCED = "fenced"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+OVER = frozenset({Phase.FENCED, Phase.ENDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What is known of one node's part.
+
+    `ended` is the runner's last event, or the engine's own in its place when the runner was lost; then
+    `ended_at` is the last sign of life.
+    """
+
+    node: str
+    phase: Phase
+    started_at: float | None = None
+    ended_at: float | None = None
+    ended: Mapping[str, Any] | None = None
+
+
+def lost(cause: Cause) -> Mapping[str, Any]:
+    """The last event of a runner that could not write one."""
+    return {"outcome": Outcome.LOST, "cause": codec.encode(cause)}
+
+
+def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
+    """What the attempt is, given its nodes and what it was asked."""
+    native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
+    started_at = _latest([fact.started_at for fact in facts])
+    if all(fact.phase in OVER for fact in facts):
+        outcome, cause = _ending(facts, ask)
+        return Observation(
+            state=ObservedState.ENDED,
+            outcome=outcome,
+            cause=cause,
+            started_at=started_at,
+            ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
+            native_state=native_state or Phase.FENCED,
+        )
+    state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
+    return Observation(state=state, started_at=started_at, native_state=native_state)
+
+
+def _latest(times: Sequence[float | None]) -> float | None:
+    """The last of the times; None while one is missing (or there are none)."""
+    known = [at for at in times if at is not None]
+    return max(known) if known and len(known) == len(times) else None
+
+
+def _ending(facts: Sequence[NodeFacts], ask: Ask | None) -> tuple[Outcome, Cause | None]:
+    told = _explaining(facts)
+    if told:
+        verdict = judge.combine(told)
+        outcome = Outcome(verdict.outcome)
+        cause = codec.decode(Cause, verdict.cause) if verdict.cause else None
+        if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
+            outcome = Outcome.LOST  # told by a peer of the one that was lost
+        return outcome, cause
+    if ask is Ask.STOP:
+        return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
+    return Outcome.LOST, Cause(code=CauseCode.PLATFORM_FAULT, message="cleared away before it started")
+
+
+def _explaining(facts: Sequence[NodeFacts]) -> list[Mapping[str, Any]]:
+    """The last events that count: when a runner is lost, its peers' workers fail as a consequence."""
+    ends = [(fact.ended_at or 0.0, fact.ended) for fact in facts if fact.ended is not None]
+    lost_at = min((at for at, ended in ends if ended["outcome"] == Outcome.LOST), default=None)
+    if lost_at is None:
+        return [ended for _, ended in ends]
+    return [ended for at, ended in ends if ended["outcome"] != Outcome.FAILED or at < lost_at]

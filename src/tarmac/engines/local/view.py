@@ -1,0 +1,195 @@
+"""An attempt as its directory tells it: read a little further at every look, never from the start again.
+
+Called by `LocalEngine`, which keeps a view for each attempt it was asked about lately. What the facts mean
+is said in `verdict.py`; what is to be done about them in `care.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from tarmac.engines.local.verdict import OVER, NodeFacts, Phase, lost
+from tarmac.model import codec
+from tarmac.model.errors import InvalidInput
+from tarmac.model.ports import Observation, WorkerStatus
+from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.node import claims, liveness, protocol
+from tarmac.node.claims import Claim
+from tarmac.node.paths import AttemptPaths, NodePaths
+
+WorkerKey = tuple[str, int, int]
+
+
+class NodeView:
+    """One node's part of an attempt. Guarded by the lock of its attempt."""
+
+    def __init__(self, paths: NodePaths, node: str, workers: Sequence[Mapping[str, Any]]) -> None:
+        self.node = node
+        self.paths = paths
+        self.care = Care()
+        self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
+        self.claim: Claim | None = None
+        self.workers: dict[WorkerKey, WorkerStatus] = {}
+        self._offset = 0
+        for worker in workers:
+            key = (worker["role"], worker["replica"], worker["index"])
+            name = f"{worker['role']}.{worker['replica']}.{worker['index']}"
+            self.workers[key] = WorkerStatus(
+                role=worker["role"],
+                replica=worker["replica"],
+                index=worker["index"],
+                node=node,
+                log=f"{protocol.LOGS}/{name}.log",
+            )
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of this node."""
+        return self.facts.phase in OVER
+
+    @property
+    def lost(self) -> bool:
+        """Whether the runner left without a last word."""
+        return self.facts.ended is not None and self.facts.ended["outcome"] == Outcome.LOST
+
+    def refresh(self) -> None:
+        """Take in what the runner has reported since."""
+        if self.over:
+            return
+        if self.claim is None:
+            self._read_claim()
+        if self.facts.phase not in (Phase.UNCLAIMED, Phase.FENCED):
+            self._read_events()
+
+    def runner_alive(self) -> bool:
+        """Whether the process that claimed this node still is that process."""
+        return self.claim is not None and liveness.is_alive(self.claim)
+
+    def heartbeat(self) -> float | None:
+        """The time of the runner's last sign of life; None before the first."""
+        try:
+            return os.stat(self.paths.heartbeat).st_mtime  # noqa: PTH116 - asked of every live node, at every look
+        except OSError:
+            return None
+
+    def lose(self, cause: Cause) -> None:
+        """Take the node's part as lost since the last sign of life."""
+        ended_at = self.heartbeat() or time.time()
+        self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=ended_at, ended=lost(cause))
+
+    def _read_claim(self) -> None:
+        try:
+            self.claim = claims.read(self.paths)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"the claim of node {self.node} cannot be read: {error}"
+            self.lose(Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=self.node))
+            return
+        if self.claim is not None:
+            phase = Phase.FENCED if self.claim.fenced else Phase.CLAIMED
+            self.facts = replace(self.facts, phase=phase, ended_at=time.time() if self.claim.fenced else None)
+
+    def _read_events(self) -> None:
+        """Apply the lines added since the last look; one that is still being written waits for the next."""
+        try:
+            with open(self.paths.events, "rb") as file:  # noqa: PTH123 - as above
+                file.seek(self._offset)
+                added = file.read()
+        except OSError:
+            return  # not there yet
+        end = added.rfind(b"\n") + 1
+        self._offset += end
+        for line in added[:end].splitlines():
+            try:
+                self._apply(json.loads(line))
+            except (ValueError, KeyError, TypeError, InvalidInput):
+                continue  # damaged by a power loss: the others still count
+
+    def _apply(self, event: Mapping[str, Any]) -> None:
+        kind, at = event["kind"], float(event["at"])
+        if kind == "running":
+            self.facts = replace(self.facts, phase=Phase.RUNNING, started_at=at)
+        elif kind == "worker_started":
+            self._change_worker(event, pid=event["pid"], started_at=at)
+        elif kind == "worker_ended":
+            self._change_worker(
+                event, ended_at=at, exit_code=event.get("exit_code"), signal=event.get("signal")
+            )
+        elif kind == "ended":
+            if event.get("cause"):
+                codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
+            self.facts = replace(
+                self.facts,
+                phase=Phase.ENDED,
+                ended_at=at,
+                ended={**event, "outcome": Outcome(event["outcome"])},
+            )
+
+    def _change_worker(self, event: Mapping[str, Any], **changes: Any) -> None:
+        key = (event["role"], event["replica"], event["index"])
+        if key in self.workers:
+            self.workers[key] = replace(self.workers[key], **changes)
+
+
+@dataclass(slots=True)
+class Care:
+    """What `care.py` remembers of a node: how often its runner was asked for, and its last sign of life."""
+
+    starts: int = 0
+    asked_for_at: float | None = None
+    heartbeat: float | None = None
+    heartbeat_seen_at: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptView:
+    """One attempt. Whoever looks or acts holds `lock`.
+
+    `damage` tells why attempt.json cannot be used; `final` is what was seen once it had ended.
+    """
+
+    attempt_id: str
+    directory: Path
+    paths: AttemptPaths
+    token: str = ""
+    nodes: tuple[NodeView, ...] = ()
+    damage: str | None = None
+    reaped: bool = False
+    final: Observation | None = None
+    lock: RLock = field(default_factory=RLock)
+
+    def refresh(self) -> None:
+        """Take in the news of every node."""
+        for node in self.nodes:
+            node.refresh()
+
+    def ask(self) -> Ask | None:
+        """What the attempt has been asked to do."""
+        try:
+            told = json.loads(Path(self.paths.ask).read_bytes())
+            return Ask(told["ask"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
+    """The view of the attempt in `directory`; None if there is none."""
+    paths = AttemptPaths(str(directory))
+    try:
+        document = json.loads(Path(paths.description).read_bytes())
+        nodes = tuple(
+            NodeView(paths.node(node["node"]), node["node"], node["workers"]) for node in document["nodes"]
+        )
+        token = str(document["token"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not directory.is_dir():
+            return None
+        damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
+        return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
+    return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, token=token, nodes=nodes)

@@ -1,0 +1,110 @@
+"""The server's end of the warm parent: a small process that forks runners faster than Python starts.
+
+Called by `LocalEngine` for every runner. The parent is started when it is first needed and again when it
+has died; a runner it forked lives in a session of its own and outlives both of us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from threading import Lock
+
+from tarmac.model.errors import Unavailable
+from tarmac.node.starting import warm_command
+
+ANSWER_TIMEOUT_S = 10.0
+END_TIMEOUT_S = 5.0
+ANSWER_BYTES = 65_536
+
+
+class WarmParent:
+    """Starts runners with `python`. Thread-safe: one request is on its way at a time."""
+
+    def __init__(self, python: str) -> None:
+        self._python = python
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._closed = False
+
+    def start_runner(self, directory: Path, node: str) -> None:
+        """Fork the runner of one node of an attempt. Raises Unavailable when that is not possible now.
+
+        May be called again for the same node: the second runner finds the claim taken and leaves.
+        """
+        request = json.dumps({"directory": str(directory), "node": node}).encode() + b"\n"
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the local engine is closed")
+            try:
+                answer = self._exchange(request)
+            except OSError:  # it died since it was last used: once more with a new one
+                self._end()
+                try:
+                    answer = self._exchange(request)
+                except OSError as error:
+                    self._end()
+                    raise Unavailable(f"the runner of node {node} cannot be started: {error}") from None
+        if "error" in answer:
+            raise Unavailable(f"the runner of node {node} cannot be started: {answer['error']}")
+
+    def pid(self) -> int | None:
+        """The process id of the warm parent, if there is one."""
+        process = self._process
+        return process.pid if process is not None else None
+
+    def close(self) -> None:
+        """End the warm parent; no runner is touched."""
+        with self._lock:
+            self._closed = True
+            self._end()
+
+    def _exchange(self, request: bytes) -> dict[str, object]:
+        """One line out, one line back."""
+        if self._socket is None:
+            self._begin()
+        assert self._socket is not None
+        self._socket.sendall(request)
+        answer = b""
+        while not answer.endswith(b"\n"):
+            piece = self._socket.recv(ANSWER_BYTES)
+            if not piece:
+                raise ConnectionError("the warm parent ended")
+            answer += piece
+        parsed = json.loads(answer)
+        return parsed if isinstance(parsed, dict) else {"error": "an answer nobody can read"}
+
+    def _begin(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                warm_command(self._python, theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
+                cwd="/",
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+            )
+        ours.settimeout(ANSWER_TIMEOUT_S)
+        self._socket = ours
+
+    def _end(self) -> None:
+        """Close our end, upon which the parent leaves by itself; see it off."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            try:
+                self._process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(END_TIMEOUT_S)
+            self._process = None
