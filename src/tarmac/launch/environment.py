@@ -8,7 +8,6 @@ the virtual environment, the run file's own variables, the contract. The node ad
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 
 from tarmac.launch import variables
 from tarmac.launch.topology import Standing
@@ -37,8 +36,10 @@ def worker_environment(
 
     `nodes` are those of the attempt in rank order; `neighbours` counts the attempt's workers on `node`.
     """
-    defaults = {variables.THREADS: str(threads(standing, node, neighbours))}
-    if _all_loopback(item.address for item in nodes):
+    one_machine = all(_is_loopback(item.address) for item in nodes)
+    cpus = node.capacity.cpus / (len(nodes) if one_machine else 1)
+    defaults = {variables.THREADS: str(_threads(standing, node, cpus=cpus, neighbours=neighbours))}
+    if one_machine:
         defaults[variables.GLOO_INTERFACE] = "lo"
     return {
         **defaults,
@@ -57,19 +58,19 @@ def worker_environment(
     }
 
 
-def threads(standing: Standing, node: Node, neighbours: int) -> int:
+def _threads(standing: Standing, node: Node, *, cpus: float, neighbours: int) -> int:
     """How many threads one process may use without crowding out the others of its node.
 
-    Processors asked for are the worker's own. Otherwise its share of the node is that of its slots; a worker
-    without slots shares the node with the other workers of its attempt.
+    Processors asked for are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
+    a worker without slots shares them with the other workers of its attempt.
     """
     asked = standing.process.resources.cpus
     if asked > 0:
         share = asked
     elif standing.slots and node.capacity.slots > 0:
-        share = node.capacity.cpus * len(standing.slots) / node.capacity.slots
+        share = cpus * len(standing.slots) / node.capacity.slots
     else:
-        share = node.capacity.cpus / neighbours
+        share = cpus / neighbours
     return max(1, int(share / max(1, standing.processes)))
 
 
@@ -83,11 +84,8 @@ def _surroundings(environment: Environment) -> dict[str, str]:
     return found
 
 
-def _all_loopback(addresses: Iterable[str]) -> bool:
-    return all(_is_loopback(address) for address in addresses)
-
-
 def _is_loopback(address: str) -> bool:
+    """Whether a node stands for one on this machine: such nodes share its network and its processors."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:  # a host name

@@ -76,7 +76,11 @@ VARIABLES = (
         VIRTUAL_ENV, _D, "the directory of `environment.venv`, else the submitter's on their own server"
     ),
     Variable("CONDA_PREFIX", _D, "the submitter's, on their own server only"),
-    Variable(THREADS, _D, "one process's share of the processors of its node; at least 1"),
+    Variable(
+        THREADS,
+        _D,
+        "one process's share of the processors of its node (of the machine, in a rehearsal); at least 1",
+    ),
     Variable(GLOO_INTERFACE, _D, "`lo` when every node of the attempt has a loopback address; else not set"),
     Variable(UNBUFFERED, _D, "`1`: what Python prints is in the log at once"),
     Variable("HOME", _N, "home directory of the user the runner runs as"),

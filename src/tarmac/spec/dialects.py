@@ -33,11 +33,3 @@ def choose(text: str, *, filename: str, dialects: Sequence[Dialect] = DIALECTS) 
             )
         ]
     )
-
-
-def dialect_named(name: str, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
-    """The dialect of a stored spec."""
-    for dialect in dialects:
-        if dialect.name == name:
-            return dialect
-    raise InvalidInput(f"no dialect is called {name!r}")

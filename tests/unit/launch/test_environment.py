@@ -107,6 +107,12 @@ def test_threads_are_the_process_share_of_the_node(source: str, slots: tuple[int
     assert {worker.env["OMP_NUM_THREADS"] for worker in workers(launched)} == {threads}
 
 
+def test_rehearsed_nodes_share_the_processors_of_one_machine() -> None:
+    nodes = [node("n1", "127.0.0.2", slots=1, cpus=8), node("n2", "127.0.0.3", slots=1, cpus=8)]
+    launched = launch("slots: 2\ncommand: a", nodes, [seat("main", 0, "n1", 0), seat("main", 1, "n2", 0)])
+    assert [worker.env["OMP_NUM_THREADS"] for worker in workers(launched)] == ["4", "4"]
+
+
 def test_a_launch_carries_the_policy_of_the_run() -> None:
     launched: Launch = launch(
         "time_limit: 10m\npause: {signal: none, grace: 5s}\non_failure: continue\ncommand: a",

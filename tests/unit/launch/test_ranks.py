@@ -75,6 +75,30 @@ def test_ranks_count_within_the_role_and_the_master_is_one_for_all() -> None:
     assert [item.rank for item in launched.nodes] == [0, 1, 2]
 
 
+@given(
+    needs=st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    places=st.lists(st.sampled_from(["n1", "n2", "n3"]), min_size=1, max_size=6),
+)
+def test_every_granted_slot_is_seen_by_exactly_one_worker(needs: list[int], places: list[str]) -> None:
+    """C2, C9: whatever the packing, no slot is lost and none is seen twice."""
+    processes = "".join(f"  - {{command: a, resources: {need}}}\n" for need in needs)
+    free = {place: iter(range(100)) for place in places}
+    seats = [
+        seat("main", replica, place, *(next(free[place]) for _ in range(sum(needs))))
+        for replica, place in enumerate(places)
+    ]
+    launched = launch(f"replicas: {len(places)}\nprocesses:\n{processes}", NODES, seats)
+    granted = sorted((item.node, slot) for item in seats for slot in item.slots)
+    seen = sorted(
+        (item.node, slot) for item in launched.nodes for worker in item.workers for slot in worker.slots
+    )
+    assert seen == granted
+    for worker in workers(launched):
+        assert worker.env["CUDA_VISIBLE_DEVICES"] == ",".join(map(str, worker.slots))
+    on_each = {item.node: int(item.workers[0].env["N_PROC"]) for item in launched.nodes}
+    assert sum(on_each.values()) == len(places) * len(needs)
+
+
 def test_rank_is_left_to_the_program() -> None:
     (worker,) = workers(launch("command: hostname", NODES, [seat("main", 0, "n1")]))
     assert "RANK" not in worker.env
