@@ -4,6 +4,7 @@ Pure and deterministic: standard library only, no clock, no randomness, every so
 """
 
 from tarmac.sched.decisions import Placement, Plan, Preemption, Reason, ReasonCode, Refusal, Waiting
+from tarmac.sched.explain import explain
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.planning import plan
 
@@ -19,5 +20,6 @@ __all__ = [
     "Refusal",
     "Snapshot",
     "Waiting",
+    "explain",
     "plan",
 ]

@@ -1,4 +1,4 @@
-"""What one pass of the scheduler decides, as data: placements, preemptions, and every "no" with its reason."""
+"""What one pass of the scheduler decides, as data: placements, preemptions, every "no" with its reason."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class ReasonCode(StrEnum):
     """Why a node (or a whole cluster) does not take a run now."""
 
     NO_SUCH_CLUSTER = "no_such_cluster"
+    NO_NODES = "no_nodes"  # the cluster has not reported any node yet
     OTHER_POOL = "other_pool"
     OTHER_SHARD = "other_shard"
     OTHER_HOSTNAME = "other_hostname"

@@ -26,11 +26,17 @@ class Demand:
     slots: int | None
     each: Resources
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked for: its replicas share one node and do not count as using it (C3)."""
+        return not self.slots and self.each.empty
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A queued run as the scheduler sees it. `seq` is the run's version the decision will be guarded by.
 
+    Candidates that ask for the same may share one `demands` and one `target` object: passes are quicker then.
     `attained_slot_s` is what earlier attempts used; `position` a place given by a person (None: by
     submission); bigger `priority` is sooner.
     """

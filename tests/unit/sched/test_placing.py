@@ -1,0 +1,164 @@
+"""Where a run is put: one node, then the fewest; equal splits; replicas packed; all or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
+from tarmac.model.run import CauseCode
+from tarmac.sched import plan
+
+
+def one(where, *demands, holdings=()):
+    """The layout of a single run on these nodes, or None if it does not start."""
+    made = plan(snapshot(where, [candidate("r", *demands)], holdings), NOW)
+    return layout(made, "r") if made.placements else None
+
+
+@pytest.mark.parametrize(
+    ("where", "slots", "expected"),
+    [
+        pytest.param(nodes(3), 4, [("n1", 4)], id="one node is enough"),
+        pytest.param((node("n1", 8), node("n2", 4)), 4, [("n2", 4)], id="best fit: the smaller node"),
+        pytest.param(nodes(3), 8, [("n1", 8)], id="a whole node"),
+        pytest.param(nodes(3), 16, [("n1", 8), ("n2", 8)], id="the fewest whole nodes"),
+        pytest.param(nodes(12, 6), 48, [(f"n{i}", 6) for i in range(1, 9)], id="48 slots on 12x6: 8 nodes"),
+        pytest.param(nodes(3, 4), 6, [("n1", 3), ("n2", 3)], id="equal parts of nodes"),
+        pytest.param(nodes(2, 4), 7, [("n1", 4), ("n2", 3)], id="unequal: no equal split is possible"),
+        pytest.param(
+            (node("n1", 1), node("n2", 8)), 9, [("n2", 8), ("n1", 1)], id="unequal: rank 0 has most"
+        ),
+        pytest.param(nodes(7, 4), 7, [(f"n{i}", 1) for i in range(1, 8)], id="a prime number, one each"),
+    ],
+)
+def test_slots_in_all_are_split_equally_over_the_fewest_nodes(where, slots, expected):
+    assert one(where, gang(slots)) == expected
+
+
+def test_an_equal_split_is_waited_for_when_one_is_possible_at_all():
+    where = nodes(2, 4)
+    held = [holding("h", {"n1": [0, 1]})]
+    assert one(where, gang(6), holdings=held) is None, "2 + 4 is free, but 3 + 3 is possible once h has ended"
+    assert one(where, gang(6)) == [("n1", 3), ("n2", 3)]
+
+
+def test_a_run_that_fits_no_single_node_now_is_split_over_what_is_free():
+    held = [holding("h", {"n1": range(6), "n2": range(6)})]
+    assert one(nodes(2), gang(4), holdings=held) == [("n1", 2), ("n2", 2)]
+
+
+def test_c2_four_replicas_of_two_share_one_node_of_eight():
+    made = plan(snapshot(nodes(2), [candidate("r", replicas(4, 2))]), NOW)
+    seats = made.placements[0].allocation.seats
+    assert [(seat.replica, seat.node, seat.slots) for seat in seats] == [
+        (0, "n1", (0, 1)),
+        (1, "n1", (2, 3)),
+        (2, "n1", (4, 5)),
+        (3, "n1", (6, 7)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "demand", "expected"),
+    [
+        pytest.param(
+            nodes(3), replicas(5, 2), [("n1", 2)] * 4 + [("n2", 2)], id="one node full, then the rest"
+        ),
+        pytest.param(
+            nodes(3), replicas(3, 5), [("n1", 5), ("n2", 5), ("n3", 5)], id="one each if two do not fit"
+        ),
+        pytest.param(
+            (node("n1", 2), node("n2", 8)),
+            replicas(5, 2),
+            [("n1", 2)] + [("n2", 2)] * 4,
+            id="tail on best fit",
+        ),
+        pytest.param(
+            (node("n1", 8, cpus=4), node("n2", 8, cpus=32)),
+            replicas(2, 1, cpus=4),
+            [("n2", 1)] * 2,
+            id="cpus count",
+        ),
+        pytest.param(
+            (node("n1", 0, cpus=2),), replicas(4, 0, cpus=0.5), [("n1", 0)] * 4, id="cpus in fractions"
+        ),
+        pytest.param((node("n1", 0, cpus=1),), replicas(10, 0, cpus=0.1), [("n1", 0)] * 10, id="rounding"),
+        pytest.param(
+            (node("n1", 4, memory_bytes=10), node("n2", 4, memory_bytes=20)),
+            replicas(2, 1, memory_bytes=10),
+            [("n2", 1)] * 2,
+            id="memory counts",
+        ),
+    ],
+)
+def test_c2_replicas_are_packed_onto_the_fewest_nodes(where, demand, expected):
+    assert one(where, demand) == expected
+
+
+def test_c3_a_role_without_a_request_goes_to_one_node_and_uses_nothing():
+    full = [holding("h", {"n1": range(8)})]
+    made = plan(snapshot(nodes(1), [candidate("r", replicas(3)), candidate("s", replicas(1))], full), NOW)
+    assert layout(made, "r") == [("n1", 0)] * 3
+    assert layout(made, "s") == [("n1", 0)]
+
+
+def test_c3_replicas_without_a_request_share_one_node_and_runs_spread_over_nodes():
+    made = plan(snapshot(nodes(3), [candidate(f"r{i}", replicas(2)) for i in range(6)]), NOW)
+    places = [layout(made, f"r{i}") for i in range(6)]
+    assert [place[0][0] for place in places] == ["n1", "n2", "n3"] * 2
+    assert all(len(set(place)) == 1 for place in places)
+
+
+def test_c3_a_role_without_a_request_sits_beside_the_others_of_its_run():
+    held = [holding("h", {"n1": range(8)})]
+    made = plan(snapshot(nodes(3), [candidate("r", replicas(1, role="log"), gang(16))], held), NOW)
+    assert layout(made, "r") == [("n2", 0), ("n2", 8), ("n3", 8)]
+
+
+def test_a_gang_of_several_roles_is_placed_whole_or_not_at_all():
+    roles = (replicas(2, 3, role="a"), replicas(3, 2, role="b"))
+    assert sorted(one(nodes(2, 6), *roles)) == [("n1", 3), ("n1", 3), ("n2", 2), ("n2", 2), ("n2", 2)]
+    assert one(nodes(2, 6), *roles, holdings=[holding("h", {"n1": [0]})]) is None
+
+
+def test_a_gang_of_several_roles_on_one_node_if_it_fits():
+    assert one(nodes(3), gang(4, role="a"), replicas(2, 2, role="b")) == [("n1", 4), ("n1", 2), ("n1", 2)]
+
+
+def test_a_gang_that_greedy_packing_misses_is_found():
+    """4 + 3 fills the node of 7, and 3 + 3 the node of 6; best fit alone would put the 4 on the 6."""
+    where = (node("n1", 6), node("n2", 7))
+    placed = one(where, replicas(1, 4, role="a"), replicas(3, 3, role="b"))
+    assert sorted(placed) == [("n1", 3), ("n1", 3), ("n2", 3), ("n2", 4)]
+
+
+def test_slots_are_the_lowest_free_ones():
+    held = [holding("h", {"n1": [0, 2]})]
+    made = plan(snapshot(nodes(1), [candidate("r", gang(3))], held), NOW)
+    assert made.placements[0].allocation.seats[0].slots == (1, 3, 4)
+
+
+def test_node_ranks_follow_the_names_of_nodes():
+    made = plan(snapshot(nodes(12, 1), [candidate("r", gang(11))]), NOW)
+    assert made.placements[0].allocation.nodes == tuple(f"n{i}" for i in range(1, 12))
+
+
+def test_a_holding_on_a_node_that_is_gone_is_ignored():
+    held = [holding("h", {"gone": [0, 1], "n1": [0, 99]})]
+    assert one(nodes(1), gang(7), holdings=held) == [("n1", 7)]
+
+
+def test_a_placement_carries_the_version_it_was_decided_on():
+    made = plan(snapshot(nodes(1), [candidate("r", gang(1), seq=17)]), NOW)
+    assert [(item.run_id, item.seq) for item in made.placements] == [("r", 17)]
+
+
+def test_what_fits_together_starts_together():
+    made = plan(snapshot(nodes(2), [candidate(f"r{i}", gang(4)) for i in range(5)]), NOW)
+    assert started(made) == ["r0", "r1", "r2", "r3"]
+
+
+def test_a_gang_lies_in_one_cluster_and_one_pool():
+    where = (node("a1", 4, pool="a"), node("b1", 4, pool="b"), node("x1", 4, cluster="x"))
+    made = plan(snapshot(where, [candidate("r", gang(8))]), NOW)
+    assert [(refusal.run_id, refusal.code) for refusal in made.refusals] == [("r", CauseCode.NEVER_FITS)]
