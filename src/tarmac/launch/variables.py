@@ -15,7 +15,7 @@ class Giver(StrEnum):
     DEFAULT = "default"  # for every worker, unless the run file sets it
     CONTRACT = "contract"  # for every worker; a run file that sets it is refused
     NODE = "node"  # by the runner on the node, unless the run file sets it
-    ARTIFACTS = "artifacts"  # by the runner on the node; a run file that sets it is refused
+    RUNNER = "runner"  # by the runner on the node; a run file that sets it is refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ THREADS = "OMP_NUM_THREADS"
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 UNBUFFERED = "PYTHONUNBUFFERED"
 
-_C, _D, _N, _A = Giver.CONTRACT, Giver.DEFAULT, Giver.NODE, Giver.ARTIFACTS
+_C, _D, _N, _R = Giver.CONTRACT, Giver.DEFAULT, Giver.NODE, Giver.RUNNER
 
 VARIABLES = (
     Variable(RUN_ID, _C, "id of the run; the same in every attempt"),
@@ -89,12 +89,18 @@ VARIABLES = (
     Variable("SHELL", _N, "login shell of that user"),
     Variable("LANG", _N, "locale of the node"),
     Variable("TMPDIR", _N, "where temporary files go on the node"),
-    Variable("CHECKPOINT_ARTIFACT_PATH", _A, "directory for checkpoints; the same files in every attempt"),
-    Variable("OUTPUT_PATH", _A, "the same as CHECKPOINT_ARTIFACT_PATH"),
-    Variable("CRUD_ARTIFACT_PATH", _A, "directory for files that change; the same in every attempt"),
-    Variable("LOSSY_ARTIFACT_PATH", _A, "directory for files of which the newest matter, such as metrics"),
-    Variable("LOG_ARTIFACT_PATH", _A, "directory for log files of your own"),
-    Variable("TARMAC_ATTEMPT_TOKEN", _A, "marks every process of the attempt, so that none outlives it"),
+    Variable("CHECKPOINT_ARTIFACT_PATH", _R, "directory for checkpoints; the same files in every attempt"),
+    Variable("OUTPUT_PATH", _R, "the same as CHECKPOINT_ARTIFACT_PATH"),
+    Variable("CRUD_ARTIFACT_PATH", _R, "directory for files that change; the same in every attempt"),
+    Variable("LOSSY_ARTIFACT_PATH", _R, "directory for files of which the newest matter, such as metrics"),
+    Variable("LOG_ARTIFACT_PATH", _R, "directory for log files of your own"),
+    Variable("PYTHONPATH", _N, "the run file's, and at its end what makes `import tarmac` work"),
+    Variable("TARMAC_PAUSE_FILE", _R, "once this file exists, the run has been asked to leave"),
+    Variable(
+        "TARMAC_FINISHED_FILE", _R, "creating it says that the work is done, whatever the exit looks like"
+    ),
+    Variable("TARMAC_REPORTS_FILE", _R, "metrics and progress go here, one JSON object per line"),
+    Variable("TARMAC_ATTEMPT_TOKEN", _R, "marks every process of the attempt, so that none outlives it"),
 )
 
 

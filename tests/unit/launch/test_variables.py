@@ -31,7 +31,7 @@ def test_a_worker_gets_what_is_declared_and_nothing_else() -> None:
 
 
 def test_a_run_file_may_not_set_what_is_always_given() -> None:
-    given = {item.name for item in VARIABLES if item.giver in (Giver.CONTRACT, Giver.ARTIFACTS)}
+    given = {item.name for item in VARIABLES if item.giver in (Giver.CONTRACT, Giver.RUNNER)}
     assert all(reserved(name) for name in given)
     assert given >= CONTRACT_VARIABLES
     assert not any(reserved(item.name) for item in VARIABLES if item.giver in (Giver.DEFAULT, Giver.NODE))
