@@ -20,7 +20,7 @@ _LAZY = {
 }
 """Public name -> the module that has it."""
 
-__all__ = ["__version__", *_LAZY]
+__all__ = ["Client", "LocalDir", "Process", "Resources", "Role", "Run", "__version__"]
 
 
 def __getattr__(name: str) -> object:

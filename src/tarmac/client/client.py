@@ -47,7 +47,9 @@ INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 class Client:
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
-    The user's own is started when there is none, unless `start` is false. `on_notice` is called with
+    The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
+    none, unless `start` is false. A server behind a URL wants `token` (by default TARMAC_TOKEN, or for one on
+    this machine that of the home). `on_notice` is called with
     sentences worth showing (another version serves here); by default they are warnings. Safe to use from
     several threads.
     """
@@ -56,11 +58,15 @@ class Client:
         self,
         url: str | None = None,
         *,
+        home: str | Path | None = None,
+        token: str | None = None,
         start: bool = True,
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        self.home = home_of(os.environ)
-        self._transport = Transport(_address(url or os.environ.get(URL_VARIABLE), self.home), start=start)
+        self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
+        if url is None and home is None:
+            url = os.environ.get(URL_VARIABLE) or None
+        self._transport = Transport(_address(url, self.home, token), start=start)
         self._on_notice = on_notice or _warn
         self._version_seen: str | None = None
 
@@ -301,10 +307,10 @@ class Client:
         return json.loads(answer.body) if answer.body else None
 
 
-def _address(url: str | None, home: Home) -> Address:
+def _address(url: str | None, home: Home, token: str | None) -> Address:
     if url is None:
         return EmbeddedServer(home)
-    token = os.environ.get(TOKEN_VARIABLE)
+    token = token or os.environ.get(TOKEN_VARIABLE)
     if token is None and is_loopback(url):  # the home's own token is for servers of this machine alone
         token = _token_of(home)
     return tcp_address(url, token=token)

@@ -1,1 +1,1 @@
-"""The HTTP API and the composition root. Started by `python -m tarmac.server`."""
+"""The server: HTTP API, event streams, and the composition root. Started by `python -m tarmac.server`."""

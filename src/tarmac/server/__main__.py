@@ -1,0 +1,75 @@
+"""`python -m tarmac.server --home DIR`: starts a server. Run by the client on demand, or by a person.
+
+The lock is taken and the socket opened before anything large is imported: of two servers started at once
+one ends within milliseconds, and clients of the other can connect while it is still loading.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tarmac.model.errors import TarmacError
+from tarmac.model.home import Home, find_home
+from tarmac.server.home_lock import HomeLock
+from tarmac.server.journal import log_to
+from tarmac.server.listeners import listen_on_home, loopback_address
+from tarmac.server.settings import read_settings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until asked to stop; the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        home = Home(options.home.absolute()) if options.home else find_home(os.environ, user_home=Path.home())
+        _run(home, listen=options.listen)
+    except TarmacError as error:
+        sys.stderr.write(f"tarmac server: {error}\n")
+        return error.exit_code
+    return 0
+
+
+def _run(home: Home, *, listen: str | None) -> None:
+    lock = HomeLock(home)
+    lock.take()
+    os.chdir(home.root)
+    log_to(home)
+    try:
+        settings = read_settings(home.settings)
+        if listen is not None:
+            settings = replace(settings, listen=listen)
+        if settings.listen is not None:
+            loopback_address(settings.listen)  # refused before clients see a socket
+        listener = listen_on_home(home)
+        from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
+
+        serve(home, settings, listener)
+    except TarmacError:
+        raise
+    except Exception as problem:  # the rim: whoever started us reads a sentence, the log has the rest
+        logging.getLogger(__name__).exception("the server failed")
+        raise TarmacError(
+            f"the server failed ({type(problem).__name__}: {problem})", hint=f"the details are in {home.log}"
+        ) from problem
+    finally:
+        lock.release()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tarmac.server", description="Serve one tarmac home.")
+    parser.add_argument(
+        "--home", type=Path, help="the tarmac home (default: TARMAC_HOME, else where XDG says)"
+    )
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="also serve this loopback address; the token is in HOME/token"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

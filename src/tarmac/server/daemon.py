@@ -1,0 +1,95 @@
+"""A server from start to end: parts joined, sockets served, everything let go again. Called by `__main__`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import getpass
+import logging
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+import uvloop
+
+from tarmac.model.home import Home
+from tarmac.server.app import build
+from tarmac.server.listeners import listen_on_loopback, token_of
+from tarmac.server.rim import Access
+from tarmac.server.settings import Settings
+from tarmac.server.wiring import Parts, join, service_of
+
+KEEP_ALIVE_S = 75
+FAREWELL_S = 2
+"""How long open answers may take once the server stops; streams end by themselves at once."""
+
+log = logging.getLogger(__name__)
+
+
+def serve(home: Home, settings: Settings, home_listener: socket.socket) -> None:
+    """Serve until asked to stop. Raises TarmacError when the parts cannot be joined."""
+    listeners = [home_listener]
+    token = None
+    if settings.listen is not None:
+        listeners.append(listen_on_loopback(settings.listen))
+        token = token_of(home)
+    access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
+    parts = join(home, settings)
+    try:
+        uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners))
+    finally:
+        home.socket.unlink(missing_ok=True)
+        parts.close()
+        log.info("stopped")
+
+
+async def _serve(
+    parts: Parts, home: Home, settings: Settings, *, access: Access, listeners: Sequence[socket.socket]
+) -> None:
+    loop = asyncio.get_running_loop()
+    server: Server | None = None
+
+    def stop() -> None:
+        """End the streams and then the server. From any thread."""
+        loop.call_soon_threadsafe(_stop_in_loop)
+
+    def _stop_in_loop() -> None:
+        service.changes.stop()
+        if server is not None:
+            server.should_exit = True
+
+    service = service_of(parts, home, settings, stop=stop)
+    service.changes.attach(loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop_in_loop)
+    server = Server(_config(build(service, home=home, access=access)))
+    parts.loops.start()
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    log.info("serving %s as process %d", home.root, service.pid)
+    await server.serve(sockets=list(listeners))
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with the signals left to us: a stop ends the streams first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # whoever connects says nothing about who they are
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=FAREWELL_S,
+    )

@@ -1,0 +1,75 @@
+"""The sockets a server listens on: the unix socket of its home, and a loopback address if one is asked for.
+
+Called by `daemon`, under the lock of the home.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.home import Home
+
+_BACKLOG = 2048
+
+
+def listen_on_home(home: Home) -> socket.socket:
+    """Listen on the socket of the home, in place of one that a dead server left.
+
+    The process must stand in the home: the address is relative, so that the path may be of any length.
+    """
+    home.socket.unlink(missing_ok=True)  # ours to remove: the lock says that nobody serves it
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(home.socket.name)
+    home.socket.chmod(0o600)
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def listen_on_loopback(address: str) -> socket.socket:
+    """Listen on HOST:PORT, which must be this machine's alone; raises InvalidInput for any other."""
+    host, port = loopback_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as problem:
+        listener.close()
+        raise Unavailable(f"cannot listen on {address}: {problem.strerror}") from problem
+    return listener
+
+
+def loopback_address(address: str) -> tuple[str, int]:
+    """The parts of HOST:PORT; raises InvalidInput unless it is a loopback address with a port."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InvalidInput(f"listen: {address!r} is not HOST:PORT", hint="such as 127.0.0.1:8400")
+    name = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        is_loopback = ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise InvalidInput(
+            f"listen: {host!r} can be reached by others, who could read the token where there is no TLS",
+            hint="listen on 127.0.0.1, and bring the port to other machines with ssh -L",
+        )
+    return name, int(port)
+
+
+def token_of(home: Home) -> str:
+    """The token of a home, made when it is first needed; only the user can read it."""
+    try:
+        return home.token.read_text().strip()
+    except FileNotFoundError:
+        pass
+    token = secrets.token_urlsafe(32)
+    file = os.open(home.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w") as stream:
+        stream.write(f"{token}\n")
+    return token

@@ -1,0 +1,157 @@
+"""The files of an attempt as a follower reads them: a worker's log from a place on, a node's notices.
+
+All reading goes through `ControlPlane.read`, which works for every engine; called by the log stream.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tarmac.control.service import ControlPlane
+from tarmac.model.errors import NotFound
+from tarmac.node.protocol import EVENTS_FILE, NODES
+
+BLOCK_BYTES = 65536
+
+Read = Callable[[str, int, int], bytes]
+"""path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
+
+
+class LogFile:
+    """One worker's log, read from its beginning on or from where `seek` puts it.
+
+    `key` are the fields that name it in a `LogChunk`.
+    """
+
+    def __init__(self, read: Read, path: str, *, key: dict[str, Any]) -> None:
+        self.key = key
+        self.next = 0
+        self._read = read
+        self._path = path
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._read_to = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in a list of places."""
+        return "{attempt}.{role}.{replica}.{worker}".format_map(self.key)
+
+    def seek(self, offset: int) -> None:
+        """Begin at `offset` instead."""
+        self.next = self._read_to = offset
+
+    def chunk(self) -> dict[str, Any] | None:
+        """What was written since, up to a block of it; None when there is nothing new."""
+        data = self._read(self._path, self._read_to, BLOCK_BYTES)
+        return self._chunk(data, final=False) if data else None
+
+    def rest(self) -> dict[str, Any] | None:
+        """The broken character at the very end, once nothing more will be written."""
+        return self._chunk(b"", final=True)
+
+    def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
+        text = self._decoder.decode(data, final)
+        self._read_to += len(data)
+        start, self.next = self.next, self._read_to - len(self._decoder.getstate()[0])
+        if not text:
+            return None
+        return {**self.key, "offset": start, "next": self.next, "text": text}
+
+
+class NoticeFile:
+    """A node's event file, read for the notices in it."""
+
+    def __init__(self, read: Read, *, attempt: int, node: str) -> None:
+        self._read = read
+        self._attempt = attempt
+        self._node = node
+        self._offset = 0
+        self._partial = b""
+
+    def notices(self) -> list[dict[str, Any]]:
+        """The notices written since."""
+        data = self._read(f"{NODES}/{self._node}/{EVENTS_FILE}", self._offset, BLOCK_BYTES)
+        self._offset += len(data)
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        return [
+            {"text": str(event["text"]), "attempt": self._attempt, "node": self._node}
+            for event in map(parsed, lines)
+            if event.get("kind") == "notice" and "text" in event
+        ]
+
+
+def reader(plane: ControlPlane, attempt_id: str) -> Read:
+    """Reads files of an attempt; those that do not exist (yet) are empty."""
+
+    def read(path: str, offset: int, limit: int) -> bytes:
+        try:
+            return plane.read(attempt_id, path, offset, limit)
+        except NotFound:
+            return b""
+
+    return read
+
+
+def tail_offset(read: Read, path: str, lines: int) -> int:
+    """Where the last `lines` lines of a file begin."""
+    end = _length_bytes(read, path)
+    if end == 0 or lines <= 0:
+        return end
+    stop = end - 1 if read(path, end - 1, 1) == b"\n" else end
+    while stop > 0:
+        begin = max(0, stop - BLOCK_BYTES)
+        block = read(path, begin, stop - begin)
+        at = len(block)
+        while (at := block.rfind(b"\n", 0, at)) >= 0:
+            lines -= 1
+            if lines == 0:
+                return begin + at + 1
+        stop = begin
+    return 0
+
+
+def since_offset(read: Read, path: str, at: float) -> int:
+    """How long a log was at a time, by the time index beside it; a little less, never more."""
+    offset = 0
+    for line in whole(read, f"{path.removesuffix('.log')}.idx").split(b"\n"):
+        seconds, _, length = line.partition(b" ")
+        if not length.isdigit() or float(seconds) > at:
+            break
+        offset = int(length)
+    return offset
+
+
+def whole(read: Read, path: str) -> bytes:
+    """A file to its end."""
+    blocks: list[bytes] = []
+    offset = 0
+    while block := read(path, offset, BLOCK_BYTES):
+        blocks.append(block)
+        offset += len(block)
+    return b"".join(blocks)
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """A line of a JSON lines file; empty for one that is broken (its writer died in the middle)."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _length_bytes(read: Read, path: str) -> int:
+    """The length of a file, found by reading alone: doubling, then halving."""
+    low, high = 0, BLOCK_BYTES
+    while read(path, high, 1):
+        low, high = high + 1, high * 2
+    while low < high:
+        middle = (low + high) // 2
+        if read(path, middle, 1):
+            low = middle + 1
+        else:
+            high = middle
+    return low

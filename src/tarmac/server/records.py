@@ -1,0 +1,233 @@
+"""Records as JSON objects: the answers of docs/api.md, made from the model. Called by the routes and streams.
+
+`schemas` describes the same shapes to OpenAPI; a test holds the two to one another, and both to the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.control.reports import DryRun, NodeReport
+from tarmac.control.why import Why
+from tarmac.model.codec import encode
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import NodeLaunch, RunSummary, WorkerStatus
+from tarmac.model.run import Attempt, Cause, Event, Run, Seat, exit_status
+from tarmac.sched import Reason
+
+Json = dict[str, Any]
+
+
+def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
+    """A `Run`."""
+    spec = encode(run.spec)
+    spec.pop("source", None)
+    return {
+        "id": run.id,
+        "name": run.name,
+        "project": run.project,
+        "user": run.user,
+        "dialect": run.spec.dialect,
+        "state": run.state,
+        "outcome": run.outcome,
+        "cause": cause_record(run.cause),
+        "attempt": run.attempt,
+        "priority": run.spec.priority,
+        "slots": run.spec.slots,
+        "created_at": run.created_at,
+        "queued_at": run.queued_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "failures": run.failures,
+        "faults": run.faults,
+        "preemptions": run.preemptions,
+        "code_digest": run.code_digest,
+        "exit_status": exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
+        "spec": spec,
+        "source": run.spec.source,
+        "warnings": list(warnings),
+        "labels": dict(run.spec.labels),
+    }
+
+
+def summary_record(summary: RunSummary) -> Json:
+    """A `RunSummary`."""
+    return {
+        "id": summary.id,
+        "name": summary.name,
+        "project": summary.project,
+        "user": summary.user,
+        "dialect": summary.dialect,
+        "state": summary.state,
+        "outcome": summary.outcome,
+        "priority": summary.priority,
+        "slots": summary.slots,
+        "attempt": summary.attempt,
+        "cluster": summary.cluster,
+        "created_at": summary.created_at,
+        "started_at": summary.started_at,
+        "ended_at": summary.ended_at,
+        "message": summary.message,
+    }
+
+
+def state_record(run: Run, attempt: Attempt | None) -> Json:
+    """A `RunSummary` with the cause, as the log stream sends it; `attempt` is the newest."""
+    return {
+        "id": run.id,
+        "name": run.name,
+        "project": run.project,
+        "user": run.user,
+        "dialect": run.spec.dialect,
+        "state": run.state,
+        "outcome": run.outcome,
+        "priority": run.spec.priority,
+        "slots": run.spec.slots,
+        "attempt": run.attempt,
+        "cluster": attempt.allocation.cluster if attempt else run.spec.target.cluster,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "message": run.cause.message if run.cause else None,
+        "cause": cause_record(run.cause),
+    }
+
+
+def cause_record(cause: Cause | None) -> Json | None:
+    """A `Cause`."""
+    if cause is None:
+        return None
+    return {
+        "code": cause.code,
+        "message": cause.message,
+        "role": cause.role,
+        "replica": cause.replica,
+        "worker": cause.worker,
+        "node": cause.node,
+        "exit_code": cause.exit_code,
+        "signal": cause.signal,
+        "tail": list(cause.tail),
+    }
+
+
+def attempt_record(attempt: Attempt, workers: Sequence[WorkerStatus], *, directory: str | None) -> Json:
+    """An `Attempt`, with its workers."""
+    return {
+        "number": attempt.number,
+        "state": attempt.state,
+        "engine": attempt.engine,
+        "cluster": attempt.allocation.cluster,
+        "nodes": list(attempt.allocation.nodes),
+        "seats": [_seat_record(seat) for seat in attempt.allocation.seats],
+        "created_at": attempt.created_at,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "asked": attempt.asked,
+        "outcome": attempt.outcome,
+        "cause": cause_record(attempt.cause),
+        "directory": directory,
+        "workers": [_worker_record(worker) for worker in workers],
+    }
+
+
+def event_record(event: Event) -> Json:
+    """An `Event`."""
+    return {
+        "id": event.id,
+        "seq": event.seq,
+        "run_id": event.run_id,
+        "at": event.at,
+        "event": event.event,
+        "state": event.state,
+        "detail": dict(event.detail),
+    }
+
+
+def why_record(why: Why) -> Json:
+    """A `Why`."""
+    return {
+        "run_id": why.run_id,
+        "state": why.state,
+        "headline": why.headline,
+        "reasons": [_reason_record(reason) for reason in why.reasons],
+        "ahead": why.ahead,
+        "unblocked_by": why.unblocked_by,
+        "largest": why.largest,
+    }
+
+
+def node_record(report: NodeReport) -> Json:
+    """A `Node`."""
+    node = report.node
+    return {
+        "name": node.name,
+        "cluster": node.cluster,
+        "pool": node.pool,
+        "shard": node.shard,
+        "hostname": node.hostname,
+        "address": node.address,
+        "state": node.state,
+        "slot_type": node.capacity.slot_type,
+        "slots": node.capacity.slots,
+        "slots_used": report.slots_used,
+        "cpus": node.capacity.cpus,
+        "memory_bytes": node.capacity.memory_bytes,
+        "runs": [{"id": run.id, "name": run.name, "slots": run.slots} for run in report.runs],
+    }
+
+
+def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
+    """A `DryRun`."""
+    launch = dry_run.launch
+    return {
+        "run": encode(dry_run.run.spec),
+        "warnings": list(warnings),
+        "placement": None if launch is None else [_placement_record(node) for node in launch.nodes],
+        "reasons": [_reason_record(reason) for reason in dry_run.reasons],
+        "largest": dry_run.largest,
+        "request": None if dry_run.request is None else str(dry_run.request),
+        "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
+    }
+
+
+def _placement_record(node: NodeLaunch) -> Json:
+    slots = sorted({slot for worker in node.workers for slot in worker.slots})
+    return {"node": node.node, "address": node.address, "rank": node.rank, "slots": slots}
+
+
+def _node_launch_record(node: NodeLaunch) -> Json:
+    workers = [
+        {
+            "role": worker.role,
+            "replica": worker.replica,
+            "index": worker.index,
+            "argv": list(worker.argv),
+            "env": dict(worker.env),
+        }
+        for worker in node.workers
+    ]
+    return {"node": node.node, "rank": node.rank, "workers": workers}
+
+
+def _seat_record(seat: Seat) -> Json:
+    return {"role": seat.role, "replica": seat.replica, "node": seat.node, "slots": list(seat.slots)}
+
+
+def _worker_record(worker: WorkerStatus) -> Json:
+    return {
+        "role": worker.role,
+        "replica": worker.replica,
+        "index": worker.index,
+        "node": worker.node,
+        "log": worker.log,
+        "pid": worker.pid,
+        "started_at": worker.started_at,
+        "ended_at": worker.ended_at,
+        "exit_code": worker.exit_code,
+        "signal": worker.signal,
+    }
+
+
+def _reason_record(reason: Reason) -> Json:
+    return {"code": reason.code, "text": reason.text, "node": reason.node}

@@ -1,0 +1,83 @@
+"""The outermost layer of the server: who is calling, and the version of the server in every answer.
+
+Wraps the whole application, so that no route can be reached around it. A request over the unix socket of
+the home comes from its owner; any other needs the token, whatever it asks for.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tarmac.model.errors import Unauthorized
+from tarmac.server.errors import response
+
+API_USER = "api"
+"""The user of requests that come with the token."""
+
+_CALLER = "tarmac.caller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sent a request. `local`: over the unix socket, so from the user's own shell on this machine."""
+
+    user: str
+    local: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may come in: the owner of the home over `socket_name`, others by `token` (None: nobody)."""
+
+    owner: str
+    socket_name: str
+    token: str | None = None
+
+
+class Rim:
+    """The application behind its access rules."""
+
+    def __init__(self, app: ASGIApp, *, access: Access, version: str) -> None:
+        self._app = app
+        self._access = access
+        self._version = (b"tarmac-version", version.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_version(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), self._version]
+            await send(message)
+
+        caller = self._caller(scope)
+        if caller is None:
+            refusal = response(
+                Unauthorized("this server wants its token", hint="Authorization: Bearer TOKEN")
+            )
+            await refusal(scope, receive, send_with_version)
+            return
+        scope[_CALLER] = caller
+        await self._app(scope, receive, send_with_version)
+
+    def _caller(self, scope: Scope) -> Caller | None:
+        """Whoever is let in; nobody is by default."""
+        if scope["type"] != "http":
+            return None
+        if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
+            return Caller(user=self._access.owner, local=True)
+        given = Headers(scope=scope).get("authorization", "")
+        wanted = self._access.token
+        if wanted and hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+            return Caller(user=API_USER, local=False)
+        return None
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sent the request; the rim has let them in."""
+    caller = request.scope[_CALLER]
+    assert isinstance(caller, Caller)
+    return caller

@@ -1,0 +1,112 @@
+"""`/runs/{ref}/events`, `/logs`, `/reports`: what a run did and wrote, once or live. For `server.app`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tarmac.model.errors import InvalidInput
+from tarmac.server.log_view import LogQuery, LogView
+from tarmac.server.positions import parse
+from tarmac.server.records import event_record
+from tarmac.server.reports import reports_of
+from tarmac.server.schemas.runs import Event, LogChunk, Report
+from tarmac.server.service import Service
+from tarmac.server.sse import StreamResponse, wants_stream
+from tarmac.server.streams import event_frames, log_frames
+
+LastEventId = Annotated[str | None, Header(alias="last-event-id")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogParameters:
+    """The query of `/logs`."""
+
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    attempt: int | None = None
+    tail: Annotated[int | None, Query(ge=0, description="only the last lines of each worker")] = None
+    since: Annotated[float | None, Query(ge=0, description="only what the last SECONDS brought")] = None
+    follow: bool = True
+
+
+def following_routes(service: Service) -> APIRouter:
+    """The routes about a run's history, logs and reports."""
+    router = APIRouter(tags=["following"])
+    plane = service.plane
+
+    @router.get("/runs/{ref}/events", response_model=list[Event])
+    async def events(
+        request: Request,
+        ref: str,
+        after: Annotated[int, Query(ge=0)] = 0,
+        last_event_id: LastEventId = None,
+    ) -> Response:
+        """The history of a run; as an event stream also what happens, until its end."""
+        if last_event_id:
+            after = _sequence_number(last_event_id)
+        run = await run_in_threadpool(plane.find, ref)
+        if wants_stream(request):
+            return StreamResponse(event_frames(service, request, run.id, after))
+        history = await run_in_threadpool(plane.events, run.id, after)
+        return JSONResponse([event_record(event) for event in history])
+
+    @router.get("/runs/{ref}/logs", response_model=list[LogChunk])
+    async def logs(
+        request: Request,
+        ref: str,
+        parameters: Annotated[LogParameters, Depends()],
+        last_event_id: LastEventId = None,
+    ) -> Response:
+        """What a run's workers wrote; as an event stream also what they write, until its end."""
+        query = _log_query(parameters, last_event_id, now=service.clock.now())
+        view = await run_in_threadpool(LogView, plane, ref, query)
+        if wants_stream(request):
+            return StreamResponse(log_frames(service, request, view, follow=parameters.follow))
+        return StreamingResponse(_log_list(view), media_type="application/json")
+
+    @router.get("/runs/{ref}/reports", response_model=list[Report])
+    def reports(ref: str) -> Response:
+        """The metrics and progress that a run's workers reported."""
+        return JSONResponse(reports_of(plane, plane.find(ref)))
+
+    return router
+
+
+def _sequence_number(text: str) -> int:
+    if not text.isdecimal():
+        raise InvalidInput(f"Last-Event-ID: {text!r:.80} is not the number of an event")
+    return int(text)
+
+
+def _log_query(parameters: LogParameters, last_event_id: str | None, *, now: float) -> LogQuery:
+    return LogQuery(
+        role=parameters.role,
+        replica=parameters.replica,
+        worker=parameters.worker,
+        attempt=parameters.attempt,
+        tail=parameters.tail,
+        since=None if parameters.since is None else now - parameters.since,
+        places=parse(last_event_id or ""),
+    )
+
+
+def _log_list(view: LogView) -> Iterator[str]:
+    """The chunks that are there now as one JSON list, piece by piece: logs may be larger than memory."""
+    separator = "["
+    more = True
+    while more:
+        look = view.look(survey=False)
+        for name, data in look.messages:
+            if name == "log":
+                yield separator + json.dumps(data)
+                separator = ","
+        more = look.more
+    yield "[]" if separator == "[" else "]"

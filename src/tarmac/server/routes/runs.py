@@ -1,0 +1,112 @@
+"""`/runs` and `/runs/{ref}`: the list, one run, and what is asked of it. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import JSONResponse, Response
+
+from tarmac.model.errors import InvalidInput
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import RunQuery
+from tarmac.server.records import attempt_record, run_record, summary_record, why_record
+from tarmac.server.schemas.placement import Why
+from tarmac.server.schemas.runs import Attempt, Run, RunPage
+from tarmac.server.service import Service
+
+PAGE_LIMIT = 10_000
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListParameters:
+    """The query of `/runs`."""
+
+    state: Annotated[list[RunState] | None, Query()] = None
+    user: str | None = None
+    project: str | None = None
+    name: str | None = None
+    label: Annotated[list[str] | None, Query(description="KEY=VALUE")] = None
+    before: str | None = None
+    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 100
+    everything: Annotated[bool, Query(alias="all", description="also runs that ended long ago")] = False
+
+
+def run_routes(service: Service) -> APIRouter:
+    """The routes about runs."""
+    router = APIRouter(tags=["runs"])
+    plane = service.plane
+
+    @router.get("/runs", response_model=RunPage)
+    def runs(parameters: Annotated[ListParameters, Depends()]) -> Response:
+        """A page of the list of runs, newest first."""
+        query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
+        found = plane.runs(query)
+        following = found[-1].id if len(found) == query.limit else None
+        return JSONResponse({"runs": [summary_record(run) for run in found], "next": following})
+
+    @router.get("/runs/{ref}", response_model=Run)
+    def run(ref: str) -> Response:
+        """A run, by id, unique beginning of an id, or name (the newest of that name)."""
+        return JSONResponse(run_record(plane.find(ref)))
+
+    @router.post("/runs/{ref}/stop", response_model=Run)
+    def stop(ref: str) -> Response:
+        """End a run for good."""
+        return JSONResponse(run_record(plane.stop(ref)))
+
+    @router.post("/runs/{ref}/pause", response_model=Run)
+    def pause(ref: str) -> Response:
+        """Ask a run to leave its slots until it is resumed."""
+        return JSONResponse(run_record(plane.pause(ref)))
+
+    @router.post("/runs/{ref}/resume", response_model=Run)
+    def resume(ref: str) -> Response:
+        """Put a paused run back in the queue."""
+        return JSONResponse(run_record(plane.resume(ref)))
+
+    @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
+    def attempts(ref: str) -> Response:
+        """The attempts of a run, with their workers."""
+        return JSONResponse(
+            [
+                attempt_record(
+                    attempt, plane.workers(attempt.id), directory=service.attempt_directory(attempt)
+                )
+                for attempt in plane.attempts(plane.find(ref).id)
+            ]
+        )
+
+    @router.get("/runs/{ref}/why", response_model=Why)
+    def why(ref: str) -> Response:
+        """What a run waits for, and what would unblock it."""
+        return JSONResponse(why_record(plane.why(ref)))
+
+    return router
+
+
+def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:
+    """What to ask the store for. A plain list leaves out what ended before `recent`."""
+    plain = not (parameters.everything or parameters.state or parameters.name)
+    return RunQuery(
+        states=frozenset(parameters.state or ()),
+        user=parameters.user,
+        project=parameters.project,
+        name=parameters.name,
+        labels=_labels(parameters.label or []),
+        ended_after=recent if plain else None,
+        before_id=parameters.before,
+        limit=parameters.limit,
+    )
+
+
+def _labels(pairs: list[str]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise InvalidInput(f"label: {pair!r} is not of the form KEY=VALUE")
+        labels[key] = value
+    return labels

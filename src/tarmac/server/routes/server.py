@@ -1,0 +1,35 @@
+"""`/version` and `/server/stop`: the server about itself. Joined to the application by `server.app`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.background import BackgroundTask
+from starlette.responses import JSONResponse, Response
+
+import tarmac
+from tarmac.server.schemas.server import Version
+from tarmac.server.service import Service
+
+
+def server_routes(service: Service) -> APIRouter:
+    """The routes about the server itself."""
+    router = APIRouter(tags=["server"])
+
+    @router.get("/version", response_model=Version)
+    async def version() -> Response:
+        """Which server answers."""
+        return JSONResponse(
+            {
+                "version": tarmac.__version__,
+                "pid": service.pid,
+                "home": service.home,
+                "started_at": service.started_at,
+            }
+        )
+
+    @router.post("/server/stop", status_code=202)
+    async def stop() -> Response:
+        """End the server, once this answer is out. Runs go on, and the next server finds them."""
+        return JSONResponse({}, status_code=202, background=BackgroundTask(service.stop))
+
+    return router

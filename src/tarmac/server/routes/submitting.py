@@ -1,0 +1,81 @@
+"""`POST /runs`, `/runs/batch` and `/check`: taking runs in. Joined to the application by `server.app`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+from tarmac.model.errors import InvalidInput
+from tarmac.server.errors import problem_record
+from tarmac.server.intake import Entered, Intake, enter_all
+from tarmac.server.records import dry_run_record, run_record
+from tarmac.server.rim import caller_of
+from tarmac.server.schemas.placement import DryRun
+from tarmac.server.schemas.requests import BatchBody, CheckBody, SubmissionBody
+from tarmac.server.schemas.runs import Run
+from tarmac.server.schemas.server import CheckReport
+from tarmac.server.service import Service
+from tarmac.server.submissions import Draft, prepare, read_once
+
+
+def submitting_routes(service: Service) -> APIRouter:
+    """The routes that take runs in."""
+    router = APIRouter(tags=["runs"])
+    intake = Intake(service.plane)
+
+    @router.post("/runs", status_code=201, response_model=Run | DryRun)
+    async def submit(
+        request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
+    ) -> Response:
+        """Submit a run; 200 instead of 201 when its idempotency key was known. A dry run keeps nothing."""
+        draft = _draft(request, body)
+        if dry_run:
+            return await run_in_threadpool(_dry_run, service, draft)
+        entered = await intake.enter(draft)
+        return JSONResponse(_entered(entered), status_code=201 if entered.accepted.created else 200)
+
+    @router.post("/runs/batch", status_code=201, response_model=list[Run])
+    def submit_all(request: Request, body: BatchBody) -> Response:
+        """Submit runs that belong together: all are accepted in one transaction, or none."""
+        drafts = [_draft(request, item) for item in body.runs]
+        return JSONResponse(
+            [_entered(entered) for entered in enter_all(drafts, service.plane)], status_code=201
+        )
+
+    @router.post("/check", response_model=CheckReport)
+    def check(body: CheckBody) -> Response:
+        """Everything wrong with a run file."""
+        try:
+            reading = read_once(body.source, body.filename, body.directory)
+        except InvalidInput as problem:
+            problems = [problem_record(item) for item in problem.problems]
+            return JSONResponse({"problems": problems, "warnings": []})
+        return JSONResponse({"problems": [], "warnings": list(reading.warnings)})
+
+    return router
+
+
+def _dry_run(service: Service, draft: Draft) -> Response:
+    prepared = prepare(draft, service.plane)
+    found = service.plane.dry_run(prepared.submission)
+    return JSONResponse(dry_run_record(found, warnings=prepared.warnings))
+
+
+def _entered(entered: Entered) -> dict[str, object]:
+    return run_record(entered.accepted.run, warnings=entered.warnings)
+
+
+def _draft(request: Request, body: SubmissionBody) -> Draft:
+    return Draft(
+        caller=caller_of(request),
+        source=body.source,
+        filename=body.filename,
+        directory=body.directory,
+        overrides=body.overrides,
+        clone=body.clone,
+        submitter=body.submitter,
+        idempotency_key=body.idempotency_key,
+    )

@@ -1,0 +1,41 @@
+"""What clients send. Checked by FastAPI before a route sees it; used by the routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class SubmissionBody(BaseModel):
+    """A run file (or a run to clone), with what the command line changes about it."""
+
+    model_config = ConfigDict(extra="forbid", title="Submission")
+
+    source: str | None = Field(None, description="text of the run file")
+    filename: str = Field("run.yaml", description="its name, for messages and the choice of a dialect")
+    directory: str = Field("/", description="absolute path that relative code paths start from")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="values in place of the file's own")
+    clone: str | None = Field(None, description="run reference, instead of source")
+    submitter: dict[str, str] = Field(
+        default_factory=dict, description="PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell"
+    )
+    idempotency_key: str | None = Field(None, description="the same key twice is the same run")
+
+
+class BatchBody(BaseModel):
+    """Submissions that belong together: all are accepted, or none."""
+
+    model_config = ConfigDict(extra="forbid", title="Batch")
+
+    runs: list[SubmissionBody]
+
+
+class CheckBody(BaseModel):
+    """A run file to check."""
+
+    model_config = ConfigDict(extra="forbid", title="Check")
+
+    source: str
+    filename: str = "run.yaml"
+    directory: str = "/"

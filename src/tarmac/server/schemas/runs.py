@@ -1,0 +1,172 @@
+"""Runs, attempts and events as the API answers them. Described here, made in `server.records`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Cause(BaseModel):
+    """Why something ended, and the worker that brought it about where one did."""
+
+    code: str
+    message: str
+    role: str | None
+    replica: int | None
+    worker: int | None
+    node: str | None
+    exit_code: int | None
+    signal: str | None
+    tail: list[str]
+
+
+class Run(BaseModel):
+    """What a user asked for. Times are seconds since the epoch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    name: str
+    project: str
+    user: str
+    dialect: str
+    state: str
+    outcome: str | None
+    cause: Cause | None
+    attempt: int
+    priority: int
+    slots: int
+    created_at: float
+    queued_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    failures: int
+    faults: int
+    preemptions: int
+    code_digest: str | None
+    exit_status: int | None
+    spec: dict[str, Any]
+    source: str
+    warnings: list[str]
+    labels: dict[str, str]
+
+
+class RunSummary(BaseModel):
+    """One line of the list of runs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    name: str
+    project: str
+    user: str
+    dialect: str
+    state: str
+    outcome: str | None
+    priority: int
+    slots: int
+    attempt: int
+    cluster: str | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    message: str | None
+
+
+class RunPage(BaseModel):
+    """A page of the list, newest first; `next` is the `before` of the page below it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    runs: list[RunSummary]
+    next: str | None
+
+
+class Seat(BaseModel):
+    """One replica's place."""
+
+    role: str
+    replica: int
+    node: str
+    slots: list[int]
+
+
+class Worker(BaseModel):
+    """One supervised process."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: str
+    replica: int
+    index: int
+    node: str
+    log: str
+    pid: int | None
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    signal: str | None
+
+
+class Attempt(BaseModel):
+    """One stretch of running."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    number: int
+    state: str
+    engine: str
+    cluster: str
+    nodes: list[str]
+    seats: list[Seat]
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    asked: str | None
+    outcome: str | None
+    cause: Cause | None
+    directory: str | None
+    workers: list[Worker]
+
+
+class Event(BaseModel):
+    """One step of a run's history."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: int
+    seq: int
+    run_id: str
+    at: float
+    event: str
+    state: str
+    detail: dict[str, Any]
+
+
+class LogChunk(BaseModel):
+    """Bytes `offset` to `next` of one worker's log, as text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempt: int
+    role: str
+    replica: int
+    worker: int
+    node: str
+    offset: int
+    next: int
+    text: str
+
+
+class Report(BaseModel):
+    """Metrics and progress that a worker reported."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at: float
+    attempt: int
+    node: str
+    metrics: dict[str, float]
+    progress: float | None
+    step: int | None

@@ -1,0 +1,32 @@
+"""What the routes work with: the control plane and the few facts about this server, in one frozen record.
+
+Made by `wiring` (and by tests, over fakes); passed to every function that makes routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarmac.control.service import ControlPlane
+from tarmac.model.ports import Clock
+from tarmac.model.run import Attempt
+from tarmac.server.changes import Changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
+
+    `ended_days`: runs that ended longer ago are left out of plain lists. `stop` asks the server to end.
+    """
+
+    plane: ControlPlane
+    clock: Clock
+    changes: Changes
+    home: str
+    pid: int
+    started_at: float
+    ended_days: float
+    attempt_directory: Callable[[Attempt], str | None]
+    stop: Callable[[], None]

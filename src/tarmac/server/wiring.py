@@ -1,0 +1,100 @@
+"""The one place that joins ports to adapters. Called by `daemon`; tests join others over the same seams."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.control.loops import Loops
+from tarmac.control.service import ControlPlane
+from tarmac.engines.local import LocalEngine
+from tarmac.engines.local.devices import survey
+from tarmac.engines.local.layout import Layout
+from tarmac.engines.local.nodes import NodeGroup, local_nodes
+from tarmac.model.cluster import DEFAULT_POOL, Node
+from tarmac.model.home import Home
+from tarmac.model.resources import CPU_ONLY
+from tarmac.model.run import Attempt
+from tarmac.server.changes import Changes
+from tarmac.server.identity import RandomIds, SystemClock, server_name
+from tarmac.server.service import Service
+from tarmac.server.settings import LocalNodes, Settings
+from tarmac.store import SqlStore, open_store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything of a server that has to be started and closed."""
+
+    plane: ControlPlane
+    loops: Loops
+    store: SqlStore
+    engine: LocalEngine
+    clock: SystemClock
+
+    def close(self) -> None:
+        """Let go of everything, in order. Runs go on."""
+        self.loops.stop()
+        self.engine.close()
+        self.store.close()
+
+
+def join(home: Home, settings: Settings) -> Parts:
+    """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database."""
+    clock = SystemClock()
+    store = open_store(settings.database_url or f"sqlite:///{home.database}")
+    engine = LocalEngine(home.root, _nodes(settings.local))
+    plane = ControlPlane(
+        store=store, engine=engine, code=DirectoryCodeStore(home.code), clock=clock, ids=RandomIds()
+    )
+    loops = Loops(plane, owner=server_name(str(home.root)))
+    return Parts(plane=plane, loops=loops, store=store, engine=engine, clock=clock)
+
+
+def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[], None]) -> Service:
+    """What the routes of this server work with."""
+    changes = Changes()
+    parts.plane.subscribe(changes.tell)
+    layout = Layout(home.root)
+    return Service(
+        plane=parts.plane,
+        clock=parts.clock,
+        changes=changes,
+        home=str(home.root),
+        pid=os.getpid(),
+        started_at=parts.clock.now(),
+        ended_days=settings.ended_days,
+        attempt_directory=lambda attempt: _directory(layout, attempt),
+        stop=stop,
+    )
+
+
+def _nodes(groups: Sequence[LocalNodes]) -> Sequence[Node]:
+    """The nodes of the local cluster: as the settings say, else this machine with what it has."""
+    machine = survey()
+    if machine.note is not None and not groups:
+        log.info("%s", machine.note)
+    return local_nodes(
+        machine,
+        [
+            NodeGroup(
+                nodes=group.nodes,
+                slots=group.slots,
+                slot_type=group.slot_type or CPU_ONLY,
+                pool=group.pool or DEFAULT_POOL,
+                shard=group.shard,
+                hostnames=group.hostnames,
+            )
+            for group in groups
+        ],
+    )
+
+
+def _directory(layout: Layout, attempt: Attempt) -> str | None:
+    path = layout.attempt(attempt.id)
+    return str(path) if path is not None else None

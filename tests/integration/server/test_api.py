@@ -1,0 +1,192 @@
+"""The routes over HTTP, with the real client: what they answer, and how they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from served import HELLO, OWNER, Served, served
+
+from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path / "home") as made:
+        yield made
+
+
+def test_a_run_from_submission_to_end(plane: Served) -> None:
+    client = plane.client()
+    run = client.submit(HELLO, filename="hello.yaml")
+    assert (run["name"], run["state"], run["user"], run["exit_status"]) == ("hello", "queued", OWNER, None)
+    assert run["source"] == HELLO
+    plane.turn()
+    plane.turn()
+    assert client.run("hello")["state"] == "running"
+    [attempt] = client.attempts(run["id"])
+    assert attempt["nodes"] == [attempt["workers"][0]["node"]]
+    assert attempt["directory"] == f"/attempts/{run['id']}.1"
+    assert [node["slots_used"] for node in client.nodes()] == [0, 0]
+    assert sum(len(node["runs"]) for node in client.nodes()) == 1
+    plane.advance(60)
+    ended = client.wait(run["id"], timeout_s=10)
+    assert (ended["state"], ended["outcome"], ended["exit_status"]) == ("ended", "completed", 0)
+    assert [event["event"] for event in client.events("hello")] == [
+        "accepted",
+        "staged",
+        "placed",
+        "started",
+        "finished",
+    ]
+
+
+def test_the_same_key_is_the_same_run(plane: Served) -> None:
+    client = plane.client()
+    first = client.submit(HELLO, idempotency_key="once")
+    assert client.submit(HELLO, idempotency_key="once")["id"] == first["id"]
+    with pytest.raises(Refused, match="was used for another run"):
+        client.submit("command: echo other", idempotency_key="once")
+    assert len(client.runs()["runs"]) == 1
+
+
+def test_many_are_accepted_together_or_not_at_all(plane: Served) -> None:
+    client = plane.client()
+    runs = client.submit_all([{"source": HELLO}, {"source": HELLO, "overrides": {"name": "second"}}])
+    assert [run["name"] for run in runs] == ["hello", "second"]
+    with pytest.raises(InvalidInput):
+        client.submit_all([{"source": HELLO}, {"source": "nonsense: true"}])
+    assert len(client.runs()["runs"]) == 2
+
+
+def test_stop_pause_and_resume(plane: Served) -> None:
+    client = plane.client()
+    run = client.submit(HELLO)
+    assert client.pause(run["id"])["state"] == "paused"
+    assert client.resume(run["id"])["state"] == "queued"
+    stopped = client.stop(run["id"])
+    assert (stopped["state"], stopped["outcome"], stopped["exit_status"]) == ("ended", "stopped", 143)
+    with pytest.raises(Refused, match="cannot be resumed"):
+        client.resume(run["id"])
+
+
+def test_a_clone_is_changed_by_overrides(plane: Served) -> None:
+    client = plane.client()
+    run = client.submit(HELLO)
+    clone = client.submit(
+        clone=run["id"], overrides={"slots": 3, "env": {"SEED": "7"}, "labels": {"kind": "again"}}
+    )
+    assert (clone["slots"], clone["labels"], clone["name"]) == (3, {"kind": "again"}, "hello")
+    assert clone["spec"]["environment"]["variables"] == {"SEED": "7"}
+    with pytest.raises(InvalidInput, match="not both"):
+        client.submit(HELLO, clone=run["id"])
+    with pytest.raises(InvalidInput, match="needs the text of a run file"):
+        client.submit()
+
+
+def test_what_is_wrong_with_a_submission_is_said_with_its_place(plane: Served, tmp_path: Path) -> None:
+    client = plane.client()
+    with pytest.raises(InvalidInput) as refused:
+        client.submit("command: echo\nslotz: 2\n", filename="bad.yaml")
+    [problem] = refused.value.problems
+    assert (problem.file, problem.line) == ("bad.yaml", 2)
+    with pytest.raises(InvalidInput, match="does not exist"):
+        client.submit("command: echo\ncode: missing\n", directory=tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="is not a directory"):
+        client.submit("command: echo\ncode: file\n", directory=tmp_path)
+    assert client.runs()["runs"] == []
+
+
+def test_a_check_answers_with_all_problems(plane: Served) -> None:
+    client = plane.client()
+    report = client.check("command: echo\nslotz: 2\npriorty: 3\n", filename="bad.yaml")
+    assert [problem["line"] for problem in report["problems"]] == [2, 3]
+    assert client.check(HELLO) == {"problems": [], "warnings": []}
+
+
+def test_a_dry_run_keeps_nothing(plane: Served) -> None:
+    client = plane.client()
+    answer = client.dry_run(HELLO, overrides={"slots": 4})
+    assert answer["placement"] is not None
+    assert [node["slots"] for node in answer["placement"]] == [[0, 1, 2, 3]]
+    assert answer["nodes"][0]["workers"][0]["env"]["NNODES"] == "1"
+    assert client.runs()["runs"] == []
+
+
+def test_what_can_never_fit_is_refused_with_what_would(plane: Served) -> None:
+    with pytest.raises(Refused):
+        plane.client().submit("command: echo\nslots: 900\n")
+
+
+def test_an_unknown_run_is_answered_with_the_nearest(plane: Served) -> None:
+    client = plane.client()
+    client.submit(HELLO)
+    with pytest.raises(NotFound) as missing:
+        client.run("helo")
+    assert missing.value.hint is not None
+    assert "hello" in missing.value.hint
+    assert missing.value.exit_code == 2
+
+
+def test_the_list_has_pages_and_filters(plane: Served) -> None:
+    client = plane.client()
+    for number in range(5):
+        client.submit(HELLO, overrides={"name": f"run{number}", "labels": {"even": str(number % 2 == 0)}})
+    page = client.runs(limit=2)
+    assert [run["name"] for run in page["runs"]] == ["run4", "run3"]
+    assert [run["name"] for run in client.runs(before=page["next"])["runs"]] == ["run2", "run1", "run0"]
+    assert client.runs()["next"] is None
+    assert [run["name"] for run in client.runs(labels={"even": "False"})["runs"]] == ["run3", "run1"]
+    assert [run["name"] for run in client.runs(name="run1")["runs"]] == ["run1"]
+    assert client.runs(user="nobody")["runs"] == []
+    with pytest.raises(InvalidInput, match="state"):
+        client.runs(states=["asleep"])
+
+
+def test_runs_that_ended_long_ago_leave_the_plain_list(plane: Served) -> None:
+    client = plane.client()
+    client.stop(client.submit(HELLO)["id"])
+    plane.clock.advance(8 * 86_400)
+    assert client.runs()["runs"] == []
+    assert len(client.runs(everything=True)["runs"]) == 1
+    assert len(client.runs(states=["ended"])["runs"]) == 1
+
+
+def test_a_drained_node_is_shown_so(plane: Served) -> None:
+    client = plane.client()
+    name = client.nodes()[0]["name"]
+    assert client.drain(name)["state"] == "drained"
+    assert client.undrain(name)["state"] == "up"
+    with pytest.raises(NotFound):
+        client.drain("nowhere")
+
+
+def test_why_a_run_waits(plane: Served) -> None:
+    client = plane.client()
+    for node in client.nodes():
+        client.drain(node["name"])
+    run = client.submit("command: echo\nslots: 1\n")
+    plane.turn()
+    why = client.why(run["id"])
+    assert why["state"] == "queued"
+    assert {reason["code"] for reason in why["reasons"]} == {"node_drained"}
+
+
+def test_a_full_disk_is_said_and_nothing_is_kept(plane: Served) -> None:
+    client = plane.client()
+    plane.store.disk_full = True
+    with pytest.raises(StorageFull) as refused:
+        client.submit(HELLO)
+    assert (refused.value.http_status, refused.value.exit_code) == (503, 1)
+    plane.store.disk_full = False
+    assert client.runs()["runs"] == []
+
+
+def test_only_the_users_own_shell_is_inherited(plane: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/my/bin")
+    monkeypatch.setenv("LD_PRELOAD", "/my/evil.so")
+    inherited = plane.client().submit(HELLO)["spec"]["environment"]["inherited"]
+    assert inherited["PATH"] == "/my/bin"
+    assert inherited.keys() <= {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}

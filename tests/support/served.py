@@ -1,0 +1,175 @@
+"""A served control plane inside the test process: real HTTP on a unix socket, fakes behind the ports.
+
+The passes run when the test says so (`turn`), time passes when it says so (`clock`), and workers write when
+it says so (`engine.write`). `client()` is the real client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvicorn
+from simulated import CountingIds, InstantCode, nodes
+
+from tarmac.client import Client
+from tarmac.client.embedded import EmbeddedServer
+from tarmac.client.transport import Transport
+from tarmac.control.passes.deliver import deliver_pass
+from tarmac.control.passes.reconcile import reconcile_pass
+from tarmac.control.passes.schedule import schedule_pass
+from tarmac.control.passes.stage import stage_pass
+from tarmac.control.service import ControlPlane
+from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.home import Home
+from tarmac.model.ports import Launch
+from tarmac.server.app import build
+from tarmac.server.changes import Changes
+from tarmac.server.rim import Access
+from tarmac.server.service import Service
+from tarmac.store.memory import MemoryStore
+
+OWNER = "ada"
+TOKEN = "a-token-for-tests"
+
+HELLO = "name: hello\ncommand: echo hello\n"
+
+
+class WritableEngine(SimEngine):
+    """The simulated engine, with files that a test writes while an attempt runs."""
+
+    def __init__(self, clock: VirtualClock, behaviour: Callable[[Launch], Behaviour]) -> None:
+        super().__init__(clock, nodes(2, 4), behaviour=behaviour)
+        self._written: dict[tuple[str, str], bytes] = {}
+
+    def write(self, attempt_id: str, path: str, data: bytes) -> None:
+        """Append to a file of an attempt, as a worker or runner would."""
+        self._written[attempt_id, path] = self._written.get((attempt_id, path), b"") + data
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        written = self._written.get((attempt_id, path))
+        if written is not None:
+            return written[offset : offset + limit]
+        return super().read(attempt_id, path, offset=offset, limit=limit)
+
+
+class Served:
+    """A control plane, its fakes, and the address of its API."""
+
+    def __init__(self, root: Path, behaviour: Callable[[Launch], Behaviour]) -> None:
+        self.home = Home(root)
+        self.clock = VirtualClock(1_000_000.0)
+        self.store = MemoryStore()
+        self.engine = WritableEngine(self.clock, behaviour)
+        self.plane = ControlPlane(
+            store=self.store, engine=self.engine, code=InstantCode(), clock=self.clock, ids=CountingIds()
+        )
+        self.changes = Changes()
+        self.stops = threading.Event()
+        self.tcp_port = 0
+        self.closing = ExitStack()
+        self.plane.subscribe(self.changes.tell)
+
+    def client(self, on_notice: Callable[[str], None] | None = None) -> Client:
+        """The real client, over the socket of the home."""
+        made = Client(home=self.home.root, start=False, on_notice=on_notice)
+        self.closing.callback(made.close)
+        return made
+
+    def remote_client(self, token: str) -> Client:
+        """The real client over TCP."""
+        made = Client(f"http://127.0.0.1:{self.tcp_port}", home=self.home.root, token=token)
+        self.closing.callback(made.close)
+        return made
+
+    def transport(self) -> Transport:
+        """The client's transport alone."""
+        return Transport(EmbeddedServer(self.home), start=False)
+
+    def turn(self) -> None:
+        """One pass of each loop, in the order of a run's life."""
+        for name, body in _PASSES:
+            lease = self.store.acquire_lease(name, "test", ttl_s=15.0, now=self.clock.now())
+            assert lease is not None
+            body(self.plane.world, lease)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and let the loops see what came of it."""
+        self.clock.advance(seconds)
+        self.turn()
+
+    def service(self) -> Service:
+        """What the routes work with."""
+        return Service(
+            plane=self.plane,
+            clock=self.clock,
+            changes=self.changes,
+            home=str(self.home.root),
+            pid=os.getpid(),
+            started_at=self.clock.now(),
+            ended_days=7.0,
+            attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
+            stop=self.stops.set,
+        )
+
+
+@contextmanager
+def served(
+    root: Path, behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour()
+) -> Iterator[Served]:
+    """Serve a control plane over fakes from a thread until the block ends."""
+    root.mkdir(mode=0o700, exist_ok=True)
+    made = Served(root, behaviour)
+    unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    unix.bind(str(made.home.socket))
+    unix.listen()
+    tcp = socket.create_server(("127.0.0.1", 0))
+    made.tcp_port = tcp.getsockname()[1]
+    access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
+    app = build(made.service(), home=made.home, access=access)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
+        )
+    )
+    thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp)), name="served")
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.closing.close()
+        server.should_exit = True
+        thread.join()
+
+
+def _serve(server: uvicorn.Server, made: Served, sockets: Sequence[socket.socket]) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        made.changes.attach(loop)
+        watcher = asyncio.create_task(_end_streams(server, made))
+        await server.serve(sockets=list(sockets))
+        await watcher
+
+    asyncio.run(run())
+
+
+async def _end_streams(server: uvicorn.Server, made: Served) -> None:
+    """End the streams when the server is told to go, as the daemon does."""
+    while not server.should_exit:
+        await asyncio.to_thread(made.stops.wait, 0.02)
+        if made.stops.is_set():
+            server.should_exit = True
+    made.changes.stop()
+
+
+_PASSES = (
+    ("stage", stage_pass),
+    ("schedule", schedule_pass),
+    ("deliver", lambda world, _lease: deliver_pass(world)),
+    ("reconcile", lambda world, lease: reconcile_pass(world, lease, None)),
+)
