@@ -7,6 +7,7 @@ import pytest
 from simulated import Crash, History, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
+from tarmac.model.ports import Launch
 from tarmac.model.run import Outcome
 
 SEEDS_PER_CASE = 100
@@ -40,12 +41,9 @@ def test_the_histories_do_crash_and_do_reach_every_outcome() -> None:
 def _life(crash_at: int | None) -> tuple[Simulation, int]:
     """Submit, pause, resume, fail once, retry and finish; the server dies at the n-th write or effect."""
     passed = 0
-    first = True
 
-    def behaviour(_launch: object) -> Behaviour:
-        nonlocal first
-        failing, first = first, False
-        return Behaviour(duration_s=60.0, checkpoint_period_s=10.0, exit_code=1 if failing else 0)
+    def behaviour(launch: Launch) -> Behaviour:
+        return Behaviour(duration_s=60.0, checkpoint_period_s=10.0, exit_code=1 if launch.number == 2 else 0)
 
     simulation = Simulation(behaviour=behaviour, cluster=nodes(2, 1))
 

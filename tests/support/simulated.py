@@ -8,9 +8,10 @@ order the seed chooses. The invariants hold after every act; at the end everythi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 from tarmac.control.passes.deliver import deliver_pass
 from tarmac.control.passes.reap import reap_pass
@@ -19,9 +20,10 @@ from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import LeaseLost, Refused
-from tarmac.model.lifecycle import AttemptState, RunState, replay
+from tarmac.model.lifecycle import AttemptState, IllegalStep, RunState, replay
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
 from tarmac.model.run import Outcome, Run
@@ -35,6 +37,8 @@ from tarmac.model.spec import (
     RunSpec,
 )
 from tarmac.store.memory import MemoryStore
+
+T = TypeVar("T")
 
 LEASE_S = 15.0
 
@@ -94,6 +98,29 @@ def spec(**wanted: object) -> RunSpec:
     return RunSpec(**({"name": "train", "roles": (role,)} | wanted))
 
 
+class InterruptibleStore(MemoryStore):
+    """The in-memory store with a call before and after each durable write: a test may crash there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interrupt: Callable[[], None] = lambda: None
+
+    def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
+        return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
+
+    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+        return self._interrupted(lambda: super(InterruptibleStore, self).apply(steps, lease=lease))
+
+    def set_drained(self, node: str, drained: bool) -> None:
+        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(node, drained))
+
+    def _interrupted(self, write: Callable[[], T]) -> T:
+        self.interrupt()
+        result = write()
+        self.interrupt()
+        return result
+
+
 @dataclass
 class Server:
     """One life of the control plane: everything in it is lost with a crash."""
@@ -134,7 +161,7 @@ class Simulation:
         self, *, behaviour: Callable[[Launch], Behaviour], cluster: list[Node], news_delay_s: float = 0.0
     ) -> None:
         self.clock = VirtualClock(1_000_000.0)
-        self.store = MemoryStore()
+        self.store = InterruptibleStore()
         self.ids = CountingIds()
         self.engine = SimEngine(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
         self.crashes = 0
@@ -160,17 +187,17 @@ class Simulation:
             return False
         return True
 
-    def turn_all(self) -> None:
-        """One pass of every loop."""
-        for loop in LOOPS:
-            self.survive(lambda loop=loop: self.server.turn(loop))
+    def turn_all(self) -> bool:
+        """One pass of every loop; True if none of them crashed."""
+        return all([self.survive(lambda loop=loop: self.server.turn(loop)) for loop in LOOPS])
 
     def settle(self, *, limit: int = 2000) -> None:
-        """Let time pass until nothing more happens."""
+        """Let time pass until nothing more happens; a server that crashed is back before time goes on."""
         quiet = 0
         for _ in range(limit):
             before = self.store.last_event_id()
-            self.turn_all()
+            if not self.turn_all():
+                continue
             upcoming = self.clock.next_event_at()
             if upcoming is not None:
                 self.clock.advance_to(max(upcoming, self.clock.now() + 1.0))
@@ -196,7 +223,7 @@ class History:
             news_delay_s=self.random.choice((0.0, 0.0, 2.0)),
         )
         self.simulation.engine.interrupt = lambda _moment, _attempt_id: self._maybe_crash()
-        self.simulation.store.interrupt = lambda _moment: self._maybe_crash()
+        self.simulation.store.interrupt = self._maybe_crash
         self.accepted: dict[str, str] = {}
         self.ended: dict[str, Run] = {}
         self._behaviours: dict[str, Behaviour] = {}
@@ -245,7 +272,9 @@ class History:
         while key not in self.accepted:  # a client asks again, under the same key, until it has an answer
             try:
                 self.simulation.survive(submit)
-            except Refused:
+            except IllegalStep:
+                raise
+            except Refused:  # it would never fit: nothing was accepted
                 return
 
     def _command(self, verb: str) -> None:

@@ -12,7 +12,7 @@ from tarmac.control.world import World, rehearsal_nodes
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, rehearsal_cluster
 from tarmac.model.errors import Refused
-from tarmac.model.lifecycle import INITIAL_EVENT, RunEvent, replay
+from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import RunSpec
@@ -47,8 +47,9 @@ class Admission:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
         run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
         self._refuse_what_never_fits(run)
-        events = (INITIAL_EVENT,) if run.spec.code is not None else (INITIAL_EVENT, RunEvent.STAGED)
-        return NewRun(run=replace(run, state=replay(events), seq=len(events)), events=events)
+        events = (RunEvent.STAGED,) if run.spec.code is None else ()
+        state = steps(INITIAL_STATE, events)
+        return NewRun(run=replace(run, state=state, seq=1 + len(events)), events=events)
 
     def _refuse_what_never_fits(self, run: Run) -> None:
         engine = self._world.engine
@@ -83,7 +84,7 @@ def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
         id=run_id,
         spec=spec,
         user=submission.user,
-        state=replay((INITIAL_EVENT, RunEvent.STAGED)),
+        state=RunState.QUEUED,
         seq=2,
         created_at=now,
         queued_at=None if spec.code is not None else now,

@@ -24,6 +24,11 @@ from tarmac.model.run import Attempt, Event, Run
 COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
 
+GOING_STATES = frozenset(
+    {RunState.PENDING, RunState.QUEUED, RunState.STARTING, RunState.RUNNING, RunState.PREEMPTING}
+)
+"""States in which there is nothing to resume."""
+
 
 class ControlPlane:
     """Commands and questions. Every method may be called from any thread.
@@ -62,7 +67,10 @@ class ControlPlane:
         return self._command(reference, _pause)
 
     def resume(self, reference: str) -> Run:
-        """Queue a paused run again; one that is still pausing queues once it has left."""
+        """Queue a paused run again; one that is still pausing queues once it has left.
+
+        A run that goes its way already stays as it is.
+        """
         return self._command(reference, _resume)
 
     def set_drained(self, node: str, drained: bool) -> NodeReport:
@@ -142,4 +150,6 @@ def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
 
 
 def _resume(run: Run, _attempt: Attempt | None, now: float) -> RunStep | None:
+    if run.state in GOING_STATES:
+        return None
     return steps.resume_asked(run, now)
