@@ -189,7 +189,8 @@ class Simulation:
 
     def turn_all(self) -> bool:
         """One pass of every loop; True if none of them crashed."""
-        return all([self.survive(lambda loop=loop: self.server.turn(loop)) for loop in LOOPS])
+        went_through = [self.survive(lambda loop=loop: self.server.turn(loop)) for loop in LOOPS]
+        return all(went_through)
 
     def settle(self, *, limit: int = 2000) -> None:
         """Let time pass until nothing more happens; a server that crashed is back before time goes on."""
