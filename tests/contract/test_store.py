@@ -232,11 +232,11 @@ def test_lists_are_filtered(store: Store) -> None:
     assert ids(store, user="nobody") == []
 
 
-def test_lists_of_what_ended_lately(store: Store) -> None:
+def test_lists_without_what_ended_long_ago(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2"), new_run("r3")])
     store.apply([step(runs[0], E.STOP_ASKED, at=200.0), step(runs[1], E.STOP_ASKED, at=300.0)])
-    assert ids(store, ended_after=200.0) == ["r2"]
-    assert ids(store, ended_after=100.0) == ["r2", "r1"]
+    assert ids(store, ended_after=200.0) == ["r3", "r2"]
+    assert ids(store, ended_after=100.0) == ["r3", "r2", "r1"]
 
 
 def test_ended_runs_are_not_live(store: Store) -> None:

@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
-from simulated import CountingIds, InstantCode, nodes
 
+from simulated import CountingIds, InstantCode, nodes
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport

@@ -25,6 +25,7 @@ class RunQuery:
     """Which runs to list: newest first, at most `limit`, those before `before_id` when paging.
 
     Empty `states` means all; `user`, `project`, `name` None means any; every pair of `labels` must match.
+    With `ended_after`, runs that ended before it are left out (those that have not ended stay).
     """
 
     states: frozenset[RunState] = frozenset()

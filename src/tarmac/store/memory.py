@@ -263,7 +263,7 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and query.project in (None, run.project)
         and query.name in (None, run.name)
         and (query.before_id is None or run.id < query.before_id)
-        and (query.ended_after is None or (run.ended_at is not None and run.ended_at > query.ended_after))
+        and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
         and query.labels.items() <= run.spec.labels.items()
     )
 

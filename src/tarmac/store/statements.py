@@ -109,7 +109,7 @@ def summaries(query: RunQuery) -> Select[Any]:
     if query.name is not None:
         statement = statement.where(run.c.name == query.name)
     if query.ended_after is not None:
-        statement = statement.where(run.c.ended_at > query.ended_after)
+        statement = statement.where(or_(run.c.ended_at.is_(None), run.c.ended_at > query.ended_after))
     if query.before_id is not None:
         statement = statement.where(run.c.id < query.before_id)
     for key, value in query.labels.items():

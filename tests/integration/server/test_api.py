@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import HELLO, OWNER, Served, served
 
+from served import HELLO, OWNER, Served, served
 from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull
 
 
