@@ -1,1 +1,0 @@
-"""Hyperparameter search: searchers as pure functions. Called by `control`."""
