@@ -1,0 +1,194 @@
+"""Torture: `kill -9` of the server at random moments under a load of short runs; then everything is counted.
+
+    python tools/torture.py --runs 300 --kills 10
+
+Each run appends a line to a file of its own making as its first act, so that what really started can be
+compared with what was accepted. Nothing accepted may be lost, nothing may start twice, and nothing that runs
+may notice. Run by hand, and by tests/e2e/test_torture.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+from uuid import uuid4
+
+from tarmac.client import Client
+from tarmac.client.records import RunRecord
+from tarmac.model.errors import Unavailable
+
+T = TypeVar("T")
+
+SUBMITTERS = 4
+PATIENCE_S = 60.0
+LONG_RUNS = 4
+
+SHORT = "echo $TARMAC_RUN_ID.$TARMAC_ATTEMPT >> {starts}\n{rest}"
+RESTS = ("true", "sleep 0.05", "sleep 0.3", "exit 3")
+
+
+@dataclass(slots=True)
+class Ordeal:
+    """What was asked for and what came of it. `expected` maps run ids to the exit status they must have."""
+
+    home: Path
+    starts: Path
+    random: Random
+    kills: int = 0
+    expected: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, RunRecord] = field(default_factory=dict)
+    submitted: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """The result: all but the first two must be zero."""
+
+    accepted: int
+    kills: int
+    lost: int
+    started_twice: int
+    disturbed: int
+    wrong_outcome: int
+    slots_held: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing went wrong."""
+        return not (
+            self.lost or self.started_twice or self.disturbed or self.wrong_outcome or self.slots_held
+        )
+
+
+def torture(home: Path, *, runs: int, kills: int, seed: int) -> Count:
+    """Run the ordeal in a tarmac home of its own and count."""
+    ordeal = Ordeal(home=home, starts=home.parent / "starts.txt", random=Random(seed))
+    ordeal.starts.touch()
+    share, rest = divmod(runs, SUBMITTERS)
+    submitters = [
+        threading.Thread(target=_submit, args=(ordeal, share + (number < rest), seed + number))
+        for number in range(SUBMITTERS)
+    ]
+    killer = threading.Thread(target=_kill_servers, args=(ordeal, kills))
+    for thread in (*submitters, killer):
+        thread.start()
+    for thread in submitters:
+        thread.join()
+    ordeal.submitted.set()
+    killer.join()
+    _await_ends(ordeal)
+    count = _count(ordeal)
+    with Client(home=home) as client:
+        client.stop_server()
+    return count
+
+
+def _submit(ordeal: Ordeal, runs: int, seed: int) -> None:
+    random = Random(seed)
+    with Client(home=ordeal.home) as client:
+        for number in range(runs):
+            rest = f"sleep {2 + random.random():.2f}" if number < LONG_RUNS else random.choice(RESTS)
+            body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
+            source = f"name: short\nslots: {random.choice((1, 1, 1, 2))}\ncommand: |\n  {body}\n"
+            key = uuid4().hex
+            run = _until_answered(partial(client.submit, source, idempotency_key=key))
+            with ordeal.lock:
+                ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
+
+
+def _kill_servers(ordeal: Ordeal, kills: int) -> None:
+    """Kill whatever server answers, again and again, at random moments of its life."""
+    with Client(home=ordeal.home) as client:
+        for _ in range(kills):
+            pid = _until_answered(client.version)["pid"]
+            time.sleep(ordeal.random.uniform(0.0, 0.8))
+            if _is_server(pid, ordeal.home):
+                os.kill(pid, signal.SIGKILL)
+                ordeal.kills += 1
+
+
+def _is_server(pid: int, home: Path) -> bool:
+    """Whether this process is still the server of the home: pids are used again."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"tarmac.server" in words and os.fsencode(home) in words
+
+
+def _await_ends(ordeal: Ordeal) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    with Client(home=ordeal.home) as client:
+        for run_id in ordeal.expected:
+            left_s = max(deadline - time.monotonic(), 0.1)
+            try:
+                run = _until_answered(partial(client.wait, run_id, timeout_s=left_s))
+            except TimeoutError:
+                continue
+            if run["state"] == "ended":
+                ordeal.ended[run_id] = run
+
+
+def _count(ordeal: Ordeal) -> Count:
+    starts = Counter(ordeal.starts.read_text().split())
+    by_run = Counter(attempt_id.rpartition(".")[0] for attempt_id in starts.elements())
+    with Client(home=ordeal.home) as client:
+        slots_held = sum(node["slots_used"] for node in client.nodes())
+    return Count(
+        accepted=len(ordeal.expected),
+        kills=ordeal.kills,
+        lost=sum(run_id not in ordeal.ended or by_run[run_id] == 0 for run_id in ordeal.expected),
+        started_twice=sum(times > 1 for times in starts.values()),
+        disturbed=sum(run["attempt"] > 1 for run in ordeal.ended.values()),
+        wrong_outcome=sum(
+            run["exit_status"] != ordeal.expected[run_id] for run_id, run in ordeal.ended.items()
+        ),
+        slots_held=slots_held,
+    )
+
+
+def _until_answered(ask: Callable[[], T]) -> T:
+    """Ask until there is an answer: the server may be killed under any request."""
+    while True:
+        try:
+            return ask()
+        except Unavailable:
+            time.sleep(0.02)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse the arguments, run the ordeal, print the count."""
+    parser = argparse.ArgumentParser(description="kill -9 the server at random moments, and count")
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parsed = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="tarmac-torture-") as directory:
+        began = time.monotonic()
+        count = torture(Path(directory) / "home", runs=parsed.runs, kills=parsed.kills, seed=parsed.seed)
+    print(f"runs accepted:        {count.accepted}")
+    print(f"kill -9 of the server: {count.kills}")
+    print(f"lost:                 {count.lost}")
+    print(f"started twice:        {count.started_twice}")
+    print(f"disturbed:            {count.disturbed}")
+    print(f"wrong outcome:        {count.wrong_outcome}")
+    print(f"slots still held:     {count.slots_held}")
+    print(f"took:                 {time.monotonic() - began:.1f} s")
+    return 0 if count.clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
