@@ -12,7 +12,7 @@ if not __package__:
     # Run by path: the package's own directory must not shadow the standard library.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tarmac.node.entry import main  # noqa: E402 (only now can it be found)
+from tarmac.node.entry import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

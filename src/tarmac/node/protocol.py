@@ -2,8 +2,8 @@
 
     ATTEMPT/                          one per attempt; made whole by the engine before any runner starts
       attempt.json                    what to run (see `ATTEMPT_JSON`)
-      ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced by
-                                      rename; a stronger ask (stop) may replace a weaker one
+      ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced
+                                      by rename; a stronger ask (stop) may replace a weaker one
       failed                          written by the first runner with a failing worker: others on the same
                                       disk end their workers too (elsewhere the server asks them to)
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
@@ -20,8 +20,8 @@
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
 
-    The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes the
-    claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause"}.
+    The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
+    the claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause", "at"}.
 
 ATTEMPT_JSON
     {"protocol": 1, "attempt_id", "run_id", "run_name", "number", "token",
@@ -38,9 +38,9 @@ ATTEMPT_JSON
 
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
     USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
-    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH, LOG_ARTIFACT_PATH;
-    for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, and `sdk` at the end of PYTHONPATH.
-    Nothing else of the runner's own environment reaches a worker.
+    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH,
+    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, and `sdk` at
+    the end of PYTHONPATH. Nothing else of the runner's own environment reaches a worker.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid"}
@@ -50,8 +50,8 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
-    ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the
-                     node any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes'
+    ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
+                     any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes
 
 `cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, less
 what does not apply; outcome and code take the words of the glossary. A command that does not exist counts as
@@ -61,12 +61,14 @@ REPORTS (one line per call of the SDK's `report`)
     {"at", "rank", "step", "progress", "metrics": {name: number or text}}   NaN and infinities as text
 
 STARTING A RUNNER
-    In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that forks:
-    `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a socketpair),
-    inherited. One line of JSON per request, {"directory", "node"}; one per answer, in order: {"pid"} once the
-    runner was forked, or {"error"}. The warm parent ends when the other end is closed; its runners live on.
+    In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that
+    forks: `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a
+    socketpair), inherited. One line of JSON per request, {"directory", "node"}; one per answer, in order:
+    {"pid"} once the runner was forked, or {"error"}. It ends when the other end is closed; runners live on.
     Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone.
 """
+
+from __future__ import annotations
 
 PROTOCOL = 1
 
@@ -84,9 +86,34 @@ WORK = "work"
 REPORTS_FILE = "reports.jsonl"
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
+RUNNER_LOG = "runner.log"
 
 HEARTBEAT_PERIOD_S = 5.0
 HEARTBEAT_LEASE_S = 30.0
 
 TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 """Every descendant of an attempt carries it: what a lost runner left behind is found by it."""
+
+PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
+FINISHED_VARIABLE = "TARMAC_FINISHED_FILE"
+REPORTS_VARIABLE = "TARMAC_REPORTS_FILE"
+CHECKPOINT_VARIABLE = "CHECKPOINT_ARTIFACT_PATH"
+
+ARTIFACT_VARIABLES = {
+    "checkpoint": (CHECKPOINT_VARIABLE, "OUTPUT_PATH"),
+    "crud": ("CRUD_ARTIFACT_PATH",),
+    "lossy": ("LOSSY_ARTIFACT_PATH",),
+    "log": ("LOG_ARTIFACT_PATH",),
+}
+"""The variables that name each artifact directory."""
+
+ARTIFACT_MOUNTS = {"checkpoint": "/mnt/checkpoints", "crud": "/mnt/crud", "lossy": "/mnt/lossy"}
+"""The literal path of each artifact directory, where a private view of the disk is allowed."""
+
+UNFINISHED = ".unfinished-"
+"""What hidden directories begin with in which the SDK prepares a checkpoint."""
+
+
+def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:
+    """How such directories of one attempt begin, or of one node of it."""
+    return f"{UNFINISHED}{number}." if rank is None else f"{UNFINISHED}{number}.{rank}."

@@ -1,0 +1,124 @@
+"""attempt.json as records. Called by the runner, which must trust no more of it than it checks here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, Optional
+
+from tarmac.node import protocol
+
+
+class Unreadable(Exception):
+    """attempt.json is missing, broken, of another protocol, or says nothing of this node."""
+
+
+class WorkerPart(NamedTuple):
+    """One worker as it is to be started."""
+
+    role: str
+    replica: int
+    worker: int
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    stop_on_failure: bool
+
+    @property
+    def name(self) -> str:
+        """ROLE.REPLICA.WORKER: the name of its log."""
+        return f"{self.role}.{self.replica}.{self.worker}"
+
+
+class AttemptPart(NamedTuple):
+    """What one node needs to know of its attempt."""
+
+    attempt_id: str
+    number: int
+    token: str
+    node: str
+    rank: int
+    nodes: tuple[str, ...]
+    workers: tuple[WorkerPart, ...]
+    notify: Optional[str]
+    code: Optional[str]
+    setup: tuple[tuple[str, ...], ...]
+    setup_env: dict[str, str]
+    time_limit_s: Optional[float]
+    pause_signal: Optional[str]
+    grace_s: float
+    artifacts: dict[str, str]
+    sdk: Optional[str]
+    mounts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def unreadable(cls, node: str) -> AttemptPart:
+        """The part of a node whose attempt.json says nothing: there is only a failure to report."""
+        return cls(
+            attempt_id="",
+            number=0,
+            token="",
+            node=node,
+            rank=0,
+            nodes=(node,),
+            workers=(),
+            notify=None,
+            code=None,
+            setup=(),
+            setup_env={},
+            time_limit_s=None,
+            pause_signal=None,
+            grace_s=0.0,
+            artifacts={},
+            sdk=None,
+            mounts=(),
+        )
+
+
+def read_attempt(path: str, node: str) -> AttemptPart:
+    """This node's part of the attempt described at `path`; raises Unreadable."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            told = json.load(file)
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from error
+    if not isinstance(told, dict) or told.get("protocol") != protocol.PROTOCOL:
+        raise Unreadable(f"{path} is not of protocol {protocol.PROTOCOL}, the one this runner speaks")
+    try:
+        return _part(told, node)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"{path} lacks something: {type(error).__name__}: {error}") from error
+
+
+def _part(told: dict[str, Any], node: str) -> AttemptPart:
+    mine = next((item for item in told["nodes"] if item["node"] == node), None)
+    if mine is None:
+        raise ValueError(f"there is no node {node!r} in it")
+    return AttemptPart(
+        attempt_id=told["attempt_id"],
+        number=int(told["number"]),
+        token=told["token"],
+        node=node,
+        rank=int(mine["rank"]),
+        nodes=tuple(item["node"] for item in told["nodes"]),
+        workers=tuple(_worker(item) for item in mine["workers"]),
+        notify=told.get("notify"),
+        code=told.get("code"),
+        setup=tuple(tuple(step) for step in told.get("setup") or ()),
+        setup_env=dict(told.get("setup_env") or {}),
+        time_limit_s=told.get("time_limit_s"),
+        pause_signal=told.get("pause_signal"),
+        grace_s=float(told["grace_s"]),
+        artifacts=dict(told.get("artifacts") or {}),
+        sdk=told.get("sdk"),
+        mounts=tuple((item["source"], item["target"]) for item in told.get("mounts") or ()),
+    )
+
+
+def _worker(told: dict[str, Any]) -> WorkerPart:
+    return WorkerPart(
+        role=told["role"],
+        replica=int(told["replica"]),
+        worker=int(told["index"]),
+        argv=tuple(told["argv"]),
+        env=dict(told["env"]),
+        stop_on_failure=bool(told["stop_on_failure"]),
+    )

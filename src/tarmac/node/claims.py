@@ -1,0 +1,70 @@
+"""The claim: who owns a node's part of an attempt. Called by the runner and by engines.
+
+Whoever makes the file owns the part, for ever: an attempt can start at most once on a node. It is made whole
+elsewhere and then linked into place, so nobody ever reads half a claim.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple, Optional
+
+from tarmac.node import procfs
+from tarmac.node.paths import NodePaths
+from tarmac.node.procfs import Process
+
+
+class Claim(NamedTuple):
+    """Who claimed. `fenced`: nobody may run it any more; then there is no process."""
+
+    token: str
+    process: Optional[Process]
+    boot_id: str
+    fenced: bool
+
+
+def take(node: NodePaths, token: str) -> bool:
+    """Claim a node's part for this process; False when it is claimed or fenced already."""
+    own = procfs.status(os.getpid())
+    ticks = own.process.start_ticks if own else 0
+    return _create(
+        node,
+        {"token": token, "pid": os.getpid(), "start_ticks": ticks, "boot_id": procfs.boot_id()},
+    )
+
+
+def fence(node: NodePaths) -> bool:
+    """Make sure that no runner ever starts this part; False when one has claimed it (or it is fenced)."""
+    return _create(node, {"fenced": True})
+
+
+def read(node: NodePaths) -> Optional[Claim]:
+    """The claim, or None when there is none yet."""
+    try:
+        with open(node.claim, encoding="utf-8") as file:
+            told = json.load(file)
+    except FileNotFoundError:
+        return None
+    if told.get("fenced"):
+        return Claim(token="", process=None, boot_id="", fenced=True)
+    return Claim(
+        token=told["token"],
+        process=Process(told["pid"], told["start_ticks"]),
+        boot_id=told["boot_id"],
+        fenced=False,
+    )
+
+
+def _create(node: NodePaths, content: dict[str, object]) -> bool:
+    os.makedirs(node.directory, exist_ok=True)
+    draft = f"{node.claim}.{os.getpid()}.{procfs.boot_id()[:8]}"
+    with open(draft, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    try:
+        os.link(draft, node.claim)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft)
+    return True

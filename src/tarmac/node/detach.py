@@ -1,0 +1,42 @@
+"""Letting go of whoever started us: session, descriptors, signals. Called by `entry` and `warm`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+
+def own_session() -> None:
+    """Lead a session of our own, so that no terminal and no group signal of the starter reaches us."""
+    with suppress(PermissionError):  # we lead a group already: whoever started us gave us one
+        os.setsid()
+
+
+def drop_stdio() -> None:
+    """Standard input, output and error become /dev/null."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number, inheritable=True)
+    if null > 2:
+        os.close(null)
+
+
+def close_inherited(*, but: frozenset[int]) -> None:
+    """Close every descriptor above standard error, except those in `but`."""
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        if number > 2 and number not in but and Path(f"/proc/self/fd/{name}").is_symlink():
+            os.close(number)
+
+
+def default_signals() -> None:
+    """Every signal acts as it does in a fresh process, and none is blocked."""
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            try:
+                signal.signal(number, signal.SIG_DFL)
+            except OSError:
+                continue  # reserved by the C library
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -1,0 +1,36 @@
+"""What only the node knows of a worker's environment. Called by the hooks `setup` and `workers`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Mapping
+
+from tarmac.node import protocol
+from tarmac.node.noderun import NodeRun
+
+_OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
+"""Where the run says nothing: from the runner's own environment, else from the account; nothing else is."""
+
+
+def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
+    """The whole environment of a process: what the attempt says, and what this node adds."""
+    env = {**_account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
+    env.update(told)
+    env.update(run.node_env)
+    env[protocol.TOKEN_VARIABLE] = run.part.token
+    env[protocol.PAUSE_VARIABLE] = run.node.pause
+    env[protocol.FINISHED_VARIABLE] = run.node.finished
+    env[protocol.REPORTS_VARIABLE] = run.node.reports
+    if run.part.sdk is not None:
+        # Last: whatever the run brings along itself is found first.
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.part.sdk)))
+    return env
+
+
+def _account() -> dict[str, str]:
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return {"HOME": "/"}  # a user without an account, as in some containers
+    return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}

@@ -1,0 +1,185 @@
+"""Hook: watch the workers until nothing of the attempt is left on the node. Called by `runner`.
+
+    running --- a worker fails --------------------------> SIGTERM, a moment, SIGKILL
+       |    --- the attempt failed on another node ------> SIGTERM, a moment, SIGKILL
+       |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
+       +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
+
+SIGKILL goes to every descendant, again and again until none is left. All that differs is when it is due
+(`sweep_due`), which only ever comes closer.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Optional
+
+from tarmac.node import descendants, judge, tail, words
+from tarmac.node.judge import Exit
+from tarmac.node.noderun import NodeRun, Worker
+
+MOMENT_S = 0.3
+"""Between SIGTERM and SIGKILL where nobody was asked politely: peers of a failed worker, leftovers."""
+
+_SWEEP_AGAIN_S = 0.05
+_GIVE_UP_S = 5.0
+_LAUNCHER_SIGN = "SignalException"
+"""torchrun leaves with exit code 1 after a signal, and says this in its last lines."""
+
+
+def watch(run: NodeRun) -> None:
+    """Return when every descendant has ended; `run.exits` then tells how each worker left."""
+    Watch(run).until_over()
+
+
+class Watch:
+    """The watch over one node's workers."""
+
+    def __init__(self, run: NodeRun) -> None:
+        self._run = run
+        self._sweep_due: Optional[float] = None
+        self._swept_at: Optional[float] = None
+        self._signalled: Optional[str] = None
+        self._told = False
+        limit_s = run.part.time_limit_s
+        self._limit_due = None if limit_s is None else time.monotonic() + limit_s
+
+    def until_over(self) -> None:
+        """Watch; each round looks at everything, in this order."""
+        run = self._run
+        while True:
+            for child in run.children.reap():
+                self._note_exit(next(worker for worker in run.workers if worker.child is child))
+            self._look_for_failure()
+            if run.children.none_left:
+                return
+            self._look_for_asks()
+            self._look_for_leftovers()
+            if self._sweep():
+                return
+            self._note_growth()
+            run.events.flush()
+            run.pulse.wait(self._next_due())
+
+    def _note_exit(self, worker: Worker) -> None:
+        """Report how a worker left."""
+        run, part, child = self._run, worker.part, worker.child
+        assert child is not None
+        worker.index.note(time.time(), final=True)
+        lines = tail.last_lines(worker.log) if child.exit_code != 0 else []
+        struck = child.signal == signal.SIGKILL.name
+        ours = struck and self._swept_at is not None
+        theirs = not ours and (struck or child.exit_code == 128 + signal.SIGKILL)
+        worker.exit = Exit(
+            part.role,
+            part.replica,
+            part.worker,
+            exit_code=child.exit_code,
+            signal=child.signal,
+            told=self._told,
+            ours=ours,
+            launcher_told=any(_LAUNCHER_SIGN in line for line in lines),
+            out_of_memory=theirs and run.victims.grew(),
+            tail=lines,
+        )
+        run.exits.append(worker.exit)
+        run.events.append(
+            "worker_ended",
+            role=part.role,
+            replica=part.replica,
+            index=part.worker,
+            exit_code=child.exit_code,
+            signal=child.signal,
+            tail=lines,
+        )
+
+    def _look_for_failure(self) -> None:
+        """End everybody when a worker here failed whose failure ends others, or one on another node did."""
+        run = self._run
+        if run.failure_cause is not None:
+            return
+        run.failure_cause = run.peer_failure()
+        if run.failure_cause is None and not self._told:
+            failed = self._first_failed()
+            if failed is not None:
+                run.note_failure(judge.failure(failed, node=run.part.node))
+        if run.failure_cause is not None:
+            self._signal(signal.SIGTERM.name)
+            self._sweep_within(MOMENT_S)
+
+    def _first_failed(self) -> Optional[Exit]:
+        lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]
+        return next((item for item in self._run.exits if not item.good and item not in lenient), None)
+
+    def _look_for_asks(self) -> None:
+        """Pass on what the attempt is asked; the time limit and the node's own wish are asks like others."""
+        run = self._run
+        if run.failure_cause is not None:
+            return
+        ask = run.new_ask()
+        if ask is None and self._out_of_time():
+            ask = words.TIME_LIMIT
+        if ask is not None:
+            run.note_ask(ask)
+            self._ask_workers(run.leave_signal(ask))
+        elif run.pulse.node_leaves and not self._told:
+            run.events.append("notice", text=f"{run.part.node} told the runner to leave")
+            run.raise_pause_file()
+            self._ask_workers(run.leave_signal(words.STOP))
+
+    def _out_of_time(self) -> bool:
+        late = self._limit_due is not None and time.monotonic() >= self._limit_due
+        return late and self._run.asked_for not in (words.STOP, words.TIME_LIMIT)
+
+    def _ask_workers(self, number: Optional[str]) -> None:
+        if number is not None and self._signalled is None:
+            self._signal(number)
+        self._told = True
+        self._sweep_within(self._run.part.grace_s)
+
+    def _signal(self, name: str) -> None:
+        self._signalled = name
+        self._told = True
+        for worker in self._run.workers:
+            if worker.child is not None:
+                worker.child.send(signal.Signals[name])
+
+    def _look_for_leftovers(self) -> None:
+        """Once all workers left, end what they left behind; what is in their groups keeps its grace."""
+        started = [worker.child for worker in self._run.workers if worker.child]
+        if not all(child.left for child in started):
+            return
+        if self._told and any(child.group_lives for child in started):
+            return
+        if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
+            descendants.ask_to_end()
+            self._sweep_within(MOMENT_S)
+
+    def _sweep_within(self, patience_s: float) -> None:
+        due = time.monotonic() + patience_s
+        self._sweep_due = due if self._sweep_due is None else min(due, self._sweep_due)
+
+    def _sweep(self) -> bool:
+        """SIGKILL to everything, when it is due; True when all that is left is out of our reach."""
+        now = time.monotonic()
+        if self._sweep_due is None or now < self._sweep_due:
+            return False
+        self._swept_at = self._swept_at or now
+        self._sweep_due = now + _SWEEP_AGAIN_S
+        refusing = descendants.end()
+        if refusing and now - self._swept_at > _GIVE_UP_S:
+            pids = ", ".join(str(process.pid) for process in refusing)
+            self._run.events.append("notice", text=f"processes of another user cannot be ended: {pids}")
+            return True
+        return False
+
+    def _note_growth(self) -> None:
+        now = time.time()
+        for worker in self._run.workers:
+            if worker.child is not None and not worker.child.left:
+                worker.index.note(now)
+
+    def _next_due(self) -> Optional[float]:
+        limit = None if self._told else self._limit_due
+        return min((due for due in (self._sweep_due, limit) if due is not None), default=None)

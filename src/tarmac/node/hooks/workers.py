@@ -1,0 +1,35 @@
+"""Hook: start every worker of the node. Called by `runner`."""
+
+from __future__ import annotations
+
+from tarmac.node import environment
+from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node.judge import Exit
+from tarmac.node.noderun import NodeRun, Worker
+from tarmac.node.spawn import CannotStart
+
+
+def start_workers(run: NodeRun) -> None:
+    """Start them all, in order; one that cannot be started counts as having failed at once."""
+    leave_if_asked(run)
+    for worker in run.workers:
+        _start(run, worker)
+    if all(worker.child for worker in run.workers):
+        run.events.append("running")
+    run.events.flush()
+
+
+def _start(run: NodeRun, worker: Worker) -> None:
+    part = worker.part
+    who = {"role": part.role, "replica": part.replica, "index": part.worker}
+    env = environment.complete(part.env, run)
+    try:
+        worker.child = run.children.start(part.argv, env=env, directory=run.node.work, log=worker.log)
+    except CannotStart as problem:
+        worker.exit = Exit(
+            part.role, part.replica, part.worker, exit_code=problem.exit_code, signal=None, fault=str(problem)
+        )
+        run.exits.append(worker.exit)
+        run.events.append("worker_ended", **who, exit_code=problem.exit_code, signal=None, tail=[])
+    else:
+        run.events.append("worker_started", **who, pid=worker.child.pid)

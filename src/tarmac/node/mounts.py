@@ -1,0 +1,159 @@
+"""A private view of the disk in which documented literal paths are true. Called by the hook `mounts`.
+
+The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only itself
+where the kernel lets users do that. All it starts sees what it sees; nobody else sees anything.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Optional, Sequence
+
+from tarmac.node import syscalls
+from tarmac.node.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, Plan, plan_mounts
+
+_RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+
+
+class NotAllowed(Exception):
+    """This node gives no private view of the disk; nothing was changed."""
+
+
+class Disk:
+    """The real disk, as `mountplan.Tree`."""
+
+    def kind(self, path: str) -> Optional[str]:
+        """DIRECTORY or FILE, links followed; None when there is nothing."""
+        if os.path.isdir(path):
+            return DIRECTORY
+        return FILE if os.path.exists(path) else None
+
+    def entries(self, path: str) -> Sequence[tuple[str, str]]:
+        """(name, kind) of what is in a directory, links not followed."""
+        with os.scandir(path) as found:
+            return [(entry.name, _entry_kind(entry)) for entry in found]
+
+    def real(self, path: str) -> str:
+        """The path without symbolic links."""
+        return os.path.realpath(path)
+
+
+def make_true(wishes: Sequence[Bind]) -> Plan:
+    """Enter a private view and make the wishes true; returns what was done. Raises NotAllowed."""
+    try:
+        plan = plan_mounts(wishes, Disk())
+        if plan.binds:
+            _enter()
+    except OSError as error:
+        raise NotAllowed(str(error)) from error
+    try:
+        _carry_out(plan)
+    except OSError as error:
+        raise NotAllowed(str(error)) from error
+    return plan
+
+
+def _enter() -> None:
+    try:
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    except PermissionError:
+        _enter_as_user()
+    # What the node mounts later still shows up here; nothing from here ever shows up there.
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
+
+
+def _enter_as_user() -> None:
+    if _read(_RESTRICTED) == "1":
+        raise PermissionError(f"users may not make namespaces here ({_RESTRICTED})")
+    user, group = os.geteuid(), os.getegid()
+    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _carry_out(plan: Plan) -> None:
+    """Cover and bind. Sources and covered directories are held open, because covers may hide their paths."""
+    held = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
+    done: list[str] = []
+    try:
+        for cover in plan.covers:
+            _cover(cover, held[cover.directory])
+            done.append(cover.directory)
+        for bind in plan.binds:
+            _bind(_path(held[bind.source]), bind.target)
+            done.append(bind.target)
+        for cover in plan.covers:
+            _seal(cover.directory)
+    except OSError:
+        for path in reversed(done):
+            syscalls.unmount(path)
+        raise
+    finally:
+        for handle in held.values():
+            os.close(handle)
+
+
+def _to_hold(plan: Plan) -> set[str]:
+    return {cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
+
+
+def _cover(cover: Cover, original: int) -> None:
+    """Mount an empty file system over a directory, and show in it what the directory had, and what is new."""
+    kept = os.stat(original)
+    owner = f",uid={kept.st_uid},gid={kept.st_gid}" if os.geteuid() == 0 else ""
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount(
+        "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={kept.st_mode & 0o7777:o}{owner}"
+    )
+    for name, kind in cover.entries:
+        source, target = f"{_path(original)}/{name}", os.path.join(cover.directory, name)
+        if kind == LINK:
+            os.symlink(os.readlink(source), target)
+        else:
+            _placeholder(target, kind)
+            _bind(source, target)
+    for name, kind in cover.new:
+        _placeholder(os.path.join(cover.directory, name), kind)
+
+
+def _placeholder(path: str, kind: str) -> None:
+    if kind == DIRECTORY:
+        os.makedirs(path, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o444))
+
+
+def _bind(source: str, target: str) -> None:
+    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _seal(directory: str) -> None:
+    """What is written beside the mounts would be lost in memory: refuse it instead."""
+    flags = (
+        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+    )
+    syscalls.mount("none", directory, "", flags)
+
+
+def _path(handle: int) -> str:
+    return f"/proc/self/fd/{handle}"
+
+
+def _entry_kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return LINK
+    return DIRECTORY if entry.is_dir() else FILE
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,134 @@
+"""One node's part of an attempt while it runs: what the hooks share. Made by the hook `claim`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any, Optional
+
+from tarmac.node import fifo, words
+from tarmac.node.attempt import AttemptPart, WorkerPart
+from tarmac.node.children import Child, Children
+from tarmac.node.events import EventLog
+from tarmac.node.judge import Asked, Cause, Exit, Verdict
+from tarmac.node.memory import Victims
+from tarmac.node.paths import AttemptPaths, NodePaths
+from tarmac.node.pulse import Pulse
+from tarmac.node.timeindex import TimeIndex
+
+
+class Leave(Exception):
+    """The node's part is over before its workers ran: with this verdict."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.outcome)
+        self.verdict = verdict
+
+
+class Worker:
+    """One worker: what it is, its process once started, and how it left."""
+
+    def __init__(self, part: WorkerPart, paths: AttemptPaths) -> None:
+        self.part = part
+        self.log = paths.log(part.name)
+        self.index = TimeIndex(self.log, paths.index(part.name))
+        self.child: Optional[Child] = None
+        self.exit: Optional[Exit] = None
+
+
+class NodeRun:
+    """The state that hooks read and change; files of the protocol are read and written by name here."""
+
+    def __init__(self, part: AttemptPart, attempt: AttemptPaths, node: NodePaths, events: EventLog) -> None:
+        self.part = part
+        self.attempt = attempt
+        self.node = node
+        self.events = events
+        self.pulse = Pulse(node, events.flush)
+        self.children = Children()
+        self.victims = Victims()
+        self.workers = [Worker(item, attempt) for item in part.workers]
+        self.exits: list[Exit] = []
+        self.node_env: dict[str, str] = {}
+        self.asked: Optional[Asked] = None
+        self.failure_cause: Optional[Cause] = None
+
+    @property
+    def asked_for(self) -> Optional[str]:
+        """The word of what was asked, if anything was."""
+        return self.asked.ask if self.asked else None
+
+    def new_ask(self) -> Optional[str]:
+        """An ask in the attempt directory that is not yet known and not weaker than the one known."""
+        told = _read_json(self.attempt.ask)
+        ask = told.get("ask") if told else None
+        if not isinstance(ask, str) or ask == self.asked_for or ask not in words.ASK_STRENGTH:
+            return None
+        known = words.ASK_STRENGTH[self.asked_for] if self.asked_for else 0
+        return ask if words.ASK_STRENGTH[ask] >= known else None
+
+    def note_ask(self, ask: str) -> None:
+        """Remember an ask, report it, and let the pause file appear."""
+        self.asked = Asked(ask, self.leave_signal(ask))
+        self.events.append("asked", ask=ask)
+        self.raise_pause_file()
+
+    def raise_pause_file(self) -> None:
+        """From now on `should_pause()` is true here."""
+        try:
+            os.close(os.open(self.node.pause, os.O_WRONLY | os.O_CREAT, 0o666))
+        except OSError as error:
+            self.events.append("notice", text=f"the pause file cannot be made: {error}")
+
+    def leave_signal(self, ask: str) -> Optional[str]:
+        """The signal that goes with an ask. A stop always has one: SIGTERM, where the spec names none."""
+        return self.part.pause_signal or (signal.SIGTERM.name if ask == words.STOP else None)
+
+    def peer_failure(self) -> Optional[Cause]:
+        """The failure that ended the attempt, as the first failing node wrote it down."""
+        told = _read_json(self.attempt.failed)
+        cause = told.get("cause") if told else None
+        return cause if isinstance(cause, dict) else None
+
+    def note_failure(self, cause: Cause) -> None:
+        """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
+        self.failure_cause = self._publish_failure(cause)
+        for name in self.part.nodes:
+            if name != self.part.node:
+                fifo.ring(self.attempt.node(name).wake)
+
+    @property
+    def finished(self) -> bool:
+        """The SDK's word, on any node that shares this disk."""
+        return any(os.path.exists(self.attempt.node(name).finished) for name in self.part.nodes)
+
+    def _publish_failure(self, cause: Cause) -> Cause:
+        draft = f"{self.attempt.failed}.{self.part.rank}"
+        try:
+            with open(draft, "w", encoding="utf-8") as file:
+                json.dump({"node": self.part.node, "cause": cause, "at": time.time()}, file)
+            os.link(draft, self.attempt.failed)
+        except FileExistsError:
+            cause = self.peer_failure() or cause
+        except OSError as error:
+            self.events.append("notice", text=f"the other nodes could not be told of the failure: {error}")
+        finally:
+            _remove(draft)
+        return cause
+
+
+def _read_json(path: str) -> Optional[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return None  # not there, or not whole yet: it is looked at again
+    return told if isinstance(told, dict) else None
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,46 @@
+"""The paths of an attempt directory, by the names of `protocol`. Called by runners and engines."""
+
+from __future__ import annotations
+
+import os
+
+from tarmac.node import protocol
+
+
+class AttemptPaths:
+    """Where the files of one attempt lie."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self.description = os.path.join(self.directory, protocol.ATTEMPT_FILE)
+        self.ask = os.path.join(self.directory, protocol.ASK_FILE)
+        self.failed = os.path.join(self.directory, protocol.FAILED_FILE)
+        self.logs = os.path.join(self.directory, protocol.LOGS)
+
+    def node(self, name: str) -> NodePaths:
+        """The paths of one node's part."""
+        return NodePaths(os.path.join(self.directory, protocol.NODES, name))
+
+    def log(self, worker: str) -> str:
+        """The log of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.logs, f"{worker}.log")
+
+    def index(self, worker: str) -> str:
+        """The time index beside that log."""
+        return os.path.join(self.logs, f"{worker}.idx")
+
+
+class NodePaths:
+    """Where the files of one node's part lie."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.claim = os.path.join(directory, protocol.CLAIM_FILE)
+        self.events = os.path.join(directory, protocol.EVENTS_FILE)
+        self.heartbeat = os.path.join(directory, protocol.HEARTBEAT_FILE)
+        self.wake = os.path.join(directory, protocol.WAKE_FIFO)
+        self.work = os.path.join(directory, protocol.WORK)
+        self.reports = os.path.join(directory, protocol.REPORTS_FILE)
+        self.finished = os.path.join(directory, protocol.FINISHED_FILE)
+        self.pause = os.path.join(directory, protocol.PAUSE_FILE)
+        self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)

@@ -1,0 +1,61 @@
+"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants` and `strays`."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Optional
+
+
+class Process(NamedTuple):
+    """A process and when it started: a pid alone may have passed to another process since."""
+
+    pid: int
+    start_ticks: int
+
+
+class Status(NamedTuple):
+    """What /proc says of a living or unreaped process."""
+
+    process: Process
+    parent_pid: int
+    unreaped: bool
+
+
+def boot_id() -> str:
+    """The kernel's own name for the time since it was started."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def status(pid: int) -> Optional[Status]:
+    """What is known of a process; None when there is none of that pid."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command may hold blanks and brackets: the fields follow its last bracket.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Status(Process(pid, int(fields[19])), int(fields[1]), fields[0] in (b"Z", b"X"))
+
+
+def pids() -> list[int]:
+    """Every process there is now."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def descendants(of_pid: int) -> list[Process]:
+    """Every living process below `of_pid`, those nearest first; the unreaped are left out."""
+    children: dict[int, list[Status]] = {}
+    for pid in pids():
+        found = status(pid)
+        if found is not None:
+            children.setdefault(found.parent_pid, []).append(found)
+    below: list[Process] = []
+    pending = [of_pid]
+    while pending:
+        for found in children.get(pending.pop(0), ()):
+            pending.append(found.process.pid)
+            if not found.unreaped:
+                below.append(found.process)
+    return below

@@ -1,0 +1,89 @@
+"""What the runner waits on, and its heartbeat. Called by every hook that waits or takes long.
+
+It sleeps until a child changes, somebody rings, a signal arrives or a deadline comes; in between it looks by
+itself twice a second, because a ring may be lost or impossible (another machine, a disk without FIFOs).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from typing import Callable, Optional
+
+from tarmac.node import fifo, protocol
+from tarmac.node.paths import NodePaths
+
+LOOK_S = 0.5
+_GLANCE_S = 0.1
+
+_LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Pulse:
+    """Waits, beats, and remembers whether the runner itself was told to leave."""
+
+    def __init__(self, node: NodePaths, on_beat: Callable[[], object]) -> None:
+        self._heartbeat = node.heartbeat
+        self._on_beat = on_beat
+        self._bell = fifo.listen(node.wake)
+        self._signals, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, *_LEAVE_SIGNALS):
+            signal.signal(number, _noted_by_wakeup)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)  # they must not end us, and errors tell the rest
+        self._poll = select.poll()
+        self._poll.register(self._signals, select.POLLIN)
+        if self._bell >= 0:
+            self._poll.register(self._bell, select.POLLIN)
+        self._beat_due = 0.0
+        self._glance_due = 0.0
+        self.node_leaves = False
+        self.beat()
+
+    def wait(self, deadline: Optional[float] = None) -> None:
+        """Return when there may be news, at the latest at `deadline` (monotonic) or after `LOOK_S`."""
+        now = time.monotonic()
+        until = now + LOOK_S if deadline is None else min(deadline, now + LOOK_S)
+        self._listen(max(0.0, until - now))
+        self.beat()
+
+    def glance(self) -> bool:
+        """For long work: beat when due; True now and then, when it is time to look for asks."""
+        now = time.monotonic()
+        if now < self._glance_due:
+            return False
+        self._glance_due = now + _GLANCE_S
+        self._listen(0.0)
+        self.beat()
+        return True
+
+    def beat(self) -> None:
+        """Renew the lease when it is time."""
+        now = time.monotonic()
+        if now < self._beat_due:
+            return
+        self._beat_due = now + protocol.HEARTBEAT_PERIOD_S
+        self._on_beat()
+        try:
+            handle = os.open(self._heartbeat, os.O_WRONLY | os.O_CREAT, 0o666)
+        except OSError:
+            return  # a full disk refuses the first one only: renewing needs no space
+        try:
+            os.utime(handle)
+        finally:
+            os.close(handle)
+
+    def _listen(self, patience_s: float) -> None:
+        for handle, _ in self._poll.poll(patience_s * 1000):
+            if handle == self._signals:
+                told = os.read(self._signals, 4096)
+                self.node_leaves = self.node_leaves or any(number in told for number in _LEAVE_SIGNALS)
+            else:
+                fifo.drain(handle)
+
+
+def _noted_by_wakeup(_number: int, _frame: object) -> None:
+    """Python notes a signal in the wakeup descriptor only if it has a handler."""

@@ -1,0 +1,109 @@
+"""The runner: supervises one node's part of an attempt, from its claim to the event `ended`.
+
+Called by `entry` (a process of its own) and by `warm` (forked). It outlives whoever started it, speaks only
+through the attempt directory (see `protocol`), and whatever goes wrong, its last event is `ended`, written
+once nothing of the attempt runs on the node any more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from typing import Callable
+
+from tarmac.node import descendants, syscalls, words
+from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
+from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out
+from tarmac.node.hooks.asks import verdict
+from tarmac.node.hooks.claim import claim
+from tarmac.node.hooks.code import copy_code
+from tarmac.node.hooks.mounts import mount
+from tarmac.node.hooks.setup import set_up
+from tarmac.node.hooks.watch import watch
+from tarmac.node.hooks.workers import start_workers
+from tarmac.node.judge import Verdict
+from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.paths import AttemptPaths
+
+HOOKS: tuple[Callable[[NodeRun], None], ...] = (
+    artifacts_in,
+    mount,
+    copy_code,
+    set_up,
+    start_workers,
+    watch,
+    artifacts_out,
+)
+
+_LOOK_AGAIN_S = 0.05
+
+
+def run_attempt(directory: str, node_name: str) -> None:
+    """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced."""
+    syscalls.become_subreaper()
+    attempt = AttemptPaths(directory)
+    try:
+        part = read_attempt(attempt.description, node_name)
+    except Unreadable as error:
+        _refuse(attempt, node_name, str(error))
+        return
+    run = claim(part, attempt)
+    if run is None:
+        return
+    end = _supervise(run)
+    _end_everything(run)
+    run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
+    _deliver(run)
+
+
+def _supervise(run: NodeRun) -> Verdict:
+    """Take every hook; whatever happens, say how it ended."""
+    try:
+        for hook in HOOKS:
+            hook(run)
+        return verdict(run)
+    except Leave as leave:
+        return leave.verdict
+    except OSError as error:
+        return _fault(run, f"{run.part.node} could not run it: {error}")
+    except Exception as error:  # noqa: BLE001
+        # The rim of the runner: a bug here must not leave workers behind, nor an attempt without an end.
+        with open(run.node.runner_log, "a", encoding="utf-8") as log:
+            traceback.print_exc(file=log)
+        return _fault(run, f"the runner on {run.part.node} failed: {type(error).__name__}: {error}")
+
+
+def _fault(run: NodeRun, message: str) -> Verdict:
+    """The platform's fault, not the run's: the other nodes are told, and it is retried by itself."""
+    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.part.node})
+    return verdict(run)
+
+
+def _end_everything(run: NodeRun) -> None:
+    """Whatever the hooks left running when they were broken off is ended."""
+    run.children.reap()
+    while not run.children.none_left:
+        refusing = descendants.end()
+        run.children.reap()
+        if run.children.none_left or len(refusing) >= len(descendants.living()):
+            return  # nothing is left but what belongs to another user
+        run.pulse.wait(time.monotonic() + _LOOK_AGAIN_S)
+
+
+def _deliver(run: NodeRun) -> None:
+    """The report must reach the disk, however long it is full; unless its directory was taken away."""
+    while not run.events.flush() and os.path.isdir(run.node.directory):
+        run.pulse.wait()
+    run.events.close()
+
+
+def _refuse(attempt: AttemptPaths, node_name: str, message: str) -> None:
+    """Report that attempt.json is of no use, where there is a directory to report in."""
+    if not os.path.isdir(attempt.directory):
+        return
+    run = claim(AttemptPart.unreadable(node_name), attempt)
+    if run is not None:
+        end = _fault(run, message)
+        run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)
+        _deliver(run)

@@ -1,0 +1,192 @@
+"""The SDK inside a run: `import tarmac` in a training script gives these five functions.
+
+Works without network, through files that the runner named in the environment, and outside a run too, so
+that the same script runs anywhere: then `should_pause()` is False, `report` and `finished` do nothing,
+`checkpoint()` writes below ./checkpoints, and `latest_checkpoint()` is None (never a surprising resumption).
+
+Several workers: let one save and report (rank 0), and let all agree on `should_pause()` before they leave a
+loop with collective operations, for instance by an all_reduce of rank 0's answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from tarmac.node import protocol
+
+LATEST = "latest"
+"""The link, in the checkpoint directory, to the newest whole checkpoint."""
+
+_OUTSIDE = "checkpoints"
+
+
+def should_pause() -> bool:
+    """True once this run is asked to leave: save a checkpoint and exit with 0. Cheap: ask every step."""
+    path = os.environ.get(protocol.PAUSE_VARIABLE)
+    return path is not None and os.path.exists(path)
+
+
+def report(step: Optional[int] = None, progress: Optional[float] = None, **metrics: Any) -> None:
+    """Show numbers for this run: `report(step=100, progress=0.5, loss=0.31)`; progress goes from 0 to 1.
+
+    Never disturbs training: what cannot be written (a full disk) is left out.
+    """
+    path = os.environ.get(protocol.REPORTS_VARIABLE)
+    if path is None:
+        return
+    told = {
+        "at": round(time.time(), 6),
+        "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
+        "step": None if step is None else int(step),
+        "progress": None if progress is None else _plain(progress),
+        "metrics": {name: _plain(value) for name, value in metrics.items()},
+    }
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    except OSError:
+        return
+    try:
+        # One write: lines of several workers never mix.
+        os.write(handle, json.dumps(told).encode() + b"\n")
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def checkpoint(step: Optional[int] = None, *, keep: Optional[int] = None) -> Iterator[Path]:
+    """A directory to save into; it becomes the latest checkpoint as a whole, or not at all.
+
+        with tarmac.checkpoint(step) as directory:
+            torch.save(state, directory / "state.pt")
+
+    On normal exit it is written through to the disk, named step-N and made the latest; after an exception,
+    or if the process dies inside, nothing of it is ever seen. Without a step the number counts on from the
+    highest there is. `keep` removes older checkpoints beyond that many.
+    """
+    root = _checkpoints()
+    root.mkdir(parents=True, exist_ok=True)
+    draft = root / f"{_unfinished()}{time.time_ns()}"
+    draft.mkdir()
+    try:
+        yield draft
+        _write_through(draft)
+        name = _take_name(root, draft, step)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    _point_latest(root, name)
+    if keep is not None:
+        _drop_old(root, keep=max(1, keep))
+
+
+def latest_checkpoint() -> Optional[Path]:
+    """The directory of the newest whole checkpoint of this run, from whichever attempt; None at first."""
+    if protocol.CHECKPOINT_VARIABLE not in os.environ:
+        return None
+    root = _checkpoints()
+    try:
+        found = root / os.readlink(root / LATEST)
+    except OSError:
+        return None
+    return found if found.is_dir() else None
+
+
+def finished() -> None:
+    """Say that the work is done: the run is then completed, however this process leaves afterwards.
+
+    Settles what exit code 0 means for a run that was asked to pause: done, or come back later.
+    """
+    path = os.environ.get(protocol.FINISHED_VARIABLE)
+    if path is not None:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+
+
+def _checkpoints() -> Path:
+    return Path(os.environ.get(protocol.CHECKPOINT_VARIABLE) or _OUTSIDE)
+
+
+def _unfinished() -> str:
+    """How the name of a draft begins: the runner clears away drafts of its own node and of older attempts."""
+    attempt = os.environ.get("TARMAC_ATTEMPT", "0")
+    rank = os.environ.get("NODE_RANK", "0")
+    return f"{protocol.unfinished_prefix(attempt, rank)}{os.getpid()}."
+
+
+def _plain(value: Any) -> object:
+    """A number or text for JSON; tensors and arrays of one number count as that number."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def _write_through(directory: Path) -> None:
+    """Everything below and the directories themselves are on the disk when this returns."""
+    for place, _, files in os.walk(directory):
+        for name in files:
+            path = os.path.join(place, name)
+            if not os.path.islink(path):
+                _sync(path)
+        _sync(place)
+
+
+def _sync(path: str | Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
+    """Give the draft its visible name; an existing checkpoint of the same step is never touched."""
+    number = _highest(root) + 1 if step is None else int(step)
+    name, again = f"step-{number}", 1
+    while True:
+        try:
+            os.rename(draft, root / name)
+        except OSError:
+            if not (root / name).exists():
+                raise
+            again += 1
+            name = f"step-{number}.{again}"
+        else:
+            _sync(root)
+            return name
+
+
+def _highest(root: Path) -> int:
+    names = (name for name in os.listdir(root) if name.startswith("step-"))
+    numbers = [name[len("step-") :].split(".")[0] for name in names]
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+
+def _point_latest(root: Path, name: str) -> None:
+    link = root / f"{_unfinished()}latest"
+    link.unlink(missing_ok=True)
+    os.symlink(name, link)  # relative: the directory is seen under several paths
+    os.replace(link, root / LATEST)
+    _sync(root)
+
+
+def _drop_old(root: Path, *, keep: int) -> None:
+    """Remove the oldest; hidden first, so that half a removal is never seen as a checkpoint."""
+    latest = os.readlink(root / LATEST)
+    found = [path for path in root.glob("step-*") if path.is_dir() and path.name != latest]
+    found.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in found[: max(0, len(found) - (keep - 1))]:
+        rubbish = root / f"{_unfinished()}old.{path.name}"
+        os.rename(path, rubbish)
+        shutil.rmtree(rubbish, ignore_errors=True)

@@ -1,0 +1,69 @@
+"""The system calls that Python does not offer. Called by the runner's own modules alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_FALLOC_FL_KEEP_SIZE = 1
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_SLAVE = 0x80000
+
+MNT_DETACH = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+_libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
+_libc.unshare.argtypes = [ctypes.c_int]
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+
+
+def become_subreaper() -> None:
+    """From now on orphaned descendants become children of this process."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def die_with_parent(number: int) -> None:
+    """Ask the kernel to send this process a signal when its parent ends. Check the parent afterwards."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces behind."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    result = _libc.mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), flags, options.encode() or None
+    )
+    _check(result, f"mount {target}")
+
+
+def unmount(target: str) -> None:
+    """Take a mount out of sight; it goes when nobody uses it any more."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
+
+
+def reserve(handle: int, size_bytes: int) -> None:
+    """Set disk space aside at the start of a file without changing its size; raises OSError."""
+    _check(_libc.fallocate(handle, _FALLOC_FL_KEEP_SIZE, 0, size_bytes), "fallocate")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,79 @@
+"""The warm parent: a small process that forks runners, because a fresh Python costs more than a short run.
+
+Started by engines (`starting.warm_command`) on a node that serves many short runs. It holds no state:
+requests come over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
+ends when the other end of the socket is closed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+from typing import Iterator, NoReturn
+
+from tarmac.node import detach, runner
+
+_LONGEST_REQUEST_BYTES = 64 * 1024
+
+
+def serve(fd: int) -> None:
+    """Answer requests on the socket `fd` until it is closed."""
+    channel = socket.socket(fileno=fd)
+    detach.close_inherited(but=frozenset({fd}))
+    os.set_inheritable(fd, False)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for whoever sits in front of the server
+    gc.collect()
+    gc.freeze()  # what is there now is shared with every runner: leave its pages alone
+    try:
+        for request in _lines(channel):
+            channel.sendall(json.dumps(_answer(request, channel)).encode() + b"\n")
+    except ConnectionError:
+        pass  # closed while we answered: as good an end as any
+
+
+def _lines(channel: socket.socket) -> Iterator[bytes]:
+    """The requests, each without its newline; a line too long is given in part, and refused."""
+    waiting = b""
+    while piece := channel.recv(65536):
+        waiting += piece
+        while b"\n" in waiting:
+            line, _, waiting = waiting.partition(b"\n")
+            yield line
+        if len(waiting) > _LONGEST_REQUEST_BYTES:
+            yield waiting
+            waiting = b""
+
+
+def _answer(request: bytes, channel: socket.socket) -> dict[str, object]:
+    try:
+        told = json.loads(request)
+        directory, node = told["directory"], told["node"]
+        if not (isinstance(directory, str) and isinstance(node, str)):
+            raise TypeError("directory and node are text")
+    except (ValueError, KeyError, TypeError) as error:
+        return {"error": f"not a request: {type(error).__name__}: {error}"}
+    try:
+        pid = os.fork()
+    except OSError as error:
+        return {"error": f"no runner can be forked: {error}"}
+    if pid == 0:
+        _become_runner(channel, directory, node)
+    return {"pid": pid}
+
+
+def _become_runner(channel: socket.socket, directory: str, node: str) -> NoReturn:
+    """In the child: let go of everything that is the parent's, and run the attempt."""
+    try:
+        channel.close()
+        detach.own_session()
+        detach.drop_stdio()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.chdir("/")
+        runner.run_attempt(directory, node)
+    finally:
+        os._exit(0)

@@ -1,0 +1,39 @@
+"""The words of the glossary that runners write into events: asks, outcomes, causes.
+
+Plain text, because `node` imports nothing of ours: a test holds them equal to the enumerations of `model`.
+"""
+
+from __future__ import annotations
+
+PAUSE = "pause"
+PREEMPT = "preempt"
+STOP = "stop"
+TIME_LIMIT = "time_limit"
+
+ASK_STRENGTH = {PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
+"""A stronger ask replaces a weaker one; pause and preempt replace each other."""
+
+COMPLETED = "completed"
+FAILED = "failed"
+STOPPED = "stopped"
+PREEMPTED = "preempted"
+PAUSED = "paused"
+LOST = "lost"
+
+EXIT_CODE = "exit_code"
+SIGNAL = "signal"
+OUT_OF_MEMORY = "out_of_memory"
+COMMAND_NOT_FOUND = "command_not_found"
+SETUP_FAILED = "setup_failed"
+CODE_UNREADABLE = "code_unreadable"
+PLATFORM_FAULT = "platform_fault"
+NODE_LOST = "node_lost"
+USER_REQUEST = "user_request"
+PREEMPTION = "preemption"
+
+PLATFORM_FAULTS = frozenset({PLATFORM_FAULT, NODE_LOST})
+"""Not the run's own doing: the attempt is lost, and tried again by itself."""
+
+NOT_FOUND_EXIT = 127
+NOT_EXECUTABLE_EXIT = 126
+"""What shells return for a command that is not there, or may not be executed."""

@@ -1,0 +1,253 @@
+"""Attempt directories written by hand, and real runners on them: used by the tests of `tarmac.node`.
+
+Waiting is always for something real: a line in events.jsonl (through the notify FIFO), a file, the end of a
+process. Every wait is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tarmac.node import protocol
+from tarmac.node.fifo import ring
+from tarmac.node.paths import AttemptPaths, NodePaths
+from tarmac.node.starting import NODE_DIRECTORY, SDK_DIRECTORY, runner_command, warm_command
+
+PATIENCE_S = 20.0
+
+
+def worker(
+    script: str,
+    *,
+    role: str = "main",
+    replica: int = 0,
+    index: int = 0,
+    stop_on_failure: bool = True,
+    argv: Sequence[str] | None = None,
+    env: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """A worker of attempt.json that runs a bash script, or `argv`."""
+    return {
+        "role": role,
+        "replica": replica,
+        "index": index,
+        "argv": list(argv or ["bash", "-c", script]),
+        "env": {"PATH": os.environ["PATH"], **(env or {})},
+        "slots": [],
+        "stop_on_failure": stop_on_failure,
+    }
+
+
+def python_worker(source: str, **how: Any) -> dict[str, Any]:
+    """A worker that runs Python source with the interpreter of the tests."""
+    return worker("", argv=[sys.executable, "-u", "-c", source], **how)
+
+
+@dataclass
+class AttemptDirectory:
+    """An attempt directory, with what a test wants to know of it."""
+
+    path: Path
+    token: str
+    nodes: tuple[str, ...]
+    told: dict[str, Any]
+    bell: int = field(repr=False)
+
+    @property
+    def paths(self) -> AttemptPaths:
+        return AttemptPaths(str(self.path))
+
+    def node(self, name: str = "n0") -> NodePaths:
+        return self.paths.node(name)
+
+    def events(self, name: str = "n0") -> list[dict[str, Any]]:
+        """What the runner of a node has reported so far, whole lines only."""
+        path = Path(self.node(name).events)
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def kinds(self, name: str = "n0") -> list[str]:
+        return [event["kind"] for event in self.events(name)]
+
+    def wait_for(self, kind: str, name: str = "n0") -> dict[str, Any]:
+        """The first event of this kind, once it is there."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            for event in self.events(name):
+                if event["kind"] == kind:
+                    return event
+            remaining_s = deadline - time.monotonic()
+            assert remaining_s > 0, f"no {kind!r} within {PATIENCE_S} s: {self.events(name)}"
+            if select.select([self.bell], [], [], min(remaining_s, 0.5))[0]:
+                os.read(self.bell, 65536)
+
+    def ended(self, name: str = "n0") -> dict[str, Any]:
+        """The last event of a node; nothing may follow it."""
+        event = self.wait_for("ended", name)
+        assert self.kinds(name)[-1] == "ended"
+        return event
+
+    def wait_for_line(self, line: str, *, log: str = "main.0.0") -> str:
+        """The log of a worker, once it has a line that is (or begins with) `line`."""
+        path = Path(self.paths.log(log))
+        return wait_until(
+            lambda: next((text for text in _lines(path) if text.startswith(line)), None),
+            f"no line {line!r} in {path}: {_lines(path)}",
+        )
+
+    def log(self, name: str = "main.0.0") -> str:
+        return Path(self.paths.log(name)).read_text()
+
+    def ask(self, ask: str, *, wake: bool = True) -> None:
+        """Ask the attempt to leave, as an engine does."""
+        draft = self.path / "ask.draft"
+        draft.write_text(json.dumps({"ask": ask, "at": time.time()}))
+        draft.rename(self.paths.ask)
+        if wake:
+            for name in self.nodes:
+                ring(self.node(name).wake)
+
+
+def write_attempt(
+    root: Path,
+    workers: dict[str, list[dict[str, Any]]] | Sequence[dict[str, Any]],
+    *,
+    artifacts: Path | None = None,
+    **fields: Any,
+) -> AttemptDirectory:
+    """An attempt directory as an engine makes it: `workers` by node, or for the only node n0."""
+    by_node = workers if isinstance(workers, dict) else {"n0": list(workers)}
+    directory = root / f"attempt-{uuid.uuid4().hex[:8]}"
+    (directory / protocol.LOGS).mkdir(parents=True)
+    kept = artifacts or directory / "artifacts"
+    notify = directory / "news"
+    os.mkfifo(notify)
+    token = uuid.uuid4().hex
+    told = {
+        "protocol": protocol.PROTOCOL,
+        "attempt_id": "run.1",
+        "run_id": "run",
+        "run_name": "run",
+        "number": 1,
+        "token": token,
+        "notify": str(notify),
+        "code": None,
+        "setup": [],
+        "setup_env": {"PATH": os.environ["PATH"]},
+        "time_limit_s": None,
+        "pause_signal": "SIGTERM",
+        "grace_s": 10.0,
+        "artifacts": {kind: str(kept / kind) for kind in ("checkpoint", "crud", "lossy", "log")},
+        "sdk": str(SDK_DIRECTORY),
+        "nodes": [
+            {"node": name, "address": f"127.0.0.{rank + 1}", "rank": rank, "workers": theirs}
+            for rank, (name, theirs) in enumerate(by_node.items())
+        ],
+        **fields,
+    }
+    (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(told))
+    bell = os.open(notify, os.O_RDWR | os.O_NONBLOCK)
+    return AttemptDirectory(directory, token, tuple(by_node), told, bell)
+
+
+class Warm:
+    """A warm parent and our end of its socket."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        self.process = process
+        self.channel = channel
+
+    def request(self, line: bytes) -> dict[str, Any]:
+        """Send one line and read the answer."""
+        self.channel.sendall(line + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            piece = self.channel.recv(4096)
+            assert piece, "the warm parent ended"
+            answer += piece
+        told: dict[str, Any] = json.loads(answer)
+        return told
+
+    def start(self, attempt: AttemptDirectory, node: str = "n0") -> int:
+        """Start the runner of a node; its pid."""
+        told = self.request(json.dumps({"directory": str(attempt.path), "node": node}).encode())
+        pid: int = told["pid"]
+        return pid
+
+    def run(self, attempt: AttemptDirectory) -> dict[str, Any]:
+        """Run all nodes of an attempt to their end; the last event of the first node."""
+        for name in attempt.nodes:
+            self.start(attempt, name)
+        return [attempt.ended(name) for name in attempt.nodes][0]
+
+
+@contextmanager
+def warm_parent(python: str = sys.executable, *, prefix: Sequence[str] = ()) -> Iterator[Warm]:
+    """A warm parent under any interpreter; it has ended when the block is left."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(PATIENCE_S)
+    with ours, theirs:
+        command = [*prefix, *warm_command(python, theirs.fileno())]
+        process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True)
+        theirs.close()
+        try:
+            yield Warm(process, ours)
+        finally:
+            ours.close()
+            process.wait(PATIENCE_S)
+
+
+def cold_runner(attempt: AttemptDirectory, node: str = "n0", *, python: str = sys.executable) -> int:
+    """Run a node's part in a process of its own; its exit code."""
+    command = runner_command(python, str(attempt.path), node)
+    return subprocess.run(command, timeout=PATIENCE_S, check=False).returncode
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until there is no such process (other than an unreaped one)."""
+    wait_until(lambda: not is_running(pid) or None, f"process {pid} still runs")
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and not merely unreaped."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def wait_until(found: Any, otherwise: str) -> Any:
+    """What `found()` returns once it is not None; bounded."""
+    deadline = time.monotonic() + PATIENCE_S
+    pause = select.poll()
+    while (result := found()) is None:
+        assert time.monotonic() < deadline, otherwise
+        pause.poll(5)
+    return result
+
+
+def copy_of_node(target: Path) -> Path:
+    """The node package alone, as an engine copies it to a machine without tarmac."""
+    copied = target / "tarmac" / "node"
+    for path in NODE_DIRECTORY.rglob("*.py"):
+        to = copied / path.relative_to(NODE_DIRECTORY)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(path.read_bytes())
+    return copied
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
