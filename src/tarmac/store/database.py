@@ -7,9 +7,11 @@ are visible). So event ids appear in order, and a transaction that has begun doe
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -19,11 +21,11 @@ from sqlalchemy import URL, Connection, Engine, create_engine, make_url
 from sqlalchemy import event as hooks
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
 from tarmac.store.failures import translated
 
-BUSY_TIMEOUT_S = 10.0
-"""How long one writer waits for another process before it reports Unavailable."""
+PATIENCE_S = 10.0
+"""How long one writer waits for those of other processes before it reports Unavailable."""
 
 READERS = 16
 """Connections for reading, at most; more readers wait for one."""
@@ -31,7 +33,6 @@ READERS = 16
 _WRITER_LOCK = 0x7461726D6163  # "tarmac": the key of PostgreSQL's advisory lock
 
 SQLITE_PRAGMAS = {
-    "busy_timeout": int(BUSY_TIMEOUT_S * 1000),
     "journal_mode": "WAL",  # readers and the writer do not wait for each other
     "synchronous": "FULL",  # a commit returns once it is on the disk: it survives power loss
     "foreign_keys": "ON",
@@ -44,7 +45,7 @@ _ENGINE: dict[str, Any] = {"max_overflow": 0, "hide_parameters": True}  # no val
 class Database:
     """Connections to one database, by URL: sqlite:///PATH or postgresql+psycopg://..."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         parsed = _parse(url)
         self.name = parsed.render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
@@ -53,9 +54,10 @@ class Database:
         if self.dialect == "sqlite":
             path = Path(parsed.database or "").absolute()
             self._directory = path.parent
-            self._reader, self._writer = _sqlite_engines(path)
+            self.name = str(path)
+            self._reader, self._writer = _sqlite_engines(path, patience_s)
         else:
-            self._reader, self._writer = _postgres_engines(parsed)
+            self._reader, self._writer = _postgres_engines(parsed, patience_s)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -93,13 +95,28 @@ _URL_FORMS = "sqlite:////absolute/path.db or postgresql+psycopg://user:password@
 # --- SQLite -----------------------------------------------------------------------------------------
 
 
-def _sqlite_engines(path: Path) -> tuple[Engine, Engine]:
+def _sqlite_engines(path: Path, patience_s: float) -> tuple[Engine, Engine]:
+    def connected(pragmas: Mapping[str, str]) -> sqlite3.Connection:
+        """The driver is told to leave transactions alone: they begin where we say, not where it guesses."""
+        connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None, check_same_thread=False)
+        try:
+            for pragma, value in pragmas.items():
+                connection.execute(f"PRAGMA {pragma} = {value}")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
     _create_private(path)
     url = URL.create("sqlite+pysqlite", database=str(path))
-    reader = create_engine(url, pool_size=READERS, isolation_level="AUTOCOMMIT", **_ENGINE)
-    writer = create_engine(url, pool_size=1, **_ENGINE)
-    hooks.listen(reader, "connect", _prepare_sqlite_reader)
-    hooks.listen(writer, "connect", _prepare_sqlite)
+    reader = create_engine(
+        url,
+        creator=lambda: connected({**SQLITE_PRAGMAS, "query_only": "ON"}),
+        pool_size=READERS,
+        isolation_level="AUTOCOMMIT",
+        **_ENGINE,
+    )
+    writer = create_engine(url, creator=lambda: connected(SQLITE_PRAGMAS), pool_size=1, **_ENGINE)
     hooks.listen(writer, "begin", _begin_immediate)
     return reader, writer
 
@@ -109,18 +126,8 @@ def _create_private(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise Unavailable(f"the database {path} cannot be opened: {error.strerror}") from error
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # transactions begin where we say so, not where the driver guesses
-    for pragma, value in SQLITE_PRAGMAS.items():
-        connection.execute(f"PRAGMA {pragma} = {value}")
-
-
-def _prepare_sqlite_reader(connection: sqlite3.Connection, record: Any) -> None:
-    _prepare_sqlite(connection, record)
-    connection.execute("PRAGMA query_only = ON")
+        kind = StorageFull if error.errno == errno.ENOSPC else Unavailable
+        raise kind(f"the database {path} cannot be opened: {error.strerror}") from error
 
 
 def _begin_immediate(connection: Connection) -> None:
@@ -130,9 +137,9 @@ def _begin_immediate(connection: Connection) -> None:
 # --- PostgreSQL -------------------------------------------------------------------------------------
 
 
-def _postgres_engines(url: URL) -> tuple[Engine, Engine]:
-    options = f"-c synchronous_commit=on -c lock_timeout={int(BUSY_TIMEOUT_S * 1000)}"
-    arguments = {"options": options, "client_encoding": "utf8", "connect_timeout": int(BUSY_TIMEOUT_S)}
+def _postgres_engines(url: URL, patience_s: float) -> tuple[Engine, Engine]:
+    options = f"-c synchronous_commit=on -c lock_timeout={int(patience_s * 1000)}"
+    arguments = {"options": options, "client_encoding": "utf8", "connect_timeout": math.ceil(patience_s)}
     try:
         reader = create_engine(
             url,

@@ -17,6 +17,7 @@ FULL_BELOW_BYTES = 1 << 16
 """With less free than this, an I/O error of SQLite means that the disk is full: it grows files by 32 KiB."""
 
 _DISK_FULL = "53100"  # PostgreSQL's disk_full
+_SQLITE_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _SQLITE_IO = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
@@ -41,12 +42,15 @@ def translated(database: str, directory: Path | None) -> Iterator[None]:
 
 
 def _meaning(error: DBAPIError, database: str, directory: Path | None) -> TarmacError:
-    reason = " ".join(str(error.orig).split())
+    cause = error.orig
+    reason = " ".join(str(cause).split())
     if isinstance(error, IntegrityError):
         return Conflict(f"the database {database} refused a change: {reason}")
     if isinstance(error, DataError):
         return InvalidInput(f"the database {database} cannot hold a value: {reason}")
-    if _is_full(error.orig, directory):
+    if _sqlite_code(cause) in _SQLITE_DAMAGED:
+        return TarmacError(f"the database {database} is damaged: {reason}", hint="bring back a copy of it")
+    if _is_full(cause, directory):
         return StorageFull(
             f"the disk of the database {database} is full: nothing was changed",
             hint="free some space and try again; what was accepted before is safe",
@@ -54,13 +58,18 @@ def _meaning(error: DBAPIError, database: str, directory: Path | None) -> Tarmac
     return Unavailable(f"the database {database} cannot be used now: {reason}", hint="nothing was changed")
 
 
-def _is_full(error: BaseException | None, directory: Path | None) -> bool:
-    if not isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlstate", None) == _DISK_FULL
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if primary == sqlite3.SQLITE_FULL:
+def _is_full(cause: BaseException | None, directory: Path | None) -> bool:
+    code = _sqlite_code(cause)
+    if code is None:
+        return getattr(cause, "sqlstate", None) == _DISK_FULL
+    if code == sqlite3.SQLITE_FULL:
         return True
-    return primary in _SQLITE_IO and directory is not None and _free_bytes(directory) < FULL_BELOW_BYTES
+    return code in _SQLITE_IO and directory is not None and _free_bytes(directory) < FULL_BELOW_BYTES
+
+
+def _sqlite_code(cause: BaseException | None) -> int | None:
+    """SQLite's primary code: the low byte of the extended one."""
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF if isinstance(cause, sqlite3.Error) else None
 
 
 def _free_bytes(directory: Path) -> int:

@@ -1,0 +1,161 @@
+"""The schema: what the migrations build is what the code declares, on every database, and it only goes up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from histories import new_run
+from postgres import Server
+from tarmac.model.errors import Refused
+from tarmac.store import open_store
+from tarmac.store.database import Database
+from tarmac.store.schema import HEAD, metadata
+from tarmac.store.upgrade import SCRIPTS
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def two_urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Two empty databases."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/one.db", f"sqlite:///{tmp_path}/two.db"
+        return
+    server: Server = request.getfixturevalue("postgres")
+    urls = server.create(), server.create()
+    yield urls
+    for url in urls:
+        server.drop(url)
+
+
+def test_the_schema_is_the_sum_of_its_migrations(two_urls: tuple[str, str]) -> None:
+    migrated, declared = two_urls
+    open_store(migrated).close()
+    with write(declared) as connection:
+        metadata.create_all(connection)
+    assert reflected(migrated) == reflected(declared)
+
+
+def test_words_outside_the_model_are_refused(database_url: str) -> None:
+    with closing(open_store(database_url)) as store:
+        store.create_runs([new_run("r1")])
+    for change in (
+        "UPDATE run SET state = 'vanished'",
+        "UPDATE run SET outcome = 'lost'",
+        "UPDATE event SET event = 'imagined'",
+        "INSERT INTO event (run_id, seq, at, event, state) VALUES ('r9', 1, 1.0, 'accepted', 'pending')",
+    ):
+        with pytest.raises(Refused, match="refused a change"), write(database_url) as connection:
+            connection.execute(text(change))
+
+
+def test_a_new_database_is_made_and_an_old_one_kept(two_urls: tuple[str, str]) -> None:
+    url, _ = two_urls
+    with closing(open_store(url)) as store:
+        store.create_runs([new_run("r1")])
+    with closing(open_store(url)) as store:
+        assert [run.id for run in store.live_runs()] == ["r1"]
+    with read(url) as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
+
+
+def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:
+    url, _ = two_urls
+    program = (
+        "import sys; sys.stdin.read(1); from tarmac.store import open_store; open_store(sys.argv[1]).close()"
+    )
+    servers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    answers = [server.communicate("x", timeout=60) for server in servers]
+    assert [(server.returncode, errors) for server, (_, errors) in zip(servers, answers, strict=True)] == [
+        (0, "")
+    ] * 3
+
+
+def test_a_database_of_a_newer_tarmac_is_refused_untouched(database_url: str) -> None:
+    with write(database_url) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Refused, match="newer tarmac"):
+        open_store(database_url)
+
+
+def test_nothing_is_imported_to_find_that_nothing_is_to_be_done(tmp_path: Path) -> None:
+    """The start of a server is felt by whoever waits for it; Alembic alone would double it."""
+    url = f"sqlite:///{tmp_path}/tarmac.db"
+    open_store(url).close()
+    program = (
+        "import sys; from tarmac.store import open_store; open_store(sys.argv[1]).close();"
+        "sys.exit('alembic' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, url], check=True)
+
+
+def test_there_is_one_newest_migration_and_no_way_down() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    scripts = ScriptDirectory.from_config(config)
+    assert scripts.get_heads() == [HEAD]
+    assert [
+        script.revision for script in scripts.walk_revisions() if hasattr(script.module, "downgrade")
+    ] == []
+
+
+@contextmanager
+def read(url: str) -> Iterator[Connection]:
+    with closing(Database(url)) as database, database.reading() as connection:
+        yield connection
+
+
+@contextmanager
+def write(url: str) -> Iterator[Connection]:
+    with closing(Database(url)) as database, database.writing() as connection:
+        yield connection
+
+
+def reflected(url: str) -> dict[str, Any]:
+    """Everything that the database itself says of its tables, in a form that can be compared."""
+    with read(url) as connection:
+        return {
+            table: _table(connection, table)
+            for table in inspect(connection).get_table_names()
+            if table != "alembic_version"
+        }
+
+
+def _table(connection: Connection, table: str) -> dict[str, Any]:
+    found = inspect(connection)
+    columns = found.get_columns(table)
+    assert columns
+    return {
+        "columns": [{**column, "type": _type(column["type"])} for column in columns],
+        "primary key": found.get_pk_constraint(table),
+        "foreign keys": _sorted(found.get_foreign_keys(table)),
+        "unique": _sorted(found.get_unique_constraints(table)),
+        "checks": _sorted(found.get_check_constraints(table)),
+        "indexes": [
+            {**index, "dialect_options": {key: str(value) for key, value in index["dialect_options"].items()}}
+            for index in _sorted(found.get_indexes(table))
+        ],
+    }
+
+
+def _type(kind: Any) -> tuple[str, str | None]:
+    return str(kind), getattr(kind, "collation", None)
+
+
+def _sorted(things: list[Any]) -> list[Any]:
+    return sorted(things, key=lambda thing: str(thing["name"]))
