@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
+from itertools import chain
 from pathlib import Path
 
 from tarmac.model.errors import Unavailable
@@ -22,7 +23,7 @@ def free_port(address: str, taken: frozenset[int]) -> int:
     """
     last = _ephemeral_first() - 1
     first = random.randint(FIRST_PORT, last)
-    for port in (*range(first, last + 1), *range(FIRST_PORT, first)):
+    for port in chain(range(first, last + 1), range(FIRST_PORT, first)):
         if port not in taken and _free(address, port):
             return port
     raise Unavailable(f"no port is free at {address} up to {last}")

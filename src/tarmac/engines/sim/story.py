@@ -115,8 +115,7 @@ def _judge(
     if asked is Ask.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
     if asked is Ask.TIME_LIMIT:
-        message = f"ran longer than its time limit of {launch.time_limit_s:g} s"
-        return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message=message)
+        return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message="reached its time limit")
     if by_itself and (failure := _failure(facts.behaviour, launch)):
         return Outcome.FAILED, failure
     if asked is None or (by_itself and facts.behaviour.finished):

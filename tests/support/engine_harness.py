@@ -1,0 +1,211 @@
+"""Engines under one contract: a harness per engine starts attempts that behave as wanted, and waits for them.
+
+No test sleeps: under the simulated engine time is virtual, with the local engine a harness waits for the
+runner's own notices (which are hints, so it also looks again from time to time, up to a bound).
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol
+
+from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
+from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.cluster import Node
+from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch
+from tarmac.model.resources import Resources
+from tarmac.model.run import attempt_id
+
+BOUND_S = 30.0
+LOOK_AGAIN_S = 0.2
+
+MACHINE = Machine(hostname="here", slots=8, slot_type="cpu", cpus=2.0, memory_bytes=2**33)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What the worker of an attempt does, in words that every engine can follow."""
+
+    output: str = ""
+    exit_code: int = 0
+    signal: str | None = None
+    lasts: bool = False
+    ignores_asks: bool = False
+
+
+class Harness(Protocol):
+    """An engine whose attempts can be told what to do."""
+
+    engine: Any
+
+    def launch(self, work: Work, **wanted: Any) -> Launch: ...
+
+    def settle(self, attempt: str, until: Callable[[Observation], bool]) -> Observation: ...
+
+    def hang(self) -> None:
+        """From now on no attempt gets as far as its first instruction."""
+
+    def close(self) -> None: ...
+
+
+def ended(seen: Observation) -> bool:
+    return seen.state is ObservedState.ENDED
+
+
+def running(seen: Observation) -> bool:
+    return seen.state is ObservedState.RUNNING
+
+
+class SimHarness:
+    """The simulated engine under its virtual clock."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1_000.0)
+        self.engine = SimEngine(self.clock, _nodes(), behaviour=self._behave)
+        self._works: dict[str, Work] = {}
+        self._hangs = False
+
+    def launch(self, work: Work, **wanted: Any) -> Launch:
+        launch = make_launch(("work",), **wanted)
+        self._works[launch.attempt_id] = work
+        return launch
+
+    def settle(self, attempt: str, until: Callable[[Observation], bool]) -> Observation:
+        while not until(seen := self.engine.observe([attempt])[attempt]):
+            upcoming = self.clock.next_event_at()
+            assert upcoming is not None, f"nothing more will happen to {attempt}: {seen}"
+            self.clock.advance_to(upcoming)
+        return seen
+
+    def hang(self) -> None:
+        self._hangs = True
+
+    def close(self) -> None:
+        assert self.engine.violations == []
+        assert set(self.engine.starts.values()) <= {1}
+
+    def _behave(self, launch: Launch) -> Behaviour:
+        work = self._works[launch.attempt_id]
+        return Behaviour(
+            duration_s=1e6 if work.lasts else 1.0,
+            hangs_at_start=self._hangs,
+            exit_code=work.exit_code,
+            exit_signal=work.signal,
+            ignores_asks=work.ignores_asks,
+            output=work.output.encode(),
+        )
+
+
+class LocalHarness:
+    """The local engine in a home of its own, with real processes."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.engine = self.open()
+        self._started: list[str] = []
+
+    def open(self, python: str = sys.executable) -> LocalEngine:
+        """An engine on the home, as a server that comes (back) would make it."""
+        engine = LocalEngine(self.home, _nodes(), machine=MACHINE, python=python)
+        self.news = Event()
+        engine.subscribe(lambda _attempt: self.news.set())
+        return engine
+
+    def launch(self, work: Work, **wanted: Any) -> Launch:
+        launch = make_launch(("bash", "-c", script(work)), **wanted)
+        self._started.append(launch.attempt_id)
+        return launch
+
+    def settle(self, attempt: str, until: Callable[[Observation], bool]) -> Observation:
+        deadline = time.monotonic() + BOUND_S
+        while not until(seen := self.engine.observe([attempt])[attempt]):
+            assert time.monotonic() < deadline, f"{attempt} is still {seen}"
+            self.news.wait(LOOK_AGAIN_S)
+            self.news.clear()
+        return seen
+
+    def reopen(self, python: str = sys.executable) -> None:
+        """The server goes and another comes."""
+        self.engine.close()
+        self.engine = self.open(python)
+
+    def hang(self) -> None:
+        """A warm parent that takes every request and forks nothing."""
+        fake = self.home / "python-that-hangs"
+        fake.write_text(
+            '#!/bin/bash\nfd="${@: -1}"\nwhile read -r _ <&"$fd"; do echo \'{"pid": 1}\' >&"$fd"; done\n'
+        )
+        fake.chmod(0o755)
+        self.reopen(str(fake))
+
+    def close(self) -> None:
+        for attempt in self._started:
+            self.engine.reap(attempt)
+        self.engine.close()
+
+
+def script(work: Work) -> str:
+    """The bash script that does this work."""
+    lines = [f"printf %s {shlex.quote(work.output)}"]
+    if work.ignores_asks:
+        lines.insert(0, "trap '' TERM")
+    if work.lasts:
+        lines.append("echo working; sleep 3600" if work.ignores_asks else "echo working; exec sleep 3600")
+    elif work.signal:
+        lines.append(f"kill -{work.signal.removeprefix('SIG')} $$")
+    lines.append(f"exit {work.exit_code}")
+    return "\n".join(lines)
+
+
+def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
+    """A launch of one worker on each of `nodes` nodes; only rank `on_rank` runs `argv`, if that is given."""
+    run_id, number = wanted.get("run_id", "run1"), wanted.get("number", 1)
+    return Launch(
+        attempt_id=attempt_id(run_id, number),
+        run_id=run_id,
+        run_name="test",
+        number=number,
+        token=f"token-of-{run_id}-{number}",
+        code_digest=wanted.get("code_digest"),
+        setup=wanted.get("setup", ()),
+        setup_env={"PATH": "/usr/bin:/bin"},
+        nodes=tuple(
+            NodeLaunch(
+                node=f"node{rank + 1}",
+                address=f"127.0.0.{rank + 1}",
+                rank=rank,
+                workers=(_worker(rank, wanted.get("argvs", {}).get(rank, argv)),),
+            )
+            for rank in range(wanted.get("nodes", 1))
+        ),
+        time_limit_s=wanted.get("time_limit_s"),
+        pause_signal=wanted.get("pause_signal", "SIGTERM"),
+        grace_s=wanted.get("grace_s", 20.0),
+    )
+
+
+def _worker(rank: int, argv: tuple[str, ...]) -> WorkerLaunch:
+    return WorkerLaunch(
+        role="main",
+        replica=rank,
+        index=0,
+        argv=argv,
+        env={"PATH": "/usr/bin:/bin", "NODE_RANK": str(rank)},
+        slots=(0,),
+        stop_on_failure=True,
+    )
+
+
+def _nodes() -> tuple[Node, ...]:
+    return local_nodes(MACHINE, [NodeGroup(nodes=3, slots=4)])
+
+
+def capacity(slots: int) -> Resources:
+    """A node's capacity, for tests that need no more than slots."""
+    return Resources(slots=slots, slot_type="cpu", cpus=2.0, memory_bytes=2**33)
