@@ -9,6 +9,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _CLIENT = "tarmac.client"
+_SDK = "tarmac.node.sdk"
 
 _LAZY = {
     "Client": _CLIENT,
@@ -17,10 +18,28 @@ _LAZY = {
     "Resources": _CLIENT,
     "Role": _CLIENT,
     "Run": _CLIENT,
+    "checkpoint": _SDK,
+    "finished": _SDK,
+    "latest_checkpoint": _SDK,
+    "report": _SDK,
+    "should_pause": _SDK,
 }
 """Public name -> the module that has it."""
 
-__all__ = ["Client", "LocalDir", "Process", "Resources", "Role", "Run", "__version__"]
+__all__ = [
+    "Client",
+    "LocalDir",
+    "Process",
+    "Resources",
+    "Role",
+    "Run",
+    "__version__",
+    "checkpoint",
+    "finished",
+    "latest_checkpoint",
+    "report",
+    "should_pause",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -4,5 +4,10 @@ from tarmac.client import Process as Process
 from tarmac.client import Resources as Resources
 from tarmac.client import Role as Role
 from tarmac.client import Run as Run
+from tarmac.node.sdk import checkpoint as checkpoint
+from tarmac.node.sdk import finished as finished
+from tarmac.node.sdk import latest_checkpoint as latest_checkpoint
+from tarmac.node.sdk import report as report
+from tarmac.node.sdk import should_pause as should_pause
 
 __version__: str
