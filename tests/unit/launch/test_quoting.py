@@ -24,6 +24,7 @@ HOSTILE = [
     "\\backslash\\",
     "'\n'",
     "\x7f9",
+    "\x019",
     "!history",
     "~ada",
     "ext::sh -c id",
