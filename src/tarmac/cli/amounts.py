@@ -20,11 +20,13 @@ def age(at: float | None, now: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time in at most two units: "0.3s", "12s", "3m 05s", "2h 10m", "1d 4h"."""
+    """A length of time in at most two units: "32ms", "0.3s", "12s", "3m 05s", "2h 10m", "1d 4h"."""
     if seconds is None:
         return ""
+    if seconds < 0.0995:
+        return f"{max(seconds, 0.0) * 1000:.0f}ms"
     if seconds < 9.95:
-        return f"{max(seconds, 0.0):.1f}s"
+        return f"{seconds:.1f}s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

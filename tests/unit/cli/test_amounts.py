@@ -32,7 +32,8 @@ def test_age_of_what_has_not_come_or_lies_ahead() -> None:
     ("seconds", "text"),
     [
         (None, ""),
-        (-0.1, "0.0s"),
+        (-0.1, "0ms"),
+        (0.032, "32ms"),
         (0.26, "0.3s"),
         (9.94, "9.9s"),
         (9.96, "10s"),

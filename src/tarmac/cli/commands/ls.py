@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 PAGE = 500
 ENDED_SHOWN = 20
 
-_STATES = sorted({*RunState, *RUN_OUTCOMES})
+_STATES = sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 _COLUMNS = (
     Column(title="RUN"),
@@ -74,7 +75,7 @@ def ls(
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
     if states or everything or limit:
-        runs = _take(client, limit, states=list(states), everything=everything, **query)
+        runs = _take(client, limit, words=frozenset(states), everything=everything, **query)
         hidden = False
     else:
         runs, hidden = _recent(client, query)
@@ -115,27 +116,32 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
 
 def _recent(client: Client, query: dict[str, Any]) -> tuple[list[RunSummaryRecord], bool]:
     """All that has not ended with the newest that have, newest first; whether older ones were left out."""
-    live = _take(client, None, states=sorted(LIVE_STATES), **query)
-    ended = _take(client, ENDED_SHOWN + 1, states=[RunState.ENDED], **query)
+    live = _take(client, None, words=LIVE_STATES, **query)
+    ended = _take(client, ENDED_SHOWN + 1, words=frozenset({RunState.ENDED}), **query)
     shown = live + ended[:ENDED_SHOWN]
     shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
 
 
-def _take(client: Client, limit: int | None, **query: Any) -> list[RunSummaryRecord]:
-    runs: list[RunSummaryRecord] = []
-    for page in _pages(client, limit, query):
-        runs += page
-        if limit is not None and len(runs) >= limit:
-            return runs[:limit]
-    return runs
+def _take(
+    client: Client, limit: int | None, *, words: frozenset[str], **query: Any
+) -> list[RunSummaryRecord]:
+    """At most `limit` runs whose state or outcome is among `words` (none: whatever it is)."""
+    states = sorted({RunState.ENDED if word in RUN_OUTCOMES else word for word in words})
+    found = (
+        run
+        for run in _pages(client, limit, {"states": states, **query})
+        if not words or words & {run["state"], run["outcome"]}
+    )
+    return list(islice(found, limit))
 
 
-def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[list[RunSummaryRecord]]:
+def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[RunSummaryRecord]:
+    """Runs as the server lists them, page by page, as far as they are read."""
     before: str | None = None
     while True:
         page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)
-        yield page["runs"]
+        yield from page["runs"]
         before = page["next"]
         if before is None:
             return

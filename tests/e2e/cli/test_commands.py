@@ -1,0 +1,179 @@
+"""The commands beside `run`, against a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from shell import LIMIT_S, Shell
+
+LONG = "name: long\nslots: 1\npause: {grace: 10s}\ncommand: exec sleep 600\n"
+
+
+@pytest.fixture
+def long(settled: Shell) -> Iterator[str]:
+    """The id of a run that runs until it is stopped; at the latest after the test."""
+    settled.write("long.yaml", LONG)
+    run = settled.tarmac("run", "long.yaml", "-d", code=0).stdout
+    assert run.endswith("\n")
+    settled.wait_until(run.strip(), "running")
+    yield run.strip()
+    settled.tarmac("stop", "--wait", run.strip())
+
+
+def test_a_detached_run_can_be_waited_for(settled: Shell) -> None:
+    first = settled.tarmac("run", "-d", "--", "bash", "-c", "exit 6", code=0)
+    assert first.stderr == ""
+    second = settled.tarmac("run", "-d", "--", "true", code=0)
+    runs = (second.stdout.strip(), first.stdout.strip())
+    assert [run["exit_status"] for run in settled.json("wait", *runs, code=6)["runs"]] == [0, 6]
+    result = settled.tarmac("wait", runs[1], code=6)
+    assert "error: bash failed" in result.stderr
+
+
+def test_waiting_may_be_bounded(settled: Shell, long: str) -> None:
+    result = settled.tarmac("wait", long, "--timeout", "0.1s", code=124)
+    assert result.stderr == "tarmac: long is still running\n"
+
+
+def test_stopping(settled: Shell, long: str) -> None:
+    assert "long" in settled.tarmac("stop", "--wait", long, code=0).stdout
+    run = settled.json("show", long)["run"]
+    assert (run["outcome"], run["exit_status"]) == ("stopped", 143)
+    assert settled.tarmac("wait", long).returncode == 143
+
+
+def test_pausing_and_resuming(settled: Shell, long: str) -> None:
+    paused = settled.tarmac("pause", "--wait", long, code=0)
+    assert f"is paused; it goes on with: tarmac resume {long}" in paused.stdout
+    assert settled.json("resume", "--wait", long)["runs"][0]["state"] == "running"
+    asked = settled.tarmac("pause", long, code=0)
+    assert "long" in asked.stdout
+    settled.tarmac("resume", "--wait", long, code=0)  # perhaps while it is still pausing
+    assert settled.json("show", long)["run"]["attempt"] == 3
+
+
+def test_several_runs_are_asked_whatever_becomes_of_one(settled: Shell, long: str) -> None:
+    result = settled.tarmac("stop", "no-such-run", long, code=2)
+    assert "error: " in result.stderr
+    assert settled.json("wait", long, code=143)["runs"][0]["outcome"] == "stopped"
+    again = settled.tarmac("pause", long, code=2)
+    assert again.stderr.startswith("error: ")
+
+
+def test_lists(settled: Shell, long: str) -> None:
+    table = settled.tarmac("ls", code=0).stdout.splitlines()
+    assert table[0].split()[:4] == ["RUN", "NAME", "STATE", "SLOTS"]
+    assert table[1].split()[:4] == [long, "long", "running", "1"]
+    assert settled.json("ls", "--state", "running")["runs"][0]["id"] == long
+    assert settled.json("ls", "--label", "no=such") == {"runs": []}
+    assert len(settled.json("ls", "--all", "--limit", "1")["runs"]) == 1
+    settled.tarmac("stop", "--wait", long, code=0)
+    assert settled.json("ls", "--state", "stopped", "--name", "long")["runs"][0]["id"] == long
+
+
+def test_a_run_is_found_by_id_prefix_name_and_as_the_last(settled: Shell, long: str) -> None:
+    for reference in (long, long[:-1], "long", "@last"):
+        assert settled.json("show", reference)["run"]["id"] == long
+    result = settled.tarmac("show", "lnog", code=2)
+    assert "error: " in result.stderr
+    assert "long" in result.stderr
+
+
+def test_show(settled: Shell, long: str) -> None:
+    text = settled.tarmac("show", long, "--events", code=0).stdout
+    assert f"run       {long}" in text
+    assert "main.0.0" in text
+    assert "accepted" in text
+    assert settled.tarmac("show", long, "--source", code=0).stdout == LONG
+
+
+def test_why_a_run_waits(settled: Shell, long: str) -> None:
+    settled.write("long.yaml", LONG)
+    node = settled.json("nodes")["nodes"][0]
+    run = settled.tarmac("run", "long.yaml", "--slots", str(node["slots"]), "-d", code=0).stdout.strip()
+    settled.wait_until(run, "queued")
+    answer = settled.json("why", run)
+    assert answer["state"] == "queued"
+    text = settled.tarmac("why", run, code=0).stdout
+    assert answer["headline"] in text
+    assert node["name"] in text
+    settled.tarmac("stop", run, code=0)
+
+
+def test_nodes_show_what_runs_and_can_be_drained(settled: Shell, long: str) -> None:
+    node = settled.json("nodes")["nodes"][0]
+    assert node["slots_used"] == 1
+    assert "long (1)" in settled.tarmac("nodes", code=0).stdout
+    assert "still there: long" in settled.tarmac("nodes", "drain", node["name"], code=0).stdout
+    waiting = settled.tarmac("run", "-d", "--slots", "1", "--", "true", code=0).stdout.strip()
+    settled.wait_until(waiting, "queued")
+    assert "drained" in settled.tarmac("nodes", code=0).stdout
+    assert settled.json("nodes", "undrain", node["name"])["nodes"][0]["state"] == "up"
+    assert settled.json("wait", waiting)["runs"][0]["outcome"] == "completed"
+    settled.tarmac("stop", "--wait", long, code=0)
+    assert "error: " in settled.tarmac("nodes", "drain", "no-such-node", code=2).stderr
+
+
+def test_metrics(settled: Shell) -> None:
+    program = "import tarmac; [tarmac.report(step=i, progress=i / 2, loss=1 / (i + 1)) for i in range(3)]"
+    settled.write("train.py", program)
+    settled.tarmac("run", "--", "python3", "train.py", code=0)
+    reports = settled.json("metrics", "@last")["reports"]
+    assert [report["step"] for report in reports] == [0, 1, 2]
+    table = settled.tarmac("metrics", "@last", code=0).stdout.splitlines()
+    assert table[0].split() == ["WHEN", "STEP", "PROGRESS", "loss"]
+    assert table[-1].split()[-3:] == ["2", "100%", "0.3333"]
+    assert settled.json("show", "@last")["report"]["step"] == 2
+
+
+def test_a_dry_run_keeps_nothing(settled: Shell) -> None:
+    before = settled.json("ls", "--all")["runs"]
+    settled.write("pair.yaml", "name: pair\nslots: 2\ncommand: echo $NODE_RANK\n")
+    text = settled.tarmac("run", "pair.yaml", "--rehearse", "2x1", "--dry-run", code=0).stdout
+    assert "nothing is started or kept" in text
+    assert "NODE_RANK=1" in text
+    assert "echo $NODE_RANK" in text
+    answer = json.loads(settled.tarmac("run", "pair.yaml", "--dry-run", "--json", code=0).stdout)
+    assert [worker["role"] for node in answer["nodes"] for worker in node["workers"]] == ["main"]
+    assert answer["request"]
+    assert settled.json("ls", "--all")["runs"] == before
+
+
+def test_what_never_fits_is_refused_with_what_would(settled: Shell) -> None:
+    result = settled.tarmac("run", "--slots", "4096", "--", "true", code=2)
+    assert result.stderr.startswith("error: ")
+    assert "slots: " in result.stderr
+
+
+def test_completion_of_runs_and_nodes(settled: Shell, long: str) -> None:
+    def complete(words: str, at: int) -> str:
+        process = settled.start(
+            variables={"_TARMAC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        )
+        return process.communicate(timeout=LIMIT_S)[0]
+
+    assert complete("tarmac show lo", 2) == "plain,long\n"
+    assert f"plain,{long}\n" in complete(f"tarmac stop {long[:3]}", 2)
+    node = settled.json("nodes")["nodes"][0]["name"]
+    assert complete("tarmac nodes drain ", 3) == f"plain,{node}\n"
+
+
+def test_the_server_comes_and_goes_and_runs_stay(shell: Shell) -> None:
+    assert shell.tarmac("server", "status", code=1).stdout == ""
+    assert shell.json("server", "status", code=1)["running"] is False
+    assert "no server is running" in shell.tarmac("server", "stop", code=0).stderr
+    assert not shell.home.exists()
+    first = shell.json("server", "start")
+    shell.write("long.yaml", LONG)
+    run = shell.tarmac("run", "long.yaml", "-d", code=0).stdout.strip()
+    shell.wait_until(run, "running")
+    second = shell.json("server", "restart")
+    assert second["pid"] != first["pid"]
+    assert shell.json("show", run)["run"]["state"] == "running"
+    assert "the server runs" in shell.tarmac("server", "status", code=0).stdout
+    assert shell.tarmac("server", "logs", "--tail", "5", code=0).stdout.count("\n") <= 5
+    assert shell.json("server", "stop") == {"stopped": second["pid"]}
+    shell.tarmac("stop", "--wait", run, code=0)
