@@ -156,7 +156,7 @@ class PoolBoard:
         for shelf in self.shelves.values():
             shelf.sort()
 
-    def hosts(self, hostnames: Iterable[str]) -> Iterator[Space]:
+    def named(self, hostnames: Iterable[str]) -> Iterator[Space]:
         """The spaces of nodes with these host names."""
         if self._by_hostname is None:
             self._by_hostname = {}
@@ -187,6 +187,13 @@ class PoolBoard:
             held = space.taken.intersection(seat.slots)
             space.taken -= held
             self._shelf(space).change(space, len(held), seat.cpus, seat.memory_bytes)
+
+    def hold(self, seat: Seat) -> None:
+        """Take what a seat holds: undoes a release."""
+        space = self.spaces[seat.node]
+        held = [slot for slot in seat.slots if slot < space.node.capacity.slots]
+        space.taken.update(held)
+        self._shelf(space).change(space, -len(held), -seat.cpus, -seat.memory_bytes)
 
     def copy(self) -> PoolBoard:
         """A scratch board as this one is now, with nothing kept."""

@@ -62,16 +62,16 @@ def why_not_now(
 
 
 def amount(need: Resources) -> str:
-    """An amount in words: `2 h100 slots, 4 cpus, 16 GiB`."""
+    """An amount in words: `2 h100 slots and 4 cpus and 16 GiB`."""
     parts = []
     if need.slots:
         kind = f"{need.slot_type} " if need.slot_type else ""
-        parts.append(f"{need.slots} {kind}slot{'s' if need.slots != 1 else ''}")
+        parts.append(_counted(need.slots, f"{kind}slot"))
     if need.cpus:
-        parts.append(f"{need.cpus:g} cpu{'s' if need.cpus != 1 else ''}")
+        parts.append(_counted(need.cpus, "cpu"))
     if need.memory_bytes:
         parts.append(_size(need.memory_bytes))
-    return ", ".join(parts) or "nothing"
+    return " and ".join(parts) or "nothing"
 
 
 def _in_scope(nodes: Iterable[Node], target: Target) -> list[Node]:
@@ -137,20 +137,28 @@ def _occupied(
     space: Space, pieces: Sequence[Resources], holders: Sequence[str], kept_for: str | None
 ) -> Reason:
     node = space.node
-    free = f"{space.free} of {node.capacity.slots} slots free"
+    need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
+    free = _free(space, need)
     if kept_for is not None:
         return _reason(node, ReasonCode.BEHIND, f"{free}, but kept for {kept_for}, which is ordered before")
     fitting = [piece for piece in pieces if space.has(piece)]
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
-    need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
-    others = [free]
-    if need.cpus:
-        others.append(f"{space.cpus:g} cpus free")
-    if need.memory_bytes:
-        others.append(f"{_size(space.memory_bytes)} free")
     held = f"; held by {', '.join(holders)}" if holders else ""
-    return _reason(node, ReasonCode.BUSY, f"{', '.join(others)}, {amount(need)} needed{held}")
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{held}")
+
+
+def _free(space: Space, need: Resources) -> str:
+    """What is free of that which is needed: `1 of 4 slots and 2 of 16 cpus free`."""
+    capacity = space.node.capacity
+    parts = []
+    if need.slots:
+        parts.append(f"{space.free} of {_counted(capacity.slots, 'slot')}")
+    if need.cpus:
+        parts.append(f"{space.cpus:g} of {_counted(capacity.cpus, 'cpu')}")
+    if need.memory_bytes:
+        parts.append(f"{_size(space.memory_bytes)} of {_size(capacity.memory_bytes)}")
+    return f"{' and '.join(parts)} free"
 
 
 def _holds(capacity: Resources, need: Resources) -> bool:
@@ -173,6 +181,10 @@ def _holders(held: Iterable[Holding]) -> dict[str, list[str]]:
 
 def _reason(node: Node, code: ReasonCode, text: str) -> Reason:
     return Reason(code=code, text=text, node=node.name)
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(memory_bytes: int) -> str:

@@ -28,7 +28,7 @@ class View:
     def of(cls, pool: PoolBoard, target: Target, *, use_kept: bool) -> View:
         """The part of `pool` that `target` allows."""
         if target.hostnames:
-            return cls(_hosts(pool, target, use_kept=use_kept))
+            return cls(_named(pool, target, use_kept=use_kept))
         shelves = [shelf for shelf in pool.shelves.values() if target.shard in (None, shelf.shard)]
         lists = [(shelf.slot_type, shelf.open) for shelf in shelves]
         if use_kept:
@@ -62,10 +62,10 @@ class View:
         return [entries for kind, entries in self._lists if slot_type is None or slot_type == kind]
 
 
-def _hosts(pool: PoolBoard, target: Target, *, use_kept: bool) -> list[tuple[str | None, list[Entry]]]:
+def _named(pool: PoolBoard, target: Target, *, use_kept: bool) -> list[tuple[str | None, list[Entry]]]:
     """Lists made for this target alone: host names are few, and cut across shelves."""
     lists: dict[str | None, list[Entry]] = {}
-    for space in pool.hosts(target.hostnames):
+    for space in pool.named(target.hostnames):
         if target.shard in (None, space.node.shard) and (use_kept or not space.kept):
             entry = (space.free, space.order, space)
             lists.setdefault(space.node.capacity.slot_type, []).append(entry)
