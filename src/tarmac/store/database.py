@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url
 from sqlalchemy import event as hooks
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError
 
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
 from tarmac.store.failures import translated
@@ -80,12 +80,11 @@ class Database:
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+    except (ArgumentError, ValueError) as error:
         raise InvalidInput(f"not the URL of a database: {url!r}", hint=_URL_FORMS) from error
-    if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite") and parsed.database not in (None, "", ":memory:"):
         return parsed
-    if backend == "postgresql":
+    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     raise InvalidInput(f"a database of this kind cannot be used: {parsed.drivername!r}", hint=_URL_FORMS)
 

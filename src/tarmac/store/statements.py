@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Insert, Select, Update, bindparam, func, insert, or_, select, update
+from sqlalchemy import Insert, Integer, Select, Update, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
@@ -46,6 +46,8 @@ STEP_RUNS: Update = (
 )
 """Its number of affected rows tells how many of the steps were not stale."""
 
+_LIMIT = bindparam("limit", type_=Integer)
+
 _RUNS = select(
     run.c.id,
     run_spec.c.body,
@@ -68,13 +70,11 @@ _RUNS = select(
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
 RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
-RUNS_BY_NAME = (
-    _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(bindparam("limit"))
-)
+RUNS_BY_NAME = _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
 RUNS_BY_PREFIX = (
     _RUNS.where(run.c.id >= bindparam("low"), run.c.id < bindparam("high"))
     .order_by(run.c.id.desc())
-    .limit(bindparam("limit"))
+    .limit(_LIMIT)
 )
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
@@ -173,7 +173,7 @@ _EVENTS = select(
 EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bindparam("after_seq")).order_by(
     event.c.seq
 )
-FEED = _EVENTS.where(event.c.id > bindparam("after_id")).order_by(event.c.id).limit(bindparam("limit"))
+FEED = _EVENTS.where(event.c.id > bindparam("after_id")).order_by(event.c.id).limit(_LIMIT)
 LAST_EVENT_ID = select(func.coalesce(func.max(event.c.id), 0))
 
 # --- leases and nodes -------------------------------------------------------------------------------
