@@ -69,7 +69,7 @@ def test_every_node_has_one_reason():
     assert {
         reason.node: (reason.code, reason.text) for reason in why(snapshot(where, [run], held)).reasons
     } == {
-        "busy": (ReasonCode.BUSY, "1 of 4 slots free, 4 h100 slots needed; held by h1, h2"),
+        "busy": (ReasonCode.BUSY, "1 of 4 slots free; 4 h100 slots needed; held by h1, h2"),
         "partly": (ReasonCode.GANG, "4 of 4 slots free: room for a part of the run, and all or none starts"),
         "tiny": (
             ReasonCode.TOO_SMALL,
@@ -89,7 +89,7 @@ def test_cpus_and_memory_are_named_when_they_are_what_lacks():
     held = [replace_seat(holding("h", {"n1": []}), cpus=3.0, memory_bytes=6 << 30)]
     facts = snapshot(where, [candidate("r", replicas(1, cpus=2, memory_bytes=4 << 30))], held)
     (reason,) = why(facts).reasons
-    assert reason.text == "0 of 0 slots free, 1 cpus free, 2 GiB free, 2 cpus, 4 GiB needed; held by h"
+    assert reason.text == "1 of 4 cpus and 2 GiB of 8 GiB free; 2 cpus and 4 GiB needed; held by h"
 
 
 def replace_seat(held, **changes):
@@ -107,7 +107,7 @@ def test_nodes_kept_for_the_head_say_for_whom():
     ]
     assert waiting.unblocked_by == "It starts after run big, for which nodes are kept."
     assert waiting.ahead == 1
-    assert {reason.code for reason in why(facts, "big").reasons} == {ReasonCode.GANG}, "not kept from itself"
+    assert {reason.code for reason in why(facts, "big").reasons} == {ReasonCode.BUSY}, "not kept from itself"
 
 
 def test_ahead_counts_waiting_runs_of_the_same_pools_only():
@@ -208,4 +208,4 @@ def test_what_waits_for_a_run_placed_in_this_pass_says_so():
     facts = snapshot(nodes(1), [candidate("first", gang(8), priority=1), candidate("r", gang(8))])
     waiting = why(facts)
     assert waiting.unblocked_by == "It starts when run first has ended."
-    assert waiting.reasons[0].text == "0 of 8 slots free, 8 slots needed; held by first"
+    assert waiting.reasons[0].text == "0 of 8 slots free; 8 slots needed; held by first"

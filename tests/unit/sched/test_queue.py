@@ -134,7 +134,7 @@ def test_c10_busy_reasons_are_those_of_the_moment():
     made = plan(snapshot(nodes(1), hasty), NOW)
     assert started(made) == ["r0", "r1"]
     assert [reason.text for refusal in made.refusals for reason in refusal.reasons] == [
-        "0 of 8 slots free, 4 slots needed; held by r0, r1"
+        "0 of 8 slots free; 4 slots needed; held by r0, r1"
     ] * 2
 
 
