@@ -67,6 +67,7 @@ async def _serve(
     server = Server(_config(build(service, home=home, access=access)))
     parts.loops.start()
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    gc.enable()
     log.info("serving %s as process %d", home.root, service.pid)
     await server.serve(sockets=list(listeners))
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from served import HELLO, OWNER, Served, served
+from served import HELLO, OWNER, Served
 from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path / "home") as made:
-        yield made
 
 
 def test_a_run_from_submission_to_end(plane: Served) -> None:

@@ -1,0 +1,115 @@
+"""Who may come in: the owner through the socket of the home, others with the token, whatever the route."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+
+import tarmac
+from served import HELLO, OWNER, TOKEN, Served
+from tarmac.model.errors import Unauthorized
+from tarmac.server.app import routed
+from tarmac.server.rim import API_USER
+
+
+def test_no_route_is_reached_without_the_token(plane: Served) -> None:
+    """Deny by default: every route of the table, and what no route takes, with no token and with wrong ones."""
+    table = [(method, path) for path, methods in _table(plane).items() for method in methods]
+    assert len(table) >= 17
+    wrong = (
+        None,
+        "Bearer wrong",
+        f"Bearer {TOKEN}x",
+        f"bearer{TOKEN}",
+        f"Basic {TOKEN}",
+        "Bearer ",
+        "Bearer é",
+    )
+    for method, path in [*table, ("GET", "/"), ("GET", "/api/v1/nothing"), ("OPTIONS", "/api/v1/runs")]:
+        for header in wrong:
+            status, answer = _ask(plane, method, re.sub(r"\{\w+\}", "x", path), header)
+            assert status == 401, (method, path, header)
+            assert answer["error"]["code"] == "unauthorized"
+    assert not plane.stops.is_set()
+    assert plane.client().runs()["runs"] == []
+
+
+def test_the_token_opens_every_route(plane: Served) -> None:
+    for method, path in [(method, path) for path, methods in _table(plane).items() for method in methods]:
+        status, _ = _ask(plane, method, re.sub(r"\{\w+\}", "x", path), f"Bearer {TOKEN}")
+        assert status not in (401, 500), (method, path)
+
+
+def test_callers_are_told_apart(plane: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/my/bin")
+    remote = plane.remote_client(TOKEN)
+    assert plane.client().submit(HELLO)["user"] == OWNER
+    run = remote.submit(HELLO)
+    assert run["user"] == API_USER
+    assert "inherited" not in run["spec"].get("environment", {}), "only the user's own shell is taken over"
+
+
+def test_a_wrong_token_is_an_error_of_the_client(plane: Served) -> None:
+    with pytest.raises(Unauthorized) as refused:
+        plane.remote_client("wrong").runs()
+    assert refused.value.exit_code == 1
+
+
+def test_a_proxy_header_changes_nothing(plane: Served) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port)
+    connection.request("GET", "/api/v1/runs", headers={"X-Forwarded-For": "127.0.0.1", "Host": "localhost"})
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_every_answer_names_the_version(plane: Served) -> None:
+    for path, header in (
+        ("/api/v1/version", f"Bearer {TOKEN}"),
+        ("/nowhere", f"Bearer {TOKEN}"),
+        ("/", None),
+    ):
+        connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port)
+        connection.request("GET", path, headers={"Authorization": header} if header else {})
+        assert connection.getresponse().headers["Tarmac-Version"] == tarmac.__version__
+        connection.close()
+
+
+def test_the_homes_token_is_not_sent_elsewhere(plane: Served, tmp_path: Path) -> None:
+    plane.home.token.write_text(f"{TOKEN}\n")
+    with tarmac.Client(f"http://127.0.0.1:{plane.tcp_port}", home=plane.home.root) as here:
+        assert here.version()["home"] == str(plane.home.root)
+    for name in ("example.org", "127.0.0.1.example.org", "10.0.0.1", "[2001:db8::1]"):
+        with tarmac.Client(f"http://{name}:8400", home=plane.home.root) as elsewhere:
+            assert not elsewhere._transport._address.headers, name
+
+
+def _table(plane: Served) -> dict[str, set[str]]:
+    """The routes of the application, as FastAPI has them."""
+    app = routed(plane.service(), home=plane.home)
+    schema = app.openapi()["paths"]
+    table = {path: {method.upper() for method in methods} for path, methods in schema.items()}
+    for route in app.routes:
+        if not isinstance(route, APIRoute) and hasattr(route, "path") and hasattr(route, "methods"):
+            table.setdefault(route.path, set()).update((route.methods or set()) - {"HEAD"})
+    return table
+
+
+def _ask(plane: Served, method: str, path: str, header: str | None) -> tuple[int, dict[str, object]]:
+    connection = http.client.HTTPConnection("127.0.0.1", plane.tcp_port, timeout=20)
+    body = json.dumps({}) if method == "POST" else None
+    headers = {"Content-Type": "application/json"}
+    if header is not None:
+        headers["Authorization"] = header.encode().decode("latin-1")
+    connection.request(method, path, body=body, headers=headers)
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    try:
+        return response.status, json.loads(content)
+    except ValueError:
+        return response.status, {}
