@@ -18,7 +18,7 @@ from tarmac.server.rim import API_USER
 
 
 def test_no_route_is_reached_without_the_token(plane: Served) -> None:
-    """Deny by default: every route of the table, and what no route takes, with no token and with wrong ones."""
+    """Deny by default: every route of the table, and what no route takes."""
     table = [(method, path) for path, methods in _table(plane).items() for method in methods]
     assert len(table) >= 17
     wrong = (
