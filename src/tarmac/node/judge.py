@@ -163,7 +163,7 @@ def _judge_asked(exits: Sequence[Exit], *, node: str, asked: Asked, time_limit_s
     if asked.ask == words.TIME_LIMIT:
         limit = "its time limit" if time_limit_s is None else f"its time limit of {time_limit_s:g} s"
         return Verdict(words.FAILED, {"code": words.TIME_LIMIT, "message": f"reached {limit}", "node": node})
-    otherwise = [item for item in exits if not left_as_asked(item, asked.signal)]
+    otherwise = [item for item in exits if item.told and not left_as_asked(item, asked.signal)]
     if otherwise:
         return Verdict(words.FAILED, failure(otherwise[0], node=node))
     if asked.ask == words.PREEMPT:
