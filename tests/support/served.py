@@ -89,7 +89,9 @@ class Served:
 
     def transport(self) -> Transport:
         """The client's transport alone."""
-        return Transport(EmbeddedServer(self.home), start=False)
+        made = Transport(EmbeddedServer(self.home), start=False)
+        self.closing.callback(made.close)
+        return made
 
     def turn(self) -> None:
         """One pass of each loop, in the order of a run's life."""

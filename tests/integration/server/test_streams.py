@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from served import HELLO, Served
 
+from served import HELLO, Served
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.records import Message
 from tarmac.client.streams import messages
