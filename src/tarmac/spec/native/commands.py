@@ -41,6 +41,17 @@ def read_setup(value: Value, warnings: list[str]) -> tuple[Command, ...]:
     return tuple(step for step in steps if step is not None)
 
 
+def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:
+    """Warn where a command that is placed by its slots says itself how many nodes or processes there are."""
+    words = value.node.items if isinstance(value.node, Items) else (value.node,)
+    for word in words:
+        found = _FIXED.search(word.text) if isinstance(word, Scalar) else None
+        if found is not None:
+            variable = "$NNODES" if "nnodes" in found[0] else "$N_PROC"
+            warnings.append(f"{_where(value)}{found[0]!r} is fixed; {variable} follows what the run is given")
+
+
+_FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 
 

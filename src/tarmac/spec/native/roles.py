@@ -8,7 +8,7 @@ from tarmac.spec import quantities
 from tarmac.spec.kinds import choice, integer, number
 from tarmac.spec.located import Items, Scalar
 from tarmac.spec.names import ROLE_NAME
-from tarmac.spec.native.commands import read_command
+from tarmac.spec.native.commands import read_command, warn_of_fixed_numbers
 from tarmac.spec.native.fields import PROCESS, RESOURCES, ROLE, ROLE_FIELDS
 from tarmac.spec.section import Section, Value
 
@@ -55,6 +55,8 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
     processes = _processes(section, warnings)
     if not processes:
         return None
+    if spread is not None and (command := section.get("command")) is not None:
+        warn_of_fixed_numbers(command, warnings)
     if spread is None:
         return Role(name=name, processes=processes, replicas=replicas, on_failure=on_failure)
     return Role(
