@@ -7,7 +7,6 @@ runner's own notices (which are hints, so it also looks again from time to time,
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,9 +109,9 @@ class LocalHarness:
         self.engine = self.open()
         self._started: list[str] = []
 
-    def open(self, python: str = sys.executable) -> LocalEngine:
+    def open(self, **knobs: Any) -> LocalEngine:
         """An engine on the home, as a server that comes (back) would make it."""
-        engine = LocalEngine(self.home, _nodes(), machine=MACHINE, python=python)
+        engine = LocalEngine(self.home, _nodes(), machine=MACHINE, **knobs)
         self.news = Event()
         engine.subscribe(lambda _attempt: self.news.set())
         return engine
@@ -130,10 +129,10 @@ class LocalHarness:
             self.news.clear()
         return seen
 
-    def reopen(self, python: str = sys.executable) -> None:
+    def reopen(self, **knobs: Any) -> None:
         """The server goes and another comes."""
         self.engine.close()
-        self.engine = self.open(python)
+        self.engine = self.open(**knobs)
 
     def hang(self) -> None:
         """A warm parent that takes every request and forks nothing."""
@@ -142,7 +141,7 @@ class LocalHarness:
             '#!/bin/bash\nfd="${@: -1}"\nwhile read -r _ <&"$fd"; do echo \'{"pid": 1}\' >&"$fd"; done\n'
         )
         fake.chmod(0o755)
-        self.reopen(str(fake))
+        self.reopen(python=str(fake))
 
     def close(self) -> None:
         for attempt in self._started:

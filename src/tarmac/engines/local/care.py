@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import time
+from dataclasses import dataclass
 
 from tarmac.engines.local.verdict import Phase
 from tarmac.engines.local.view import AttemptView, NodeView
@@ -19,43 +20,54 @@ from tarmac.engines.local.warm import WarmParent
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node import claims, fifo, liveness, procfs, signals, strays
+from tarmac.node import claims, fifo, liveness, signals, strays
 from tarmac.node.protocol import HEARTBEAT_LEASE_S
 
-START_AGAIN_S = 2.0
-"""A runner that has not claimed its node by then is started once more."""
-
-MAX_STARTS = 5
 END_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for runners. One that has not claimed its node after `start_again_s` is started once
+    more, up to `starts` times; one whose heartbeat stands still for `silence_s` is given up.
+    """
+
+    start_again_s: float = 2.0
+    starts: int = 5
+    silence_s: float = HEARTBEAT_LEASE_S
+
+
+DEFAULT_PATIENCE = Patience()
 
 
 def start(view: AttemptView, warm: WarmParent) -> None:
     """Start the runner of every node that has none, unless the attempt was stopped before."""
-    stopped = view.ask() is Ask.STOP
+    if view.ask() is Ask.STOP:
+        fence(view)
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
-            if stopped:
-                claims.fence(node.paths)
-            else:
-                _start(view, node, warm)
+            _start(view, node, warm)
 
 
-def tend(view: AttemptView, warm: WarmParent) -> None:
+def tend(view: AttemptView, warm: WarmParent, patience: Patience) -> None:
     """See to nodes that nobody claimed and to runners that died; end what a lost runner left behind."""
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
-            _tend_unclaimed(view, node, warm)
+            _tend_unclaimed(view, node, warm, patience)
         elif not node.over:
-            _tend_claimed(view, node)
+            _tend_claimed(view, node, patience)
     if any(node.lost for node in view.nodes) and all(node.over for node in view.nodes) and not view.reaped:
         _end_strays(view)
 
 
 def fence(view: AttemptView) -> None:
-    """See to it that no node that nobody has claimed ever starts."""
-    for node in view.nodes:
-        if node.facts.phase is Phase.UNCLAIMED:
-            claims.fence(node.paths)
+    """See to it that no node that nobody has claimed ever starts. Raises Unavailable if that cannot be."""
+    try:
+        for node in view.nodes:
+            if node.facts.phase is Phase.UNCLAIMED:
+                claims.fence(node.paths)
+    except OSError as error:
+        raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
     view.refresh()
 
 
@@ -71,7 +83,6 @@ def reap(view: AttemptView) -> None:
     for node in view.nodes:
         if not node.over:
             _end_runner(node)
-    view.reaped = False
     _end_strays(view)
 
 
@@ -81,51 +92,51 @@ def _start(view: AttemptView, node: NodeView, warm: WarmParent) -> None:
     warm.start_runner(view.directory, node.node)
 
 
-def _tend_unclaimed(view: AttemptView, node: NodeView, warm: WarmParent) -> None:
+def _tend_unclaimed(view: AttemptView, node: NodeView, warm: WarmParent, patience: Patience) -> None:
     """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
-    if view.ask() is Ask.STOP:
-        claims.fence(node.paths)
-        node.refresh()
-        return
-    asked_for_at = node.care.asked_for_at
-    if asked_for_at is not None and time.monotonic() - asked_for_at < START_AGAIN_S:
-        return
-    if node.care.starts < MAX_STARTS:
-        with contextlib.suppress(Unavailable):  # the next look tries again
-            _start(view, node, warm)
-        return
-    claims.fence(node.paths)
-    node.refresh()
+    with contextlib.suppress(Unavailable):  # the next look tries again
+        asked_for_at = node.care.asked_for_at
+        if view.ask() is Ask.STOP:
+            fence(view)
+        elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
+            if node.care.starts < patience.starts:
+                _start(view, node, warm)
+            else:
+                _give_up(view, node)
+
+
+def _give_up(view: AttemptView, node: NodeView) -> None:
+    fence(view)
     if node.facts.phase is Phase.FENCED:
         message = f"no runner could be started on {node.node}"
         _lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
 
-def _tend_claimed(view: AttemptView, node: NodeView) -> None:
+def _tend_claimed(view: AttemptView, node: NodeView, patience: Patience) -> None:
+    code = CauseCode.PLATFORM_FAULT
     if node.runner_alive():
-        if not _silent(node):
+        if not _silent(node, patience):
             return
-        why = f"the runner on {node.node} gave no sign of life for {HEARTBEAT_LEASE_S:g} s"
+        why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"
         _end_runner(node)
-    elif node.claim is not None and node.claim.boot_id != procfs.boot_id():
-        why = f"{node.node} was restarted"
-    else:
+    elif node.of_this_boot():
         why = f"the runner on {node.node} died"
+    else:
+        code, why = CauseCode.NODE_LOST, f"{node.node} was restarted"
     node.refresh()  # it may have written its last event before it went
     if not node.over:
-        code = CauseCode.NODE_LOST if why.endswith("restarted") else CauseCode.PLATFORM_FAULT
         _lose(view, node, Cause(code=code, message=why, node=node.node))
 
 
-def _silent(node: NodeView) -> bool:
-    """Whether a runner's heartbeat stood still for the whole lease, while we were here to see it.
+def _silent(node: NodeView, patience: Patience) -> bool:
+    """Whether a runner's heartbeat stood still for too long, while we were here to see it.
 
     By our own clock, which stops with the machine: waking from sleep is no loss.
     """
     heartbeat, now = node.heartbeat(), time.monotonic()
     if node.care.heartbeat_seen_at is None or heartbeat != node.care.heartbeat:
         node.care.heartbeat, node.care.heartbeat_seen_at = heartbeat, now
-    return now - node.care.heartbeat_seen_at > HEARTBEAT_LEASE_S
+    return now - node.care.heartbeat_seen_at > patience.silence_s
 
 
 def _lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
@@ -161,6 +172,9 @@ def _end_runner(node: NodeView) -> None:
 
 def _end_strays(view: AttemptView) -> None:
     """Only now that no runner is left: the token is the same on all nodes of an attempt."""
+    if not any(node.of_this_boot() for node in view.nodes):
+        view.reaped = True
+        return
     with contextlib.suppress(TimeoutError):  # something does not end yet: looked at again next time
         strays.end_strays(view.token)
         view.reaped = True

@@ -49,9 +49,11 @@ class LocalEngine:
         *,
         machine: devices.Machine | None = None,
         python: str = sys.executable,
+        patience: care.Patience = care.DEFAULT_PATIENCE,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
+        self._patience = patience
         self._machine = machine or devices.survey()
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
         self._views_lock = Lock()
@@ -168,7 +170,7 @@ class LocalEngine:
             cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
             return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
         view.refresh()
-        care.tend(view, self._warm)
+        care.tend(view, self._warm, self._patience)
         seen = observation([node.facts for node in view.nodes], view.ask())
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
             return Observation(

@@ -20,7 +20,7 @@ from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
-from tarmac.node import claims, liveness, protocol
+from tarmac.node import claims, liveness, procfs, protocol
 from tarmac.node.claims import Claim
 from tarmac.node.paths import AttemptPaths, NodePaths
 
@@ -71,6 +71,10 @@ class NodeView:
     def runner_alive(self) -> bool:
         """Whether the process that claimed this node still is that process."""
         return self.claim is not None and liveness.is_alive(self.claim)
+
+    def of_this_boot(self) -> bool:
+        """Whether it was claimed since this machine was started: if not, nothing of it can be left."""
+        return self.claim is not None and self.claim.boot_id == procfs.boot_id()
 
     def heartbeat(self) -> float | None:
         """The time of the runner's last sign of life; None before the first."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
 from pathlib import Path
@@ -66,21 +65,22 @@ class WarmParent:
 
     def _exchange(self, request: bytes) -> dict[str, object]:
         """One line out, one line back."""
-        if self._socket is None:
-            self._begin()
-        assert self._socket is not None
-        self._socket.sendall(request)
+        channel = self._socket or self._begin()
+        channel.sendall(request)
         answer = b""
         while not answer.endswith(b"\n"):
-            piece = self._socket.recv(ANSWER_BYTES)
+            piece = channel.recv(ANSWER_BYTES)
             if not piece:
                 raise ConnectionError("the warm parent ended")
             answer += piece
-        parsed = json.loads(answer)
-        return parsed if isinstance(parsed, dict) else {"error": "an answer nobody can read"}
+        try:
+            return dict(json.loads(answer))
+        except (ValueError, TypeError):
+            raise ConnectionError(f"an answer nobody can read: {answer[:80]!r}") from None
 
-    def _begin(self) -> None:
-        ours, theirs = socket.socketpair()
+    def _begin(self) -> socket.socket:
+        self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
                 warm_command(self._python, theirs.fileno()),
@@ -90,10 +90,8 @@ class WarmParent:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
                 cwd="/",
-                env={"PATH": os.environ.get("PATH", os.defpath)},
             )
-        ours.settimeout(ANSWER_TIMEOUT_S)
-        self._socket = ours
+        return self._socket
 
     def _end(self) -> None:
         """Close our end, upon which the parent leaves by itself; see it off."""
