@@ -39,6 +39,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format
 
 bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
+	benchmarks/slurm_cluster.sh install
 	$(BIN)/python -m benchmarks
 
 clean:

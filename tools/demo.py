@@ -97,10 +97,12 @@ class Demo:
         self.timings.append(("resume to training again", time.monotonic() - began))
         pid = self.ask("tarmac", "server", "status", "--json")["pid"]
         self.claim("another server answers", held=pid != self.killed_pid)
-        self.claim("step, loss and accuracy are those of the pause", held=resumed_at == paused_at)
+        before = "step {}, loss {}, accuracy {} %".format(*paused_at)
+        after = "step {}, loss {}, accuracy {} %".format(*resumed_at)
+        self.claim(f"paused at {before}; resumed at {after}", held=resumed_at == paused_at)
         step, loss, _ = self.see("epoch.*" + POSITION)
-        self.claim("training went on from there", held=int(step) > int(paused_at[0]))
-        self.claim("the loss did too", held=float(loss) < 2 * float(paused_at[1]))
+        went_on = int(step) > int(paused_at[0]) and float(loss) < 2 * float(paused_at[1])
+        self.claim(f"training went on from there: step {step}, loss {loss}", held=went_on)
 
     def finish(self) -> None:
         """See it through to its end."""
@@ -174,7 +176,7 @@ class Demo:
     def ask(self, *argv: str) -> Any:
         """What a command says with --json."""
         result = subprocess.run(
-            argv, env=self.environment(), cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE_S
+            argv, env=self.environment(), cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S
         )
         return json.loads(result.stdout)
 

@@ -1,0 +1,1 @@
+"""How quick tarmac is, beside its peers on the same machine. Run by `make bench`; see README.md."""

@@ -1,0 +1,1 @@
+"""What is measured of tarmac itself: one module per measurement, through the client that users have."""

@@ -1,0 +1,144 @@
+"""A real Slurm on two nodes of four processors, stock and tuned, through its own commands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from benchmarks.figures import System, percentile, spread
+from benchmarks.own.asking import command_ms
+from benchmarks.sandbox import wait_until
+
+SCRIPT = Path(__file__).resolve().parents[1] / "slurm_cluster.sh"
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
+SUBMISSIONS = 100
+CLIENTS = 4
+STARTS = 15
+QUEUED = 10_000
+LISTS = 7
+
+
+def systems() -> list[System]:
+    """Slurm as it comes, and Slurm that schedules at once."""
+    missing = [program for program in PROGRAMS if shutil.which(program, path=_path()) is None]
+    absent = (
+        f"{missing[0]} is not installed; apt-get install slurmctld slurmd slurm-client munge"
+        if missing
+        else None
+    )
+    return [
+        System(
+            name="Slurm", absent=absent, measures=() if absent else (partial(measure, "stock", 200), asking)
+        ),
+        System(
+            name="Slurm, tuned", absent=absent, measures=() if absent else (partial(measure, "tuned", 1000),)
+        ),
+    ]
+
+
+def measure(flavour: str, drained: int) -> Mapping[str, float]:
+    """Submissions, starts, a drain; then a list of 10,000 and a killed controller."""
+    with _cluster(flavour) as directory:
+        start_s = [_start(directory) for _ in range(STARTS)]
+        drain_s, submit_s, at_once_s = _drain(drained)
+        _sbatch("--hold", f"--array=0-{QUEUED - 1}", "--wrap=true")
+        lists_s = [_list() for _ in range(LISTS)]
+        recovery_s, lost = _recovery(directory)
+    return {
+        **spread("submit", submit_s),
+        "submit_rate": drained / at_once_s,
+        **spread("start", start_s),
+        "drain": drained / drain_s,
+        "list": percentile(lists_s, 0.5) * 1000,
+        "recovery": recovery_s,
+        "lost": lost,
+    }
+
+
+def asking() -> Mapping[str, float]:
+    """`sbatch --help`."""
+    return {"help": command_ms(["sbatch", "--help"])}
+
+
+def _start(directory: Path) -> float:
+    """From before sbatch to the clock that the script writes."""
+    clock = directory / "clock"
+    clock.unlink(missing_ok=True)
+    began = time.time()
+    _sbatch(f"--wrap=date +%s.%N > {clock}.part; mv {clock}.part {clock}")
+    wait_until(clock.exists)
+    return float(clock.read_text()) - began
+
+
+def _drain(count: int) -> tuple[float, list[float], float]:
+    """Seconds until `count` jobs that do nothing have ended, those of single sbatches, and of all of them."""
+    one_by_one_s = [_sbatch("--hold", "--wrap=true") for _ in range(SUBMISSIONS)]
+    subprocess.run(["scancel", f"--user={os.getuid()}"], check=True)
+    wait_until(_queue_is_empty)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(lambda _: _sbatch("--wrap=true"), range(count)))
+    at_once_s = time.perf_counter() - began
+    wait_until(_queue_is_empty, every_s=0.1)
+    return time.perf_counter() - began, one_by_one_s, at_once_s
+
+
+def _recovery(directory: Path) -> tuple[float, float]:
+    """Seconds from `kill -9` of the controller to the full list again; how many jobs are missing then."""
+    began = time.perf_counter()
+    subprocess.run([SCRIPT, "restart", directory], check=True)
+    wait_until(lambda: _queued() > 0, every_s=0.02)
+    took_s = time.perf_counter() - began
+    return took_s, float(QUEUED - _queued())
+
+
+def _sbatch(*arguments: str) -> float:
+    began = time.perf_counter()
+    subprocess.run(["sbatch", "--output=/dev/null", *arguments], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def _list() -> float:
+    began = time.perf_counter()
+    assert _queued() == QUEUED
+    return time.perf_counter() - began
+
+
+def _queued() -> int:
+    result = subprocess.run(["squeue", "--noheader", "--array"], capture_output=True, check=False)
+    return result.stdout.count(b"\n")
+
+
+def _queue_is_empty() -> bool:
+    result = subprocess.run(["squeue", "--noheader", "--states=PD,R,CG"], capture_output=True, check=True)
+    return not result.stdout.strip()
+
+
+@contextmanager
+def _cluster(flavour: str) -> Iterator[Path]:
+    """A cluster that lives as long as the block; its commands find it through the environment."""
+    before = dict(os.environ)
+    directory = Path(tempfile.mkdtemp(prefix="slurm-bench-"))
+    os.environ.update(SLURM_CONF=str(directory / "etc/slurm.conf"), PATH=_path())
+    try:
+        subprocess.run([SCRIPT, "up", directory, flavour], check=True, timeout=120)
+        yield directory
+    finally:
+        subprocess.run([SCRIPT, "down", directory], check=False)
+        os.environ.clear()
+        os.environ.update(before)
+        wait_until(lambda: not list(directory.glob("*.pid")), every_s=0.05)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _path() -> str:
+    """Slurm's servers live where ordinary users do not look."""
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"

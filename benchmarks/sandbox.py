@@ -1,0 +1,82 @@
+"""A tarmac of its own for one measurement: an empty home, a server on demand, nothing left behind.
+
+Used by the measurements in `benchmarks.own`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tarmac.client import Client
+from tarmac.model.errors import Unavailable
+
+NO_OP = "name: no-op\nslots: 1\ncommand: ['true']\n"
+PATIENCE_S = 300.0
+
+
+@contextmanager
+def sandbox() -> Iterator[Client]:
+    """A client of a server that was started just now, on a home that goes away afterwards."""
+    before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TARMAC_")}
+    with tempfile.TemporaryDirectory(prefix="tarmac-bench-") as home:
+        os.environ["TARMAC_HOME"] = home
+        client = Client()
+        try:
+            client.version()
+            yield client
+        finally:
+            _stop_everything(client)
+            del os.environ["TARMAC_HOME"]
+            os.environ.update(before)
+
+
+def drain_all(client: Client) -> list[str]:
+    """Let no node take work, so that what is submitted stays queued; the names of the nodes."""
+    names = [node["name"] for node in client.nodes()]
+    for name in names:
+        client.drain(name)
+    return names
+
+
+def submit_many(client: Client, source: str, count: int, *, at_a_time: int) -> list[str]:
+    """Submit `count` runs, so many per request; their ids."""
+    ids: list[str] = []
+    while len(ids) < count:
+        size = min(at_a_time, count - len(ids))
+        ids += [run["id"] for run in client.submit_all([{"source": source}] * size)]
+    return ids
+
+
+def wait_until(condition: Callable[[], bool], *, every_s: float = 0.005) -> None:
+    """Return as soon as `condition` holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("what was waited for did not come about")
+        time.sleep(every_s)
+
+
+def _stop_everything(client: Client) -> None:
+    try:
+        for run in client.runs(states=("starting", "running"), limit=1000)["runs"]:
+            client.stop(run["id"])
+            client.wait(run["id"], timeout_s=10)
+        pid = client.version()["pid"]
+        client.stop_server()
+        wait_until(lambda: _gone(pid))
+    except Unavailable:
+        return
+    finally:
+        client.close()
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

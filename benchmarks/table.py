@@ -1,0 +1,62 @@
+"""Figures as a table in Markdown: a line per row, a column per system, peers with their ratio. See main."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.figures import ROWS, TARMAC, Figure, Row, System
+
+
+def render(figures: Sequence[Figure], systems: Sequence[System]) -> str:
+    """The table, and below it a line for every system that could not be measured."""
+    present = [system.name for system in systems if system.absent is None]
+    values = {(figure.row, figure.system): figure.median for figure in figures}
+    peers = [name for name in present if name != TARMAC]
+    lines = [["what", "budget", TARMAC, *peers], ["---"] + ["---:"] * (len(peers) + 2)]
+    for row in ROWS:
+        own = values.get((row.key, TARMAC))
+        if own is not None:
+            lines.append(
+                [row.title, _budget(row), _own(row, own), *(_peer(row, own, values, name) for name in peers)]
+            )
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    absent = "\n".join(f"Absent: {system.name} ({system.absent})." for system in systems if system.absent)
+    return f"{table}\n\n{absent}".rstrip()
+
+
+def missed(figures: Sequence[Figure]) -> list[str]:
+    """A sentence for every budget that tarmac's median did not keep."""
+    rows = {row.key: row for row in ROWS}
+    own = [(rows[figure.row], figure.median) for figure in figures if figure.system == TARMAC]
+    return [
+        f"{row.title}: {_amount(row, median)}, budget {_budget(row)}"
+        for row, median in own
+        if not row.kept(median)
+    ]
+
+
+def _budget(row: Row) -> str:
+    if row.budget is None:
+        return ""
+    return f"{'≥' if row.more_is_better else '≤'} {row.budget:g} {row.unit}"
+
+
+def _own(row: Row, value: float) -> str:
+    text = f"**{_amount(row, value)}**"
+    return text if row.kept(value) else f"{text} (missed)"
+
+
+def _peer(row: Row, own: float, values: dict[tuple[str, str], float], name: str) -> str:
+    value = values.get((row.key, name))
+    if value is None:
+        return ""
+    if not own or not value:
+        return _amount(row, value)
+    return f"{_amount(row, value)} ({row.ratio(own, value):.1f}x)"
+
+
+def _amount(row: Row, value: float) -> str:
+    if row.unit == "ms" and value >= 1000:
+        return f"{value / 1000:.2f} s"
+    digits = 0 if value >= 100 or value == int(value) else 1 if value >= 1 else 2
+    return f"{value:,.{digits}f} {row.unit}"
