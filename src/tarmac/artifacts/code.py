@@ -73,11 +73,11 @@ class DirectoryCodeStore:
             ) from None
 
     def _check_size(self, source: Path, entries: Sequence[Entry]) -> None:
-        total_bytes = sum(entry.size for entry in entries)
+        total_bytes = sum(entry.size_bytes for entry in entries)
         if total_bytes <= self._limit_bytes:
             return
-        files = sorted(entries, key=lambda entry: (-entry.size, entry.path))[:LARGEST_SHOWN]
-        largest = ", ".join(f"{entry.path} ({_mebibytes(entry.size)})" for entry in files)
+        files = sorted(entries, key=lambda entry: (-entry.size_bytes, entry.path))[:LARGEST_SHOWN]
+        largest = ", ".join(f"{entry.path} ({_mebibytes(entry.size_bytes)})" for entry in files)
         message = (
             f"holds {_mebibytes(total_bytes)} of code, more than the {_mebibytes(self._limit_bytes)} allowed"
             f"; the largest files: {largest}"

@@ -38,7 +38,7 @@ class Entry:
     path: str
     kind: Kind
     mode: int
-    size: int = 0
+    size_bytes: int = 0
     stamp: tuple[int, ...] = ()
     changed_ns: int = 0
     target: str = ""
@@ -132,7 +132,7 @@ def _file(path: str, status: os.stat_result) -> Entry:
         path,
         Kind.FILE,
         stat.S_IMODE(status.st_mode) & 0o777,
-        size=status.st_size,
+        size_bytes=status.st_size,
         stamp=stamp,
         changed_ns=max(status.st_mtime_ns, status.st_ctime_ns),
     )

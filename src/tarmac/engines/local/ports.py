@@ -1,4 +1,4 @@
-"""Free ports on this machine, for the rendezvous of an attempt's workers."""
+"""Free ports on this machine, for the rendezvous of an attempt's workers. Called by `LocalEngine`."""
 
 from __future__ import annotations
 
