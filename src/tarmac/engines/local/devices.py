@@ -9,12 +9,14 @@ import os
 import re
 import socket
 from dataclasses import dataclass
-
-import pynvml
+from pathlib import Path
 
 from tarmac.model.resources import CPU_ONLY
 
 VIRTUAL_SLOTS = 8
+
+DRIVER_SIGNS = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+"""Where there is none of these there is no GPU to ask for, and no need to load the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,10 @@ def survey() -> Machine:
 
 def gpu_products() -> list[str]:
     """The product name of every GPU, in the order of their numbers; empty without a driver."""
+    if not any(sign.exists() for sign in DRIVER_SIGNS):
+        return []
+    import pynvml  # noqa: PLC0415 - slow to load, and of use on few machines
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

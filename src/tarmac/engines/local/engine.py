@@ -171,7 +171,8 @@ class LocalEngine:
             return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
         view.refresh()
         care.tend(view, self._warm, self._patience)
-        seen = observation([node.facts for node in view.nodes], view.ask())
+        over = all(node.over for node in view.nodes)
+        seen = observation([node.facts for node in view.nodes], view.ask() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
             return Observation(
                 state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end"
