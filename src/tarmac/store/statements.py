@@ -10,7 +10,20 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Insert, Integer, Select, Update, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    CompoundSelect,
+    Insert,
+    Integer,
+    Select,
+    Update,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
@@ -109,13 +122,21 @@ def summaries(query: RunQuery) -> Select[Any]:
     if query.name is not None:
         statement = statement.where(run.c.name == query.name)
     if query.ended_after is not None:
-        statement = statement.where(or_(run.c.ended_at.is_(None), run.c.ended_at > query.ended_after))
+        statement = statement.where(run.c.id.in_(_lately(query.ended_after)))
     if query.before_id is not None:
         statement = statement.where(run.c.id < query.before_id)
     for key, value in query.labels.items():
         carriers = select(run_label.c.run_id).where(run_label.c.key == key, run_label.c.value == value)
         statement = statement.where(run.c.id.in_(carriers))
     return statement
+
+
+def _lately(ended_after: float) -> CompoundSelect[Any]:
+    """The ids of runs that have not ended, or not before then: found without reading all that ever ended."""
+    return union_all(
+        select(run.c.id).where(run.c.ended_at.is_(None)),
+        select(run.c.id).where(run.c.ended_at > ended_after),
+    )
 
 
 # --- attempts ---------------------------------------------------------------------------------------

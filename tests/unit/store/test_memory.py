@@ -1,0 +1,58 @@
+"""The knobs of the fake: a write that breaks before or after it is durable, and a full disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from histories import new_run, placed
+from tarmac.model.errors import StorageFull
+from tarmac.store.memory import MemoryStore
+
+
+class Crash(BaseException):
+    """What nothing in the code under test may catch."""
+
+
+def test_a_write_that_fails_before_leaves_nothing() -> None:
+    store = MemoryStore()
+    store.fail_before(2, Crash())
+    (run,) = store.create_runs([new_run("r1")])
+    with pytest.raises(Crash):
+        store.apply([placed(run)])
+    assert store.run("r1") == run
+    assert store.apply([placed(run)]) == [True], "only the one write fails"
+
+
+def test_a_write_that_fails_after_is_durable() -> None:
+    store = MemoryStore()
+    store.fail_after(1, Crash())
+    with pytest.raises(Crash):
+        store.create_runs([new_run("r1", key="k")])
+    (again,) = store.create_runs([new_run("r2", key="k")])
+    assert again.id == "r1"
+
+
+def test_every_write_counts_and_no_read() -> None:
+    store = MemoryStore()
+    (run,) = store.create_runs([new_run("r1")])
+    store.create_runs([])
+    store.apply([])
+    store.live_runs()
+    assert store.writes == 1
+    store.apply([placed(run)])
+    lease = store.acquire_lease("a", "b", ttl_s=1.0, now=1.0)
+    assert lease is not None
+    store.release_lease(lease)
+    store.set_drained("node-1", True)
+    assert store.writes == 5
+
+
+def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
+    store = MemoryStore()
+    (run,) = store.create_runs([new_run("r1")])
+    store.disk_full = True
+    with pytest.raises(StorageFull):
+        store.apply([placed(run)])
+    assert store.live_runs() == [run]
+    store.disk_full = False
+    assert store.apply([placed(run)]) == [True]
