@@ -72,7 +72,8 @@ class Admission:
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
         verdict = explain(idle, run.id, run.created_at)
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
-            raise Refused(refusal_text(verdict), hint=verdict.largest)
+            fits = f"what would fit: {verdict.largest}" if verdict.largest else None
+            raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=fits)
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
