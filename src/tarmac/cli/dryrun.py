@@ -6,7 +6,8 @@ Called by `run --dry-run`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tarmac.cli.table import Column, render
@@ -14,6 +15,9 @@ from tarmac.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac.client.records import DryRunRecord, NodeLaunchRecord, WorkerLaunchRecord
+
+LONG = 40
+"""Characters from which a value is worth leaving out."""
 
 _PLACEMENT = (
     Column(title="NODE"),
@@ -24,15 +28,44 @@ _PLACEMENT = (
 
 
 def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:
-    """The whole answer. Variables that are the same `inherited` here are named, not written out."""
-    parts = [
-        terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold"),
-        _placement(answer, terminal),
-    ]
-    parts += [_node(node, terminal, inherited) for node in answer["nodes"]]
+    """The whole answer; what a person looks for is at the end, where a terminal stops.
+
+    What all workers share is said once. Long variables that are the same `inherited` here are only named.
+    """
+    workers = [worker for node in answer["nodes"] for worker in node["workers"]]
+    shared = _shared(workers) if len(workers) > 1 else _Shared()
+    parts = []
     if answer["request"]:
         parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer['request'])}")
-    return "\n\n".join(parts)
+    if shared.argv or shared.env:
+        lines = [
+            terminal.paint("every worker", "bold"),
+            *_details(shared.argv, shared.env, terminal, inherited),
+        ]
+        parts.append("\n".join(lines))
+    parts += [_node(node, shared, terminal, inherited) for node in answer["nodes"]]
+    title = terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
+    return "\n\n".join([*parts, f"{title}\n{_placement(answer, terminal)}"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What is the same for every worker."""
+
+    argv: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def _shared(workers: Sequence[WorkerLaunchRecord]) -> _Shared:
+    first, *others = workers
+    return _Shared(
+        argv=first["argv"] if all(worker["argv"] == first["argv"] for worker in others) else (),
+        env={
+            name: value
+            for name, value in first["env"].items()
+            if all(worker["env"].get(name) == value for worker in others)
+        },
+    )
 
 
 def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
@@ -49,27 +82,28 @@ def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
     return render(_PLACEMENT, rows, terminal)
 
 
-def _node(node: NodeLaunchRecord, terminal: Terminal, inherited: Mapping[str, str]) -> str:
+def _node(node: NodeLaunchRecord, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
     lines = [terminal.paint(f"on {node['node']} (rank {node['rank']})", "bold")]
     for worker in node["workers"]:
-        lines += _worker(worker, terminal, inherited)
+        own = {name: value for name, value in worker["env"].items() if name not in shared.env}
+        lines.append(f"  {worker['role']}.{worker['replica']}.{worker['index']}")
+        lines += _details(() if shared.argv else worker["argv"], own, terminal, inherited)
     return "\n".join(lines)
 
 
-def _worker(worker: WorkerLaunchRecord, terminal: Terminal, inherited: Mapping[str, str]) -> Iterator[str]:
-    yield f"  {worker['role']}.{worker['replica']}.{worker['index']}"
-    yield _indent(command_text(worker["argv"]), "    ")
-    same = []
-    for name, value in sorted(worker["env"].items()):
-        if inherited.get(name) == value and len(value) > 40:
-            same.append(name)
-        else:
-            yield f"    {terminal.paint(name, 'dim')}={value}"
-    if same:
-        yield f"    {terminal.paint(', '.join(same), 'dim')} as here"
+def _details(
+    argv: Sequence[str], env: Mapping[str, str], terminal: Terminal, inherited: Mapping[str, str]
+) -> Iterator[str]:
+    """A command and variables, further in than the name of whose they are."""
+    if argv:
+        yield _indent(command_text(argv), "    ")
+    known = [name for name in sorted(env) if len(env[name]) > LONG and inherited.get(name) == env[name]]
+    yield from (f"    {terminal.paint(name, 'dim')}={env[name]}" for name in sorted(env) if name not in known)
+    if known:
+        yield f"    {', '.join(known)} as here"
 
 
-def command_text(argv: list[str]) -> str:
+def command_text(argv: Sequence[str]) -> str:
     """An argv to read: a bash script by its lines, anything else quoted as a shell would want it."""
     if len(argv) >= 3 and argv[0].endswith("bash") and "\n" in argv[-1].rstrip("\n"):
         return f"{shlex.join(argv[:-1])}\n{_indent(argv[-1].rstrip())}"

@@ -72,7 +72,7 @@ def _act(
         print_json({"runs": asked})
     else:
         for run in asked:
-            print_text(_told(run))
+            print_text(told(run))
     sys.exit(code)
 
 
@@ -90,7 +90,7 @@ def _ask(
     return client.run(run["id"])
 
 
-def _told(run: RunRecord) -> str:
+def told(run: RunRecord) -> str:
     """What happens now to a run of which something was asked."""
     name = f"{run['name']} ({run['id']})"
     sentence = {

@@ -10,6 +10,7 @@ import click
 from tarmac.cli.following import LogChoice, expected_workers, follow
 from tarmac.cli.followview import standard_view
 from tarmac.cli.options import Duration, json_option, run_argument
+from tarmac.cli.output import remark
 from tarmac.cli.session import connect, resolve
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def logs(
 
 def _print(client: Client, run: RunRecord, choice: LogChoice, *, as_json: bool) -> None:
     view = standard_view(as_json=as_json, quiet=True)
+    if run["attempt"] == 0 and not as_json:
+        remark(f"it has not started; tarmac why {run['id']} says more")
     for attempt in client.attempts(run["id"]):
         if attempt["number"] == (choice.attempt or run["attempt"]):
             view.expect(expected_workers(run, attempt, choice))

@@ -103,7 +103,7 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
             Cell(run["name"], "bold"),
             state_cell(state_of(run)),
             str(run["slots"]),
-            run["cluster"] or "",
+            _cluster(run),
             run["user"] if several_users else "",
             age(run["created_at"], now),
             duration(elapsed_s(run, now)),
@@ -112,6 +112,11 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
         for run in runs
     )
     return render(_COLUMNS, rows, terminal)
+
+
+def _cluster(run: RunSummaryRecord) -> str:
+    """The cluster's name; a rehearsal's own repeats the run's id."""
+    return (run["cluster"] or "").removesuffix(f"-{run['id']}")
 
 
 def _recent(client: Client, query: dict[str, Any]) -> tuple[list[RunSummaryRecord], bool]:

@@ -63,17 +63,31 @@ def show(*, run: str, events: bool, source: bool, as_json: bool) -> None:
         document = {"run": record, "attempts": attempts, "report": latest}
         print_json({**document, "events": history} if events else document)
         return
-    now, terminal = time.time(), stdout_terminal()
+    print_text(
+        page(record, attempts, latest=latest, events=history, now=time.time(), terminal=stdout_terminal())
+    )
+
+
+def page(
+    run: RunRecord,
+    attempts: Sequence[AttemptRecord],
+    *,
+    latest: Json | None,
+    events: Sequence[EventRecord],
+    now: float,
+    terminal: Terminal,
+) -> str:
+    """Everything on one page: fields, attempts, the newest attempt's workers, the history if given."""
     parts = [
-        "\n".join(_fields(record, latest, now, terminal)),
-        attempt_table(attempts, now=now, terminal=terminal),
-        worker_table(attempts, now=now, terminal=terminal),
-        event_table(history, now=now, terminal=terminal),
+        "\n".join(_fields(run, latest, now, terminal)),
+        _attempt_table(attempts, now, terminal),
+        _worker_table(attempts, now, terminal),
+        _event_table(events, now, terminal),
     ]
-    print_text("\n\n".join(part for part in parts if part))
+    return "\n\n".join(part for part in parts if part)
 
 
-def attempt_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Terminal) -> str:
+def _attempt_table(attempts: Sequence[AttemptRecord], now: float, terminal: Terminal) -> str:
     """The attempts of a run, oldest first."""
     if not attempts:
         return ""
@@ -90,7 +104,7 @@ def attempt_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Te
     return render(_ATTEMPTS, rows, terminal)
 
 
-def worker_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Terminal) -> str:
+def _worker_table(attempts: Sequence[AttemptRecord], now: float, terminal: Terminal) -> str:
     """The workers of the newest attempt."""
     if not attempts or not attempts[-1]["workers"]:
         return ""
@@ -110,7 +124,7 @@ def worker_table(attempts: Sequence[AttemptRecord], *, now: float, terminal: Ter
     return render(_WORKERS, rows, terminal)
 
 
-def event_table(events: Sequence[EventRecord], *, now: float, terminal: Terminal) -> str:
+def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) -> str:
     """The history of a run, oldest first."""
     if not events:
         return ""
@@ -129,6 +143,7 @@ def event_table(events: Sequence[EventRecord], *, now: float, terminal: Terminal
 def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal) -> Iterator[str]:
     """Name and value, a line each; what does not apply is left out."""
     state = state_cell(state_of(run))
+    retries = run["spec"].get("retries", 0)
     fields = {
         "run": run["id"],
         "name": terminal.paint(run["name"], "bold"),
@@ -143,7 +158,7 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
         "created": age(run["created_at"], now),
         "started": age(run["started_at"], now),
         "ran": duration(elapsed_s(run, now)),
-        "retries": f"{run['failures']} used" if run["failures"] else "",
+        "retries": f"{run['failures']} of {retries} used" if retries else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": f"{run['preemptions']} times" if run["preemptions"] else "",
         "latest": report_text(latest) if latest else "",
@@ -153,7 +168,10 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
             yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
     for warning in run["warnings"]:
         yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
-    for line in run["cause"]["tail"] if run["cause"] else ():
+    tail = run["cause"]["tail"] if run["cause"] else []
+    if tail:
+        yield terminal.paint("its last lines", "dim")
+    for line in tail:
         yield f"  {terminal.paint('|', 'dim')} {line}"
 
 

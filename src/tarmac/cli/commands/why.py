@@ -38,7 +38,7 @@ def explanation(answer: WhyRecord, terminal: Terminal) -> str:
     if answer["ahead"]:
         lines.append(f"  ahead of it: {answer['ahead']} run{'s' if answer['ahead'] != 1 else ''}")
     if answer["unblocked_by"]:
-        lines.append(f"  unblocked by: {answer['unblocked_by']}")
+        lines.append(f"  {answer['unblocked_by']}")
     if answer["largest"]:
         lines.append(f"  the largest that fits: {answer['largest']}")
     per_node = [

@@ -1,0 +1,105 @@
+"""A dry run, as it is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.cli.dryrun import command_text, plan_text
+from tarmac.cli.terminal import Terminal
+
+LONG_PATH = "/very/long/" * 5
+
+
+def worker(replica: int, **env: str) -> dict[str, Any]:
+    return {"role": "main", "replica": replica, "index": 0, "argv": ["python", "a b.py"], "env": env}
+
+
+def answer(**changes: Any) -> Any:
+    nodes = [
+        {
+            "node": f"n-{rank}",
+            "rank": rank,
+            "workers": [worker(rank, NODE_RANK=str(rank), NNODES="2", PATH=LONG_PATH)],
+        }
+        for rank in range(2)
+    ]
+    placement = [
+        {"node": f"n-{rank}", "address": f"127.0.0.{rank}", "rank": rank, "slots": [0, 1]}
+        for rank in range(2)
+    ]
+    whole = {
+        "run": {"name": "pair"},
+        "warnings": [],
+        "placement": placement,
+        "reasons": [],
+        "largest": None,
+        "request": "start two\nrunners",
+        "nodes": nodes,
+    }
+    return {**whole, **changes}
+
+
+def test_what_workers_share_is_said_once() -> None:
+    assert plan_text(answer(), Terminal(), inherited={"PATH": LONG_PATH}) == (
+        "native request\n"
+        "  start two\n"
+        "  runners\n"
+        "\n"
+        "every worker\n"
+        "    python 'a b.py'\n"
+        "    NNODES=2\n"
+        "    PATH as here\n"
+        "\n"
+        "on n-0 (rank 0)\n"
+        "  main.0.0\n"
+        "    NODE_RANK=0\n"
+        "\n"
+        "on n-1 (rank 1)\n"
+        "  main.1.0\n"
+        "    NODE_RANK=1\n"
+        "\n"
+        "pair: nothing is started or kept\n"
+        "NODE  RANK  SLOTS  ADDRESS\n"
+        "n-0      0      2  127.0.0.0\n"
+        "n-1      1      2  127.0.0.1"
+    )
+
+
+def test_a_single_worker_is_told_where_it_runs() -> None:
+    one = answer(nodes=answer()["nodes"][:1], placement=answer()["placement"][:1], request=None)
+    assert plan_text(one, Terminal(), inherited={}) == (
+        "on n-0 (rank 0)\n"
+        "  main.0.0\n"
+        "    python 'a b.py'\n"
+        "    NNODES=2\n"
+        "    NODE_RANK=0\n"
+        f"    PATH={LONG_PATH}\n"
+        "\n"
+        "pair: nothing is started or kept\n"
+        "NODE  RANK  SLOTS  ADDRESS\n"
+        "n-0      0      2  127.0.0.0"
+    )
+
+
+def test_what_would_wait_says_why() -> None:
+    reasons = [{"code": "busy", "text": "2 of 8 slots are free", "node": "n-0"}]
+    text = plan_text(
+        answer(nodes=[], placement=None, request=None, reasons=reasons), Terminal(), inherited={}
+    )
+    assert text == "pair: nothing is started or kept\nIt would wait now:\n  n-0: 2 of 8 slots are free"
+
+
+def test_what_never_fits_says_what_would() -> None:
+    reasons = [{"code": "gang", "text": "8 slots in all", "node": None}]
+    never = answer(nodes=[], placement=None, request=None, reasons=reasons, largest="slots: 8")
+    assert plan_text(never, Terminal(), inherited={}).splitlines()[1:] == [
+        "It can never start here:",
+        "  8 slots in all",
+        "  the largest that fits: slots: 8",
+    ]
+
+
+def test_commands_are_shown_as_they_would_be_typed() -> None:
+    assert command_text(["echo", "it's"]) == """echo 'it'"'"'s'"""
+    assert command_text(["bash", "-eo", "pipefail", "-c", "a\nb\n"]) == "bash -eo pipefail -c\n  a\n  b"
+    assert command_text(["bash", "-c", "one line\n"]) == "bash -c 'one line\n'"

@@ -1,0 +1,188 @@
+"""The pages that commands print, from the records of docs/api.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.cli.commands.acts import told
+from tarmac.cli.commands.ls import run_table
+from tarmac.cli.commands.metrics import report_table
+from tarmac.cli.commands.nodes import node_table
+from tarmac.cli.commands.show import page
+from tarmac.cli.commands.why import explanation
+from tarmac.cli.terminal import Terminal
+
+NOW = 1000.0
+PLAIN = Terminal()
+
+
+def summary(**changes: Any) -> Any:
+    whole = {
+        "id": "r1",
+        "name": "digits",
+        "project": "default",
+        "user": "ada",
+        "state": "running",
+        "outcome": None,
+        "slots": 2,
+        "cluster": "local",
+        "created_at": 880.0,
+        "started_at": 940.0,
+        "ended_at": None,
+        "message": None,
+    }
+    return {**whole, **changes}
+
+
+def test_runs() -> None:
+    failed = summary(
+        id="r0", state="ended", outcome="failed", ended_at=943.5, message="main.0.0 exited with 7"
+    )
+    rehearsed = summary(id="r2", state="queued", cluster="rehearsal-r2", started_at=None)
+    assert run_table([rehearsed, summary(), failed], now=NOW, terminal=PLAIN) == (
+        "RUN  NAME    STATE    SLOTS  CLUSTER    CREATED     RAN  WHY\n"
+        "r2   digits  queued       2  rehearsal   2m ago\n"
+        "r1   digits  running      2  local       2m ago  1m 00s\n"
+        "r0   digits  failed       2  local       2m ago    3.5s  main.0.0 exited with 7"
+    )
+
+
+def test_users_are_told_apart_where_there_are_several() -> None:
+    table = run_table([summary(), summary(user="bob")], now=NOW, terminal=PLAIN)
+    assert "USER" in table.splitlines()[0]
+    assert "bob" in table
+
+
+def test_nodes() -> None:
+    node = {
+        "name": "n-1",
+        "cluster": "local",
+        "pool": "default",
+        "shard": None,
+        "address": "127.0.0.1",
+        "state": "up",
+        "slot_type": "h100",
+        "slots": 8,
+        "slots_used": 6,
+        "cpus": 16.0,
+        "memory_bytes": 2**35,
+        "runs": [{"id": "r1", "name": "digits", "slots": 4}, {"id": "r2", "name": "b", "slots": 2}],
+    }
+    known: Any = [node, {**node, "name": "n-2", "state": "drained", "slots_used": 0, "runs": []}]
+    assert node_table(known, PLAIN) == (
+        "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    RUNS\n"
+        "n-1   up          2      8  h100  local      16  32 GiB  127.0.0.1  digits (4), b (2)\n"
+        "n-2   drained     8      8  h100  local      16  32 GiB  127.0.0.1"
+    )
+
+
+def test_why() -> None:
+    answer: Any = {
+        "run_id": "r1",
+        "state": "queued",
+        "headline": "queued: it waits for 3 slots",
+        "reasons": [
+            {"code": "gang", "text": "all or none starts", "node": None},
+            {"code": "busy", "text": "0 of 8 slots free", "node": "n-1"},
+            {"code": "node_drained", "text": "drained", "node": "n-2"},
+        ],
+        "ahead": 2,
+        "unblocked_by": "It starts when r0 has ended.",
+        "largest": None,
+    }
+    assert explanation(answer, PLAIN) == (
+        "queued: it waits for 3 slots\n"
+        "  all or none starts\n"
+        "  ahead of it: 2 runs\n"
+        "  It starts when r0 has ended.\n"
+        "\n"
+        "NODE  REASON\n"
+        "n-1   0 of 8 slots free\n"
+        "n-2   drained"
+    )
+
+
+def test_metrics() -> None:
+    reports: Any = [
+        {"at": 990.0, "attempt": 1, "node": "n-1", "step": 1, "progress": 0.5, "metrics": {"loss": 0.25}},
+        {"at": 1000.0, "attempt": 1, "node": "n-1", "step": 2, "progress": None, "metrics": {"acc": 1.0}},
+    ]
+    assert report_table(reports, now=NOW, terminal=PLAIN) == (
+        "   WHEN  STEP  PROGRESS  acc  loss\n10s ago     1       50%       0.25\n    now     2              1"
+    )
+
+
+def test_a_run_on_one_page() -> None:
+    cause = {"message": "worker main.0.0 exited with 7", "code": "exit_code", "tail": ["loading", "boom"]}
+    run: Any = {
+        **summary(state="ended", outcome="failed", ended_at=943.5),
+        "exit_status": 7,
+        "cause": cause,
+        "priority": 5,
+        "labels": {"team": "x"},
+        "failures": 2,
+        "faults": 0,
+        "preemptions": 0,
+        "warnings": ["no GPU was found"],
+        "spec": {"retries": 2},
+    }
+    worker = {
+        "role": "main",
+        "replica": 0,
+        "index": 0,
+        "node": "n-1",
+        "log": "logs/main.0.0.log",
+        "pid": 77,
+        "started_at": 940.0,
+        "ended_at": 943.0,
+        "exit_code": 7,
+        "signal": None,
+    }
+    attempt = {
+        "number": 3,
+        "state": "ended",
+        "outcome": "failed",
+        "nodes": ["n-1"],
+        "started_at": 940.0,
+        "ended_at": 943.5,
+        "directory": "/a",
+        "workers": [worker],
+    }
+    event = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"by": "ada"}}
+    latest: Any = {"progress": 0.5, "step": 3, "metrics": {}}
+    attempts: Any = [attempt]
+    events: Any = [event]
+    assert page(run, attempts, latest=latest, events=events, now=NOW, terminal=PLAIN) == (
+        "run       r1\n"
+        "name      digits\n"
+        "state     failed\n"
+        "cause     worker main.0.0 exited with 7\n"
+        "exit      7\n"
+        "slots     2\n"
+        "priority  5\n"
+        "user      ada\n"
+        "labels    team=x\n"
+        "created   2m ago\n"
+        "started   1m ago\n"
+        "ran       3.5s\n"
+        "retries   2 of 2 used\n"
+        "latest    50%, step 3\n"
+        "warning   no GPU was found\n"
+        "its last lines\n"
+        "  | loading\n"
+        "  | boom\n"
+        "\n"
+        "ATTEMPT  STATE   NODES  STARTED   RAN\n"
+        "      3  failed  n-1     1m ago  3.5s\n"
+        "\n"
+        "WORKER    NODE  PID  STATE      RAN  LOG\n"
+        "main.0.0  n-1    77  exited 7  3.0s  /a/logs/main.0.0.log\n"
+        "\n"
+        "  WHEN  EVENT     STATE    DETAIL\n"
+        "2m ago  accepted  pending  by ada"
+    )
+
+
+def test_what_is_told_after_asking() -> None:
+    assert told(summary(state="preempting")) == "digits (r1) is leaving its slots and will be queued again"
+    assert told(summary(state="ended", outcome="stopped")) == "digits (r1) has ended: stopped"
