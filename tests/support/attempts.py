@@ -90,7 +90,7 @@ class AttemptDirectory:
                     return event
             remaining_s = deadline - time.monotonic()
             assert remaining_s > 0, f"no {kind!r} within {PATIENCE_S} s: {self.events(name)}"
-            if select.select([self.bell], [], [], min(remaining_s, 0.5))[0]:
+            if select.select([self.bell], [], [], min(remaining_s, 0.05))[0]:
                 os.read(self.bell, 65536)
 
     def ended(self, name: str = "n0") -> dict[str, Any]:
@@ -190,17 +190,21 @@ class Warm:
         """Run all nodes of an attempt to their end; the last event of the first node."""
         for name in attempt.nodes:
             self.start(attempt, name)
-        return [attempt.ended(name) for name in attempt.nodes][0]
+        ends = [attempt.ended(name) for name in attempt.nodes]
+        return ends[0]
 
 
 @contextmanager
-def warm_parent(python: str = sys.executable, *, prefix: Sequence[str] = ()) -> Iterator[Warm]:
-    """A warm parent under any interpreter; it has ended when the block is left."""
+def warm_parent(
+    python: str = sys.executable, *, prefix: Sequence[str] = (), package: Path = NODE_DIRECTORY
+) -> Iterator[Warm]:
+    """A warm parent under any interpreter, of any copy of `node`; it has ended when the block is left."""
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours, theirs:
-        command = [*prefix, *warm_command(python, theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True)
+        told = warm_command(python, theirs.fileno())
+        command = [*prefix, *(str(package) if part == str(NODE_DIRECTORY) else part for part in told)]
+        process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
         theirs.close()
         try:
             yield Warm(process, ours)

@@ -80,7 +80,10 @@ def _explain(command: str, number: int, *, env: dict[str, str], directory: str) 
         return CannotStart(
             f"{path}: its first line names an interpreter that is not there", words.NOT_FOUND_EXIT
         )
-    return CannotStart(f"{path or command}: {os.strerror(number)}", words.NOT_EXECUTABLE_EXIT)
+    reason = os.strerror(number)
+    if number == errno.ENOEXEC:
+        reason = "it is neither a program nor a script that begins with #!"
+    return CannotStart(f"{path or command}: {reason}", words.NOT_EXECUTABLE_EXIT)
 
 
 def _find(command: str, *, env: dict[str, str], directory: str) -> Optional[str]:

@@ -1,0 +1,115 @@
+"""What happens before the workers: code, setup steps, environment, artifact directories."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from attempts import Warm, python_worker, worker, write_attempt
+
+
+def test_code_is_a_fresh_copy(warm: Warm, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    (code / "pkg").mkdir(parents=True)
+    (code / "train.sh").write_text("#!/bin/sh\ncat pkg/data; echo more >> pkg/data; touch new\n")
+    (code / "train.sh").chmod(0o555)
+    (code / "pkg/data").write_text("data\n")
+    (code / "pkg/data").chmod(0o444)
+    os.utime(code / "pkg/data", (1_000_000, 1_000_000))
+    (code / "link").symlink_to("pkg/data")
+    (code / "empty").touch()
+    attempt = write_attempt(tmp_path, [worker("./train.sh")], code=str(code))
+    warm.run(attempt)
+    work = Path(attempt.node().work)
+    assert attempt.log() == "data\n"
+    assert (code / "pkg/data").read_text() == "data\n"
+    assert (work / "pkg/data").read_text() == "data\nmore\n"
+    assert (work / "link").readlink() == Path("pkg/data")
+    assert (work / "empty").read_bytes() == b""
+    assert (work / "new").exists()
+
+
+def test_code_that_cannot_be_read(warm: Warm, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    attempt = write_attempt(tmp_path, {"n0": [worker("echo never")], "n1": []}, code=str(missing))
+    end = warm.run(attempt)
+    assert (end["outcome"], end["cause"]["code"]) == ("failed", "code_unreadable")
+    assert str(missing) in end["cause"]["message"]
+
+
+def test_setup_steps_run_in_order_before_the_workers(warm: Warm, tmp_path: Path) -> None:
+    attempt = write_attempt(
+        tmp_path,
+        [worker("cat order")],
+        setup=[["bash", "-c", "echo $NAME > order; echo said"], ["bash", "-c", "echo two >> order"]],
+        setup_env={"PATH": os.environ["PATH"], "NAME": "one"},
+    )
+    warm.run(attempt)
+    assert attempt.log() == "one\ntwo\n"
+    assert attempt.log("setup.n0") == "said\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "exit_code", "words"),
+    [
+        (["bash", "-c", "echo oops; exit 9"], 9, "setup step 2 on n0 failed: exited with 9"),
+        (["pipp", "install"], 127, "setup step 2 on n0 failed: 'pipp': there is no such command"),
+    ],
+)
+def test_a_failing_setup_step_ends_the_attempt_on_all_nodes(
+    warm: Warm, tmp_path: Path, step: list[str], exit_code: int, words: str
+) -> None:
+    attempt = write_attempt(
+        tmp_path, {"n0": [worker("echo never")], "n1": [worker("echo never")]}, setup=[["true"], step]
+    )
+    warm.start(attempt, "n0")
+    end = attempt.ended("n0")
+    failed = attempt.wait_for("setup_failed")
+    assert (end["outcome"], end["cause"]["code"]) == ("failed", "setup_failed")
+    assert (failed["step"], failed["exit_code"]) == (1, exit_code)
+    assert end["cause"]["message"].startswith(words)
+    warm.start(attempt, "n1")
+    assert attempt.ended("n1")["cause"] == end["cause"]
+    assert not Path(attempt.paths.log("main.0.0")).exists()
+
+
+def test_a_worker_sees_what_its_attempt_says_and_what_the_node_adds(warm: Warm, tmp_path: Path) -> None:
+    source = "import json, os; print(json.dumps(dict(os.environ)))"
+    attempt = write_attempt(tmp_path, [python_worker(source, env={"MINE": "1", "PYTHONPATH": "/mine"})])
+    warm.run(attempt)
+    env = json.loads(attempt.log())
+    env.pop("LC_CTYPE", None)  # Python's own
+    node = attempt.node()
+    assert env.pop("CHECKPOINT_ARTIFACT_PATH") == env.pop("OUTPUT_PATH")
+    expected = {
+        "MINE": "1",
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"/mine:{attempt.told['sdk']}",
+        "TARMAC_ATTEMPT_TOKEN": attempt.token,
+        "TARMAC_PAUSE_FILE": node.pause,
+        "TARMAC_FINISHED_FILE": node.finished,
+        "TARMAC_REPORTS_FILE": node.reports,
+        "LOG_ARTIFACT_PATH": attempt.told["artifacts"]["log"],
+    }
+    assert {name: env[name] for name in expected} == expected
+    added = set(env) - set(expected) - {"CRUD_ARTIFACT_PATH", "LOSSY_ARTIFACT_PATH"}
+    assert added <= {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR"}
+    assert "HOME" in added
+
+
+def test_artifacts_persist_and_half_written_checkpoints_do_not(warm: Warm, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    (kept / "checkpoint/.unfinished-0.0.99.1").mkdir(parents=True)
+    (kept / "checkpoint/.unfinished-1.1.99.1").mkdir()
+    script = 'cd "$CHECKPOINT_ARTIFACT_PATH"; ls -a > before; mkdir .unfinished-1.0.77.1 real; kill -KILL $$'
+    attempt = write_attempt(tmp_path, [worker(script)], artifacts=kept)
+    warm.run(attempt)
+    assert sorted(path.name for path in (kept / "checkpoint").iterdir()) == [
+        ".unfinished-1.1.99.1",
+        "before",
+        "real",
+    ]
+    assert ".unfinished-0.0.99.1" not in (kept / "checkpoint/before").read_text()
