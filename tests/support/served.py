@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
+import tarmac
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
@@ -28,9 +29,9 @@ from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.home import Home
 from tarmac.model.ports import Launch
-from tarmac.server.app import build
+from tarmac.server.app import routed
 from tarmac.server.changes import Changes
-from tarmac.server.rim import Access
+from tarmac.server.rim import Access, Rim
 from tarmac.server.service import Service
 from tarmac.store.memory import MemoryStore
 
@@ -122,7 +123,10 @@ class Served:
 
 @contextmanager
 def served(
-    root: Path, behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour()
+    root: Path,
+    *,
+    behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
+    version: str = tarmac.__version__,
 ) -> Iterator[Served]:
     """Serve a control plane over fakes from a thread until the block ends."""
     root.mkdir(mode=0o700, exist_ok=True)
@@ -133,7 +137,7 @@ def served(
     tcp = socket.create_server(("127.0.0.1", 0))
     made.tcp_port = tcp.getsockname()[1]
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
-    app = build(made.service(), home=made.home, access=access)
+    app = Rim(routed(made.service(), home=made.home), access=access, version=version)
     server = uvicorn.Server(
         uvicorn.Config(
             app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2

@@ -1,0 +1,140 @@
+"""docs/api.md, OpenAPI, what the server sends and what the client declares: four tellings of one contract."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from pydantic import BaseModel
+
+from served import HELLO, Served, served
+from tarmac.client import records
+from tarmac.model.errors import InvalidInput, NotFound, TarmacError
+from tarmac.server.app import routed
+from tarmac.server.schemas import placement, runs, server
+
+API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+
+PAIRS: Mapping[type[BaseModel], Any] = {
+    runs.Run: records.RunRecord,
+    runs.Cause: records.CauseRecord,
+    runs.RunPage: records.RunPage,
+    runs.Attempt: records.AttemptRecord,
+    runs.Seat: records.SeatRecord,
+    runs.Worker: records.WorkerRecord,
+    runs.Event: records.EventRecord,
+    runs.LogChunk: records.LogChunk,
+    runs.Report: records.ReportRecord,
+    placement.Why: records.WhyRecord,
+    placement.Reason: records.ReasonRecord,
+    placement.Node: records.NodeRecord,
+    placement.NodeRun: records.NodeRunRecord,
+    placement.DryRun: records.DryRunRecord,
+    placement.Placement: records.PlacementRecord,
+    placement.NodeLaunch: records.NodeLaunchRecord,
+    placement.WorkerLaunch: records.WorkerLaunchRecord,
+    server.Version: records.VersionRecord,
+    server.Problem: records.ProblemRecord,
+    server.CheckReport: records.CheckRecord,
+}
+
+
+@pytest.mark.parametrize("schema", PAIRS, ids=lambda schema: schema.__name__)
+def test_the_client_declares_what_openapi_describes(schema: type[BaseModel]) -> None:
+    assert get_type_hints(PAIRS[schema]).keys() == schema.model_fields.keys()
+
+
+def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
+    client = plane.client()
+    run = client.submit(HELLO)
+    plane.turn()
+    plane.turn()
+    plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"text")
+    plane.advance(60)
+    for schema, answers in (
+        (runs.Run, [run, client.run("hello")]),
+        (runs.RunPage, [client.runs()]),
+        (runs.Attempt, client.attempts("hello")),
+        (runs.Event, client.events("hello")),
+        (runs.LogChunk, list(client.logs("hello"))),
+        (placement.Why, [client.why("hello")]),
+        (placement.Node, client.nodes()),
+        (placement.DryRun, [client.dry_run(HELLO)]),
+        (server.Version, [client.version()]),
+        (server.CheckReport, [client.check("slotz: 1")]),
+    ):
+        assert answers
+        for answer in answers:
+            schema.model_validate(answer, strict=True)
+
+
+def test_the_schema_lists_the_routes_of_the_page(plane: Served) -> None:
+    """docs/api.md and OpenAPI name the same routes."""
+    rows = re.findall(r"^\| (.+?) \|", API_PAGE.read_text(), re.MULTILINE)
+    documented = {tuple(route) for row in rows for route in re.findall(r"`([A-Z]+) (/\S+)`", row)}
+    described = {
+        (method.upper(), path.removeprefix("/api/v1"))
+        for path, methods in routed(plane.service(), home=plane.home).openapi()["paths"].items()
+        for method in methods
+    }
+    assert described == documented
+
+
+def test_the_schema_is_served(plane: Served) -> None:
+    schema = json.loads(plane.transport().request("GET", "/openapi.json").body)
+    assert schema["openapi"].startswith("3.")
+    assert {"Run", "Attempt", "Node", "Why", "Error"} <= schema["components"]["schemas"].keys()
+
+
+def test_errors_have_one_form_whatever_the_status(plane: Served) -> None:
+    transport = plane.transport()
+    for method, path, body, code in (
+        ("GET", "/runs/nothing", None, "not_found"),
+        ("GET", "/nowhere", None, "not_found"),
+        ("DELETE", "/runs", None, "method_not_allowed"),
+        ("POST", "/runs", b"{", "invalid_input"),
+        ("POST", "/runs", b'{"sauce": 1}', "invalid_input"),
+        ("GET", "/runs?limit=0", None, "invalid_input"),
+    ):
+        with pytest.raises(TarmacError) as refused:
+            transport.request(method, path, body=body)
+        assert refused.value.code == code
+        assert refused.value.message
+
+
+def test_what_nobody_expected_is_no_traceback(plane: Served) -> None:
+    """A defect of ours answers in the same form, and names the log."""
+    plane.store.fail_before(plane.store.writes + 1, RuntimeError("a defect"))
+    with pytest.raises(TarmacError) as refused:
+        plane.client().submit(HELLO)
+    assert "tarmac itself failed (RuntimeError)" in refused.value.message
+    assert str(plane.home.log) in (refused.value.hint or "")
+    assert refused.value.exit_code == 1
+
+
+def test_problems_keep_their_places_over_http(plane: Served) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        plane.client().submit("command: echo\nslotz: 1\npriorty: 2\n", filename="two.yaml")
+    assert [problem.line for problem in refused.value.problems] == [2, 3]
+    with pytest.raises(NotFound):
+        plane.client().run("nothing")
+
+
+def test_another_version_is_told_once_and_how_to_restart(tmp_path: Path) -> None:
+    told: list[str] = []
+    with served(tmp_path / "home", version="0.0.1") as old:
+        client = old.client(on_notice=told.append)
+        client.version()
+        client.nodes()
+    [text] = told
+    assert "0.0.1" in text
+    assert "`tarmac server stop` ends it without touching its runs" in text
+
+
+def test_without_anybody_listening_another_version_is_a_warning(tmp_path: Path) -> None:
+    with served(tmp_path / "home", version="0.0.1") as old, pytest.warns(UserWarning, match=r"0\.0\.1"):
+        old.client().version()

@@ -1,0 +1,206 @@
+"""Servers as processes: started on demand, one per home, leaving without touching a run, coming back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from processes import PATIENCE_S, Gate, end_server, ended, home_at, run_server
+from tarmac.client import Client
+from tarmac.client.records import Message
+from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
+from tarmac.model.home import ALREADY_SERVED, Home
+
+WAITING = "name: waiting\ncommand: |\n  echo before\n  read _ < $GATE\n  echo after\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with home_at(tmp_path / "home") as made:
+        yield made
+
+
+def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) -> None:
+    with Client(home=home.root) as client:
+        run = client.submit("name: hello\ncommand: echo hello from $TARMAC_RUN_NAME\n")
+        messages = list(client.follow(run["id"]))
+        pid = client.version()["pid"]
+    assert _text(messages) == "hello from hello\n"
+    assert messages[-1].event == "end"
+    assert messages[-1].data["outcome"] == "completed"
+    with Client(home=home.root) as another:
+        assert another.version()["pid"] == pid
+        assert another.run("hello")["outcome"] == "completed"
+
+
+def test_the_home_is_closed_to_others(home: Home) -> None:
+    home.root.mkdir(mode=0o755)
+    with Client(home=home.root) as client:
+        client.version()
+    for path in (home.root, home.socket, home.lock, home.log):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 or path == home.log
+    assert stat.S_IMODE(home.root.stat().st_mode) == 0o700
+
+
+def test_clients_that_come_at_once_meet_one_server(home: Home) -> None:
+    pids: list[int] = []
+
+    def ask() -> None:
+        with Client(home=home.root) as client:
+            pids.append(client.version()["pid"])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(pids) == 4
+    assert len(set(pids)) == 1
+
+
+def test_a_second_server_on_a_home_says_so_and_ends(home: Home) -> None:
+    with Client(home=home.root) as client:
+        pid = client.version()["pid"]
+        second = run_server(home.root)
+        assert second.returncode == ALREADY_SERVED
+        assert f"process {pid}) already serves" in second.stderr
+        assert client.version()["pid"] == pid
+
+
+def test_a_stale_socket_is_replaced(home: Home) -> None:
+    home.root.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(home.socket))
+    with Client(home=home.root) as client:
+        assert client.version()["home"] == str(home.root)
+
+
+def test_a_home_may_have_a_long_path(tmp_path: Path) -> None:
+    """A unix socket address holds 107 bytes; a home may lie deeper."""
+    deep = tmp_path / ("d" * 120) / "home"
+    with home_at(deep) as home, Client(home=home.root) as client:
+        run = client.submit("name: deep\ncommand: echo deep\n")
+        assert client.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
+
+
+def test_a_follower_and_its_run_survive_a_server_that_is_shot(home: Home, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with Client(home=home.root) as client:
+        run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
+        following = client.follow(run["id"])
+        seen = [next(message for message in following if message.event == "log")]
+        shot = end_server(client)
+        gate.open()
+        seen += list(following)
+        assert client.version()["pid"] != shot, "connecting again started another server"
+        assert len(client.attempts(run["id"])) == 1, "the run was adopted, not started again"
+    assert _text(seen) == "before\nafter\n"
+    assert "notice" in [message.event for message in seen]
+    assert seen[-1].data["outcome"] == "completed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_asked_to_end_leaves_its_runs_alone(home: Home, tmp_path: Path, number: int) -> None:
+    gate = Gate(tmp_path / "gate")
+    with Client(home=home.root) as client:
+        run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
+        next(message for message in client.follow(run["id"]) if message.event == "log")
+        end_server(client, number)
+        assert not home.socket.exists()
+        gate.open()
+        ended_run = client.wait(run["id"], timeout_s=PATIENCE_S)
+        assert ended_run["outcome"] == "completed"
+        assert [event["event"] for event in client.events(run["id"])].count("placed") == 1
+
+
+def test_a_follower_waits_when_the_server_is_stopped_on_purpose(home: Home, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with Client(home=home.root) as client:
+        run = client.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
+        following = client.follow(run["id"])
+        next(message for message in following if message.event == "log")
+        pid = client.version()["pid"]
+        client.stop_server()
+        notice = next(message for message in following if message.event == "notice")
+        assert "was stopped" in notice.data["text"]
+        assert ended(pid)
+        with Client(home=home.root, start=False) as shy, pytest.raises(Unavailable):
+            shy.version()
+        assert client.version()["pid"] != pid
+        gate.open()
+        assert _text(following) == "after\n"
+
+
+def test_wrong_settings_are_said_by_the_client_that_started_the_server(home: Home) -> None:
+    home.root.mkdir(mode=0o700)
+    home.settings.write_text('[server]\nlissten = "127.0.0.1:1"\n')
+    with Client(home=home.root) as client, pytest.raises(TarmacError) as refused:
+        client.version()
+    assert "did you mean server.listen?" in str(refused.value)
+    assert "Traceback" not in str(refused.value)
+
+
+def test_settings_describe_a_lasting_cluster(home: Home) -> None:
+    home.root.mkdir(mode=0o700)
+    home.settings.write_text(
+        '[[local]]\nnodes = 2\nslots = 3\nshard = "a"\n\n[[local]]\nslots = 1\npool = "small"\n'
+    )
+    with Client(home=home.root) as client:
+        nodes = client.nodes()
+    assert [(node["slots"], node["pool"], node["shard"]) for node in nodes] == [
+        (3, "default", "a"),
+        (3, "default", "a"),
+        (1, "small", None),
+    ]
+
+
+def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
+    for address in ("0.0.0.0:8400", "10.0.0.1:8400", "[::]:8400", "example.org:8400"):
+        refused = run_server(tmp_path / "home", "--listen", address)
+        assert refused.returncode == InvalidInput.exit_code
+        assert "can be reached by others" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def test_a_loopback_listener_wants_the_token_of_the_home(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    home.root.mkdir(mode=0o700)
+    home.settings.write_text(f'[server]\nlisten = "127.0.0.1:{port}"\n')
+    with Client(home=home.root) as local, Client(f"http://127.0.0.1:{port}", home=home.root) as remote:
+        pid = local.version()["pid"]
+        with Client(f"http://127.0.0.1:{port}", home=home.root) as knowing:
+            assert knowing.version()["pid"] == pid
+        assert stat.S_IMODE(home.token.stat().st_mode) == 0o600
+        with pytest.raises(TarmacError, match="wants its token"):
+            remote.version()
+
+
+def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        Client(home=tmp_path / "file" / "home") as client,
+        pytest.raises(TarmacError, match="cannot be used"),
+    ):
+        client.version()
+
+
+def test_the_server_has_no_terminal_and_its_own_session(home: Home) -> None:
+    with Client(home=home.root) as client:
+        pid = client.version()["pid"]
+        assert os.getsid(pid) == pid
+        assert Path(f"/proc/{pid}/fd/0").readlink() == Path("/dev/null")
+        assert Path(f"/proc/{pid}/fd/2").readlink() == home.log
+        assert Path(f"/proc/{pid}/exe").resolve() == Path(sys.executable).resolve()
+
+
+def _text(messages: Iterable[Message]) -> str:
+    return "".join(message.data["text"] for message in messages if message.event == "log")
