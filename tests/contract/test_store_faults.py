@@ -249,6 +249,13 @@ def test_a_url_of_no_use_is_refused_with_an_example(url: str) -> None:
     assert "sqlite:///" in str(caught.value)
 
 
+def test_any_path_will_do(tmp_path: Path) -> None:
+    directory = tmp_path / "a b?mode=ro#%20é"
+    directory.mkdir()
+    open_store(f"sqlite:///{directory}/tarmac.db").close()
+    assert (directory / "tarmac.db").exists()
+
+
 def test_what_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="No such file"):
         open_store(f"sqlite:///{tmp_path}/missing/tarmac.db")

@@ -52,7 +52,7 @@ class Database:
         self._directory: Path | None = None
         self._lock = Lock()
         if self.dialect == "sqlite":
-            path = Path(parsed.database or "").absolute()
+            path = Path(url.partition(":///")[2]).absolute()  # verbatim: a path may contain ? and %
             self._directory = path.parent
             self.name = str(path)
             self._reader, self._writer = _sqlite_engines(path, patience_s)
