@@ -11,7 +11,7 @@ from tarmac.artifacts.code import DirectoryCodeStore
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.engines.local import LocalEngine
-from tarmac.engines.local.devices import survey
+from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import NodeGroup, local_nodes
 from tarmac.model.cluster import DEFAULT_POOL, Node
@@ -48,10 +48,10 @@ def join(home: Home, settings: Settings) -> Parts:
     """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database."""
     clock = SystemClock()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
-    engine = LocalEngine(home.root, _nodes(settings.local))
-    plane = ControlPlane(
-        store=store, engine=engine, code=DirectoryCodeStore(home.code), clock=clock, ids=RandomIds()
-    )
+    machine = survey()
+    engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine)
+    code = DirectoryCodeStore(home.code, leave_out=(home.root,))
+    plane = ControlPlane(store=store, engine=engine, code=code, clock=clock, ids=RandomIds())
     loops = Loops(plane, owner=server_name(str(home.root)))
     return Parts(plane=plane, loops=loops, store=store, engine=engine, clock=clock)
 
@@ -74,9 +74,8 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     )
 
 
-def _nodes(groups: Sequence[LocalNodes]) -> Sequence[Node]:
+def _nodes(machine: Machine, groups: Sequence[LocalNodes]) -> Sequence[Node]:
     """The nodes of the local cluster: as the settings say, else this machine with what it has."""
-    machine = survey()
     if machine.note is not None and not groups:
         log.info("%s", machine.note)
     return local_nodes(
