@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from source_tree import Module, all_modules, offences, package_modules, snippet
 
 BROAD_EXCEPTS = {
+    "tarmac.server.__main__:_run": "the rim of a server: its log has the story, its starter a sentence",
     "tarmac.cli.main:_guarded": "the rim of every command: a person gets a sentence, never a traceback",
     "tarmac.control.loops:_turn": "the rim of a loop: a bug in one pass must not end the loop",
     "tarmac.node.runner:_supervise": "the rim of a runner: a bug leaves no worker behind",

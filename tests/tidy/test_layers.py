@@ -17,8 +17,8 @@ from source_tree import ROOT, Module, all_modules, imported, offences, package_m
 
 SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuff", "base"}
 
-LAZY_MODULES = {"tarmac.cli.options", "tarmac.cli.session"}
-"""Modules that may import ours inside functions, because a command line must answer at once."""
+LAZY_MODULES = {"tarmac.cli.options", "tarmac.cli.session", "tarmac.server.__main__"}
+"""Modules that may import ours inside functions: a command line, and a server's lock, must answer at once."""
 
 Graph = Mapping[str, Iterable[str]]
 

@@ -1,0 +1,87 @@
+"""Reading logs through `read(path, offset, limit)` alone: tails, time, characters cut between two reads."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.server.log_files import BLOCK_BYTES, LogFile, Read, parsed, since_offset, tail_offset, whole
+
+KEY = {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "node": "n"}
+
+
+def over(files: dict[str, bytes]) -> Read:
+    return lambda path, offset, limit: files.get(path, b"")[offset : offset + limit]
+
+
+@given(st.lists(st.sampled_from(["", "a", "bb", "c" * 40]), max_size=30), st.booleans(), st.integers(0, 35))
+def test_a_tail_is_the_last_lines(lines: list[str], unfinished: bool, wanted: int) -> None:
+    text = "".join(f"{line}\n" for line in lines) + ("open" if unfinished else "")
+    offset = tail_offset(over({"log": text.encode()}), "log", wanted)
+    expected = text.splitlines(keepends=True)[-wanted:] if wanted else []
+    assert text[offset:] == "".join(expected)
+
+
+def test_a_tail_reaches_over_blocks() -> None:
+    text = b"".join(b"%d %s\n" % (number, b"x" * 30_000) for number in range(20))
+    offset = tail_offset(over({"log": text}), "log", 9)
+    assert text[offset:].startswith(b"11 xxx")
+    assert len(text) > 4 * BLOCK_BYTES
+
+
+def test_a_tail_of_nothing_is_its_end() -> None:
+    assert tail_offset(over({}), "log", 5) == 0
+
+
+@given(st.text(max_size=60), st.lists(st.integers(1, 7), max_size=40))
+def test_text_comes_whole_however_it_was_written(text: str, pieces: list[int]) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    files = {"log": b""}
+    log = LogFile(over(files), "log", key=KEY)
+    seen, reached = "", 0
+    for size in [*pieces, len(data)]:
+        files["log"] = data[: len(files["log"]) + size]
+        if chunk := log.chunk():
+            assert chunk["offset"] == reached
+            seen, reached = seen + chunk["text"], chunk["next"]
+    if chunk := log.rest():
+        assert chunk["offset"] == reached
+        seen, reached = seen + chunk["text"], chunk["next"]
+    assert seen == data.decode("utf-8", "replace")
+    assert reached == len(data)
+
+
+@given(st.binary(max_size=60), st.integers(0, 60))
+def test_a_reader_that_comes_back_goes_on_at_the_next_byte(data: bytes, cut: int) -> None:
+    files = {"log": data[:cut]}
+    first = LogFile(over(files), "log", key=KEY)
+    before = first.chunk() or {"next": 0, "text": ""}
+    files["log"] = data
+    second = LogFile(over(files), "log", key=KEY)
+    second.seek(before["next"])
+    after = "".join(chunk["text"] for chunk in (second.chunk(), second.rest()) if chunk)
+    assert before["text"] + after == data.decode("utf-8", "replace")
+
+
+def test_time_is_looked_up_in_the_index() -> None:
+    read = over({"logs/a.0.0.idx": b"10.0 100\n20.5 200\n30.0 300\nbroken"})
+    assert [since_offset(read, "logs/a.0.0.log", at) for at in (5, 10, 20, 20.5, 99)] == [
+        0,
+        100,
+        100,
+        200,
+        300,
+    ]
+    assert since_offset(read, "logs/other.log", 99) == 0
+
+
+def test_a_torn_line_is_no_record() -> None:
+    assert parsed(b'{"a": 1}') == {"a": 1}
+    assert parsed(b'{"a": ') == {}
+    assert parsed(b"[1]") == {}
+    assert parsed(b"\xff") == {}
+
+
+def test_a_file_is_read_to_its_end() -> None:
+    data = bytes(range(256)) * 1000
+    assert whole(over({"f": data}), "f") == data
