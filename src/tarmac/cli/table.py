@@ -1,7 +1,7 @@
 """Tables for people: columns padded, fitted to the terminal, never wrapped. Used by `ls`, `nodes` ...
 
 One column at most gives way (`flexible`): it is cut so that a row fits the width. Where even that is not
-enough, optional columns are left out, those to the right first.
+enough, columns are left out: optional ones first and from the right, the flexible one after them.
 """
 
 from __future__ import annotations
@@ -53,17 +53,21 @@ def _clean(cell: Cell | str) -> Cell:
 
 
 def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None:
-    """Make the columns fit, in place: leave out optional ones, then cut the flexible one."""
-    flexible = next((i for i in widths if heads[i].flexible), None)
-    slack = 0 if flexible is None else max(0, widths[flexible] - SMALLEST_FLEXIBLE)
-    for i in reversed(list(widths)):
-        if _total(widths) - slack <= width:
+    """Make the columns fit, in place: leave some out, then cut the flexible one."""
+    by_worth = sorted(widths, key=lambda i: (not heads[i].optional, heads[i].flexible, -i))
+    for i in by_worth[:-1]:
+        if _smallest(heads, widths) <= width:
             break
-        if heads[i].optional and i != flexible:
-            del widths[i]
-    if flexible is not None:
-        excess = max(0, _total(widths) - width)
-        widths[flexible] = max(widths[flexible] - excess, min(widths[flexible], SMALLEST_FLEXIBLE))
+        del widths[i]
+    for i in widths:
+        if heads[i].flexible:
+            widths[i] -= max(0, _total(widths) - width)
+
+
+def _smallest(heads: Sequence[Column], widths: dict[int, int]) -> int:
+    """The width of a row whose flexible column is cut as far as makes sense."""
+    slack = sum(max(0, width - SMALLEST_FLEXIBLE) for i, width in widths.items() if heads[i].flexible)
+    return _total(widths) - slack
 
 
 def _total(widths: dict[int, int]) -> int:

@@ -40,8 +40,14 @@ def test_in_a_narrow_terminal_optional_columns_go() -> None:
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
-    for width in range(29, 80):
+    for width in range(6, 80):
         assert max(map(len, table(width).splitlines())) <= width
+
+
+def test_a_flexible_column_goes_last_if_it_may_go_at_all() -> None:
+    heads = (*HEADS[:3], Column(title="WHY", flexible=True, optional=True))
+    assert render(heads, ROWS, Terminal(width=30)) == table(30)
+    assert render(heads, ROWS, Terminal(width=20)) == "NAME    SLOTS\ndigits      2\na          16"
 
 
 def test_a_column_empty_throughout_is_left_out() -> None:
