@@ -1,0 +1,70 @@
+"""Server-sent events: whatever the pieces, the messages are the same; errors come back as they were."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.client.failures import failure
+from tarmac.client.records import Message
+from tarmac.client.streams import messages
+from tarmac.model.errors import (
+    InvalidInput,
+    NotFound,
+    Problem,
+    Refused,
+    StorageFull,
+    TarmacError,
+    Unauthorized,
+    Unavailable,
+)
+from tarmac.server.errors import form
+from tarmac.server.sse import COMMENT, frame
+
+SENT = [("log", {"text": "a\nb\r\n\u2028 ☃"}, "1"), ("state", {"id": "r1"}, None), ("end", {}, "x:1,y:2")]
+
+
+@given(st.lists(st.integers(1, 30), max_size=40))
+def test_messages_come_whole_however_the_network_cuts_them(cuts: list[int]) -> None:
+    wire = COMMENT + b"".join(frame(event, data, identifier=identifier) for event, data, identifier in SENT)
+    pieces, rest = [], wire
+    for cut in cuts:
+        pieces.append(rest[:cut])
+        rest = rest[cut:]
+    received = list(messages([*pieces, rest]))
+    assert received == [Message(event, data, identifier) for event, data, identifier in SENT]
+
+
+def test_an_unfinished_message_is_none() -> None:
+    assert list(messages([frame("log", {})[:-1]])) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidInput([Problem(message="m", file="f", line=1, column=2, hint="h"), Problem(message="n")]),
+        NotFound("nothing there", hint="did you mean this?"),
+        Refused("not now"),
+        Unauthorized("who?"),
+        Unavailable("later"),
+        StorageFull("full"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_errors_survive_the_journey(error: TarmacError) -> None:
+    arrived = failure(error.http_status, json.dumps({"error": form(error)}).encode())
+    assert type(arrived) is type(error)
+    assert (arrived.message, arrived.hint, arrived.exit_code) == (error.message, error.hint, error.exit_code)
+    if isinstance(error, InvalidInput):
+        assert isinstance(arrived, InvalidInput)
+        assert arrived.problems == error.problems
+
+
+def test_an_answer_that_is_no_error_of_ours_is_told_as_such() -> None:
+    for body in (b"", b"<html>", b"[]", b'{"error": "x"}', b'{"error": {"code": 1}}'):
+        error = failure(502, body)
+        assert "status 502" in error.message
+        assert error.exit_code == 1
