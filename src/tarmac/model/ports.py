@@ -160,13 +160,15 @@ class ObservedState(StrEnum):
 class Observation:
     """What is known of an attempt now. `outcome` and `cause` are set when it ended.
 
-    `started_at` and `ended_at` are the node's own times, where it gave them. `native_state` is the
-    system's own word, for people.
+    `claimed_at`, `started_at` and `ended_at` are the nodes' own times, where they gave them: when the first
+    of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
+    workers ran, when all had ended. `native_state` is the system's own word, for people.
     """
 
     state: ObservedState
     outcome: Outcome | None = None
     cause: Cause | None = None
+    claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     native_state: str = ""

@@ -39,6 +39,7 @@ class NodeFacts:
 
     node: str
     phase: Phase
+    claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     ended: Mapping[str, Any] | None = None
@@ -52,6 +53,7 @@ def lost(cause: Cause) -> Mapping[str, Any]:
 def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
     """What the attempt is, given its nodes and what it was asked."""
     native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
+    claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
     if all(fact.phase in OVER for fact in facts):
         outcome, cause = _ending(facts, ask)
@@ -59,12 +61,13 @@ def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
             state=ObservedState.ENDED,
             outcome=outcome,
             cause=cause,
+            claimed_at=claimed_at,
             started_at=started_at,
             ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
             native_state=native_state or Phase.FENCED,
         )
     state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
-    return Observation(state=state, started_at=started_at, native_state=native_state)
+    return Observation(state=state, claimed_at=claimed_at, started_at=started_at, native_state=native_state)
 
 
 def _latest(times: Sequence[float | None]) -> float | None:

@@ -117,7 +117,9 @@ class NodeView:
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind, at = event["kind"], float(event["at"])
-        if kind == "running":
+        if kind == "claimed":
+            self.facts = replace(self.facts, claimed_at=at)
+        elif kind == "running":
             self.facts = replace(self.facts, phase=Phase.RUNNING, started_at=at)
         elif kind == "worker_started":
             self._change_worker(event, pid=event["pid"], started_at=at)

@@ -195,6 +195,7 @@ class SimEngine:
             state=state,
             outcome=story.outcome,
             cause=story.cause,
+            claimed_at=story.claimed_at,
             started_at=story.started_at,
             ended_at=story.ended_at,
             native_state=state.value,
@@ -207,12 +208,14 @@ class SimEngine:
     def _seen(self, attempt_id: str) -> Story:
         """The part of the story that news has come of by now."""
         story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
-        started_at = story.started_at
-        if started_at is not None and started_at > horizon:
-            started_at = None
-        if story.ended_at is None or story.ended_at > horizon:
-            return Story(started_at=started_at)
-        return replace(story, started_at=started_at)
+
+        def told(at: float | None) -> float | None:
+            return at if at is not None and at <= horizon else None
+
+        seen = Story(claimed_at=told(story.claimed_at), started_at=told(story.started_at))
+        if told(story.ended_at) is None:
+            return seen
+        return replace(story, claimed_at=seen.claimed_at, started_at=seen.started_at)
 
     def _files(self, attempt_id: str) -> dict[str, bytes]:
         """The files of an attempt: its request, and the logs of workers that have started."""

@@ -6,7 +6,7 @@ nothing is stepped, so a history costs nothing between its events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 
 from tarmac.engines.sim.behaviour import Behaviour
@@ -38,8 +38,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """When the attempt starts and ends (None: never, as things stand), and how."""
+    """When the attempt is claimed, starts and ends (None: never, as things stand), and how."""
 
+    claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     outcome: Outcome | None = None
@@ -88,13 +89,13 @@ def _undisturbed(facts: Facts) -> Story:
     vanish_at = None if behaviour.vanishes_after_s is None else started_at + behaviour.vanishes_after_s
     leave_at = _leave_at(asks, behaviour, launch)
     end_at = finish_at if leave_at is None else min(finish_at, leave_at)
-    begun = Story(started_at=started_at)
+    begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
     if vanish_at is not None and vanish_at < end_at:
         return _lost(facts, begun, vanish_at)
     # What is asked in the very moment of the finish comes too late.
     asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
     outcome, why = _judge(facts, launch, asked, by_itself=end_at == finish_at)
-    return Story(started_at=started_at, ended_at=end_at, outcome=outcome, cause=why)
+    return replace(begun, ended_at=end_at, outcome=outcome, cause=why)
 
 
 def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launch) -> float | None:
@@ -152,10 +153,12 @@ def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
 
 
 def _lost(facts: Facts, story: Story, at: float) -> Story:
-    started_at = story.started_at if story.started_at is not None and story.started_at <= at else None
+    begun = Story(claimed_at=story.claimed_at)
+    if story.started_at is not None and story.started_at <= at:
+        begun = replace(begun, started_at=story.started_at)
     if at == facts.reaped_at:
         cause = Cause(code=CauseCode.PLATFORM_FAULT, message="what was left of the attempt was cleared away")
     else:
         node = facts.lost_node or (facts.launch.nodes[0].node if facts.launch else None)
         cause = Cause(code=CauseCode.NODE_LOST, message=f"node {node} was lost", node=node)
-    return Story(started_at=started_at, ended_at=at, outcome=Outcome.LOST, cause=cause)
+    return replace(begun, ended_at=at, outcome=Outcome.LOST, cause=cause)
