@@ -14,6 +14,7 @@ from tarmac.model.errors import InvalidInput
 
 STDIN = "-"
 _INTERPRETERS = re.compile(r"(python[\d.]*|pypy[\d.]*|bash|sh|torchrun|accelerate|deepspeed|uv|env)$")
+_PROGRAMS = {".py": "python", ".sh": "bash"}
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 
@@ -33,6 +34,10 @@ def read_run_file(file: str) -> RunText:
             text=_decoded(sys.stdin.buffer.read(), "<stdin>"), filename="<stdin>", directory=str(Path.cwd())
         )
     path = Path(file)
+    if path.suffix in _PROGRAMS and path.is_file():
+        raise InvalidInput(
+            f"{file} is a program, not a run file", hint=f"tarmac run -- {_PROGRAMS[path.suffix]} {file}"
+        )
     try:
         if path.is_dir():
             raise InvalidInput(f"{file} is a directory, not a run file", hint=_inside(path))

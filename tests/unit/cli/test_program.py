@@ -64,6 +64,7 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
         (("ls", "--sate", "x"), "error: there is no option --sate; did you mean --state?"),
         (("ls", "--limit", "x"), "error: invalid value for '--limit': 'x' is not a valid integer range"),
         (("run",), "error: what is to be run? Give a run file, or a command after --"),
+        (("run", "a.yaml", "python", "a b"), "error: write a command after --: -- python 'a b'"),
         (("run", "--"), "error: there is no command after --"),
         (("run", "a.yaml", "--clone", "r"), "error: give either the run file a.yaml or --clone r, not both"),
         (

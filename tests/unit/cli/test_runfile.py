@@ -23,7 +23,9 @@ def test_a_file_is_read_with_the_directory_it_lies_in(tmp_path: Path) -> None:
 def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("name: a\n")
     (tmp_path / "binary.yaml").write_bytes(b"name: a\n\xff\xfe")
+    (tmp_path / "train.py").write_text("print()\n")
     for name, message, hint in [
+        (str(tmp_path / "train.py"), "is a program, not", f"tarmac run -- python {tmp_path / 'train.py'}"),
         (str(tmp_path), "is a directory, not a run file", f"did you mean {tmp_path / 'run.yaml'}?"),
         (str(tmp_path / "rum.yaml"), "no such file or directory", f"did you mean {tmp_path / 'run.yaml'}?"),
         (str(tmp_path / "binary.yaml"), "binary.yaml:2: this is not UTF-8 text (byte 0xff)", None),

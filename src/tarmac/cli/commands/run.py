@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,16 @@ class RunCommand(click.Command):
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_COMMAND] = args[:at], tuple(args[at + 1 :])
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if rest:
+            raise click.UsageError(f"write a command after --: -- {shlex.join(rest)}", ctx)
+        return rest
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 click's
         return ["[OPTIONS]", "[FILE]", "[-- COMMAND...]"]
 
 
-@click.command(cls=RunCommand)
+@click.command(cls=RunCommand, context_settings={"allow_extra_args": True})
 @click.argument("file", required=False, type=click.Path())
 @click.option("--name", metavar="NAME", help="Call it so.")
 @click.option(
