@@ -1,0 +1,118 @@
+"""What a follower is sent over several attempts and workers: all of it, in order, and the end last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from served import Served
+from tarmac.control.admission import Submission
+from tarmac.engines.sim import Behaviour
+from tarmac.model.ports import Launch
+from tarmac.server.log_view import SETUP_ROLE, LogQuery, LogView
+from tarmac.server.rim import Caller
+from tarmac.server.submissions import Draft, prepare
+
+TWO = "name: two\nretries: 1\nsetup:\n  - prepare\ncommand: work\nreplicas: 2\n"
+
+
+def fails_at_first(launch: Launch) -> Behaviour:
+    return Behaviour(duration_s=10, exit_code=1 if launch.number == 1 else 0)
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Served:
+    return Served(tmp_path, fails_at_first)
+
+
+def test_every_worker_of_every_attempt_is_followed(plane: Served) -> None:
+    run = _begin(plane)
+    view = LogView(plane.plane, run, LogQuery())
+    _write(plane, f"{run}.1", "first")
+    seen = _drain(view)
+    plane.advance(10)
+    plane.turn()
+    _write(plane, f"{run}.2", "second")
+    seen += _drain(view)
+    plane.advance(10)
+    seen += _drain(view)
+    fields = ("attempt", "role", "replica", "text")
+    logs = [tuple(data[field] for field in fields) for name, data in seen if name == "log"]
+    assert sorted(logs) == [
+        (1, "main", 0, "first main 0"),
+        (1, "main", 1, "first main 1"),
+        (1, SETUP_ROLE, 0, "first setup 0"),
+        (2, "main", 0, "second main 0"),
+        (2, "main", 1, "second main 1"),
+        (2, SETUP_ROLE, 0, "second setup 0"),
+    ]
+    states = [data["state"] for name, data in seen if name == "state"]
+    assert states[-1] == "ended"
+    assert seen[-1][0] == "state", "the end is told after the last byte"
+    assert view.look(survey=True).over
+
+
+def test_a_view_can_be_narrowed_to_one_attempt_and_then_ends_with_it(plane: Served) -> None:
+    run = _begin(plane)
+    _write(plane, f"{run}.1", "first")
+    plane.advance(10)
+    view = LogView(plane.plane, run, LogQuery(attempt=1, role="main", replica=1))
+    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["first main 1"]
+    assert view.look(survey=True).over, "attempt 1 has ended, though the run goes on"
+
+
+def test_places_lead_to_the_same_bytes_in_a_new_view(plane: Served) -> None:
+    run = _begin(plane)
+    _write(plane, f"{run}.1", "first")
+    view = LogView(plane.plane, run, LogQuery())
+    _drain(view)
+    _write(plane, f"{run}.1", "more")
+    again = LogView(plane.plane, run, LogQuery(places=view.places(), tail=1))
+    texts = {data["text"] for name, data in _drain(again) if name == "log"}
+    assert texts == {"more main 0", "more main 1", "more setup 0"}
+
+
+def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> None:
+    run = _begin(plane)
+    plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n3\n")
+    view = LogView(plane.plane, run, LogQuery(tail=1, role="main", replica=0))
+    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["3\n"]
+    plane.advance(10)
+    plane.turn()
+    plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"4\n5\n")
+    assert [data["text"] for name, data in _drain(view) if name == "log"] == ["4\n5\n"]
+
+
+def test_a_view_without_files_is_idle(plane: Served) -> None:
+    run = plane.plane.submit([_submission(plane)])[0].run.id
+    view = LogView(plane.plane, run, LogQuery())
+    view.look(survey=True)
+    assert view.idle
+
+
+def _submission(plane: Served) -> Submission:
+    return prepare(Draft(caller=Caller(user="ada", local=True), source=TWO), plane.plane).submission
+
+
+def _begin(plane: Served) -> str:
+    run = plane.plane.submit([_submission(plane)])[0].run.id
+    plane.turn()
+    plane.turn()
+    return run
+
+
+def _write(plane: Served, attempt: str, text: str) -> None:
+    for replica in (0, 1):
+        plane.engine.write(attempt, f"logs/main.{replica}.0.log", f"{text} main {replica}".encode())
+    node = plane.plane.attempts(attempt.split(".", maxsplit=1)[0])[-1].allocation.nodes[0]
+    plane.engine.write(attempt, f"logs/setup.{node}.log", f"{text} setup 0".encode())
+
+
+def _drain(view: LogView) -> list[tuple[str, dict[str, object]]]:
+    seen: list[tuple[str, dict[str, object]]] = []
+    while True:
+        look = view.look(survey=True)
+        seen += look.messages
+        if not look.more:
+            return seen
