@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from typing import NamedTuple, Optional
 
 from tarmac.node import procfs
@@ -58,7 +59,8 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 def _create(node: NodePaths, content: dict[str, object]) -> bool:
     os.makedirs(node.directory, exist_ok=True)
-    draft = f"{node.claim}.{os.getpid()}.{procfs.boot_id()[:8]}"
+    # Named by thread, and by boot: several machines may share this disk.
+    draft = f"{node.claim}.{threading.get_native_id()}.{procfs.boot_id()[:8]}"
     with open(draft, "w", encoding="utf-8") as file:
         json.dump(content, file)
     try:

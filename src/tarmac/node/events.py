@@ -48,6 +48,7 @@ class EventLog:
                 written = os.write(self._handle, self._pending)
                 self._pending = self._pending[written:]
         except OSError:
+            self._drop_handle()
             return False  # most likely the disk is full: the next flush goes on where this one ended
         if self._notify:
             fifo.ring(self._notify, self._news)
@@ -57,10 +58,14 @@ class EventLog:
         """Give back the space set aside."""
         if self._handle >= 0:
             os.ftruncate(self._handle, os.fstat(self._handle).st_size)
-            os.close(self._handle)
-            self._handle = -1
+            self._drop_handle()
 
     def _open(self) -> None:
         self._handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         with suppress(OSError):  # this disk cannot, or it is full already: then patience must do
             syscalls.reserve(self._handle, _RESERVED_BYTES)
+
+    def _drop_handle(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Any, Optional
 
-from tarmac.node import fifo, words
+from tarmac.node import fifo, protocol, words
 from tarmac.node.attempt import AttemptPart, WorkerPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
@@ -63,7 +63,7 @@ class NodeRun:
 
     def new_ask(self) -> Optional[str]:
         """An ask in the attempt directory that is not yet known and not weaker than the one known."""
-        told = _read_json(self.attempt.ask)
+        told = _read_json(self.attempt.ask) or self.pulse.messages.get(protocol.ASK_FILE)
         ask = told.get("ask") if told else None
         if not isinstance(ask, str) or ask == self.asked_for or ask not in words.ASK_STRENGTH:
             return None
@@ -89,35 +89,39 @@ class NodeRun:
 
     def peer_failure(self) -> Optional[Cause]:
         """The failure that ended the attempt, as the first failing node wrote it down."""
-        told = _read_json(self.attempt.failed)
+        told = _read_json(self.attempt.failed) or self.pulse.messages.get(protocol.FAILED_FILE)
         cause = told.get("cause") if told else None
         return cause if isinstance(cause, dict) else None
 
     def note_failure(self, cause: Cause) -> None:
         """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
-        self.failure_cause = self._publish_failure(cause)
+        told = {"node": self.part.node, "cause": cause, "at": time.time()}
+        ring = fifo.RING
+        try:
+            self._publish(told)
+        except FileExistsError:
+            cause = self.peer_failure() or cause
+        except OSError:  # the disk is full, it seems: say it through the bell, which has room for a line
+            ring = f"{json.dumps({**told, 'cause': {**cause, 'tail': []}})}\n".encode()
+        self.failure_cause = cause
         for name in self.part.nodes:
             if name != self.part.node:
-                fifo.ring(self.attempt.node(name).wake)
+                fifo.ring(self.attempt.node(name).wake, ring)
 
     @property
     def finished(self) -> bool:
         """The SDK's word, on any node that shares this disk."""
         return any(os.path.exists(self.attempt.node(name).finished) for name in self.part.nodes)
 
-    def _publish_failure(self, cause: Cause) -> Cause:
+    def _publish(self, told: dict[str, Any]) -> None:
+        """Write `failed`, whole; raises FileExistsError when another node was first."""
         draft = f"{self.attempt.failed}.{self.part.rank}"
         try:
             with open(draft, "w", encoding="utf-8") as file:
-                json.dump({"node": self.part.node, "cause": cause, "at": time.time()}, file)
+                json.dump(told, file)
             os.link(draft, self.attempt.failed)
-        except FileExistsError:
-            cause = self.peer_failure() or cause
-        except OSError as error:
-            self.events.append("notice", text=f"the other nodes could not be told of the failure: {error}")
         finally:
             _remove(draft)
-        return cause
 
 
 def _read_json(path: str) -> Optional[dict[str, Any]]:

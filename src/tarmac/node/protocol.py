@@ -13,7 +13,8 @@
                                       JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
       nodes/NODE/heartbeat            its mtime is the runner's lease
-      nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once
+      nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
+                                      what a full disk has no room for may be said here instead, as one line
       nodes/NODE/work/                the fresh working directory; stays after the end
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like

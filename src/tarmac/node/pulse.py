@@ -6,11 +6,12 @@ itself twice a second, because a ring may be lost or impossible (another machine
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import time
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from tarmac.node import fifo, protocol
 from tarmac.node.paths import NodePaths
@@ -22,7 +23,7 @@ _LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Pulse:
-    """Waits, beats, and remembers whether the runner itself was told to leave."""
+    """Waits, beats, and remembers what it was told by signals and through the bell."""
 
     def __init__(self, node: NodePaths, on_beat: Callable[[], object]) -> None:
         self._heartbeat = node.heartbeat
@@ -41,6 +42,7 @@ class Pulse:
         self._beat_due = 0.0
         self._glance_due = 0.0
         self.node_leaves = False
+        self.messages: dict[str, dict[str, Any]] = {}
         self.beat()
 
     def wait(self, deadline: Optional[float] = None) -> None:
@@ -82,7 +84,17 @@ class Pulse:
                 told = os.read(self._signals, 4096)
                 self.node_leaves = self.node_leaves or any(number in told for number in _LEAVE_SIGNALS)
             else:
-                fifo.drain(handle)
+                self._remember(fifo.drain(handle))
+
+    def _remember(self, heard: bytes) -> None:
+        """Keep what was said through the bell, by its file's name: a full disk has no room for the file."""
+        for line in heard.split(b"\n"):
+            try:
+                told = json.loads(line.lstrip(fifo.RING))
+            except ValueError:
+                continue  # a mere ring
+            if isinstance(told, dict):
+                self.messages[protocol.ASK_FILE if "ask" in told else protocol.FAILED_FILE] = told
 
 
 def _noted_by_wakeup(_number: int, _frame: object) -> None:

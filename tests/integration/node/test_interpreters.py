@@ -1,0 +1,65 @@
+"""`node` travels: the same runner on every interpreter installed here, copied to where tarmac is not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from attempts import copy_of_node, warm_parent, worker, write_attempt
+from tarmac.node.starting import NODE_DIRECTORY
+
+VERSIONS = ("3.9", "3.11", "3.13")
+PYENV = Path.home() / ".pyenv/versions"
+
+
+def interpreter(version: str) -> str:
+    """The path of an interpreter of this version; skips the test where there is none."""
+    places = [*sorted(PYENV.glob(f"{version}.*/bin/python")), shutil.which(f"python{version}")]
+    for place in filter(None, places):
+        command = [str(place), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        if told.stdout.strip() == version:
+            return str(place)
+    pytest.skip(f"Python {version} is not installed here")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_copied_runner_works(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    package = copy_of_node(tmp_path / "copy")
+    source = "import tarmac, sys; tarmac.report(step=1); print(sys.version_info[:2], tarmac.should_pause())"
+    script = f"{python} -c '{source}'"
+    sdk = str(package / "shim")
+    good = write_attempt(tmp_path, [worker(script)], setup=[["true"]], sdk=sdk)
+    bad = write_attempt(tmp_path, {"n0": [worker("exit 7")], "n1": [worker("sleep 100", replica=1)]}, sdk=sdk)
+    asked = write_attempt(tmp_path, [worker("echo ready; (setsid sleep 100 &) ; exec sleep 100")], sdk=sdk)
+    with warm_parent(python, package=package) as warm:
+        assert warm.run(good)["outcome"] == "completed"
+        assert warm.run(bad)["cause"]["exit_code"] == 7
+        warm.start(asked)
+        asked.wait_for_line("ready")
+        asked.ask("pause")
+        assert asked.ended()["outcome"] == "paused"
+    major, minor = version.split(".")
+    assert good.log() == f"({major}, {minor}) False\n"
+    assert Path(good.node().reports).exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_module_loads(version: str, tmp_path: Path) -> None:
+    """With warnings as errors: nothing here is deprecated or newer than the interpreter."""
+    python = interpreter(version)
+    root = copy_of_node(tmp_path).parents[1]
+    names = sorted(
+        ".".join(("tarmac", "node", *path.relative_to(NODE_DIRECTORY).with_suffix("").parts))
+        for path in NODE_DIRECTORY.rglob("*.py")
+        if "shim" not in path.parts and not path.name.startswith("__")
+    )
+    command = [python, "-W", "error", "-c", f"import {', '.join(names)}"]
+    result = subprocess.run(
+        command, cwd=root, env={"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
