@@ -112,9 +112,9 @@ def test_metrics() -> None:
     )
 
 
-def test_a_run_on_one_page() -> None:
+def failed_run() -> Any:
     cause = {"message": "worker main.0.0 exited with 7", "code": "exit_code", "tail": ["loading", "boom"]}
-    run: Any = {
+    return {
         **summary(state="ended", outcome="failed", ended_at=943.5),
         "exit_status": 7,
         "cause": cause,
@@ -126,6 +126,9 @@ def test_a_run_on_one_page() -> None:
         "warnings": ["no GPU was found"],
         "spec": {"retries": 2},
     }
+
+
+def third_attempt() -> Any:
     worker = {
         "role": "main",
         "replica": 0,
@@ -138,7 +141,7 @@ def test_a_run_on_one_page() -> None:
         "exit_code": 7,
         "signal": None,
     }
-    attempt = {
+    return {
         "number": 3,
         "state": "ended",
         "outcome": "failed",
@@ -148,11 +151,13 @@ def test_a_run_on_one_page() -> None:
         "directory": "/a",
         "workers": [worker],
     }
-    event = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"by": "ada"}}
+
+
+def test_a_run_on_one_page() -> None:
+    event: Any = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"by": "ada"}}
     latest: Any = {"progress": 0.5, "step": 3, "metrics": {}}
-    attempts: Any = [attempt]
-    events: Any = [event]
-    assert page(run, attempts, latest=latest, events=events, now=NOW, terminal=PLAIN) == (
+    text = page(failed_run(), [third_attempt()], latest=latest, events=[event], now=NOW, terminal=PLAIN)
+    assert text == (
         "run       r1\n"
         "name      digits\n"
         "state     failed\n"
