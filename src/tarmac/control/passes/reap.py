@@ -27,8 +27,9 @@ def reap_pass(world: World, lease: Lease | None) -> list[bool]:
     observed = engine.observe([attempt.id for _, attempt in overdue])
     decisions: list[RunStep] = []
     for run, attempt in overdue:
-        if observed[attempt.id].state not in (ObservedState.ABSENT, ObservedState.STARTING):
-            continue
+        seen = observed[attempt.id]
+        if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
+            continue  # it lives: setting up may take longer than this
         if isinstance(engine, Reaps):
             engine.reap(attempt.id)  # fences its nodes: a runner that wakes up late finds the claim taken
         step = settle(run, attempt, _never_began(now - attempt.created_at), now)
