@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from simulated import Simulation, nodes, spec
 
+from simulated import Simulation, nodes, spec
 from tarmac.control.passes.reap import START_LIMIT_S
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
