@@ -49,6 +49,14 @@ class Space:
             self.node, self.order, self.free, self.cpus, self.memory_bytes, set(self.taken), self.guests
         )
 
+    def less(self, need: Resources) -> Space:
+        """A copy with this much taken from it, whichever slots they are."""
+        copy = self.copy()
+        copy.free -= need.slots
+        copy.cpus -= need.cpus
+        copy.memory_bytes -= need.memory_bytes
+        return copy
+
     def occupy(self, seat: Seat) -> None:
         """Take what a seat holds already, before the space lies on a shelf.
 

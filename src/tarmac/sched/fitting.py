@@ -30,7 +30,21 @@ def fit_role(demand: Demand, view: View, *, uneven: bool) -> list[Part] | None:
     """A place for every replica, or for all slots, of a role that asks for something."""
     if demand.slots is None:
         return _pack(demand, view)
-    return _split_evenly(demand, view) or (_split_unevenly(demand, view) if uneven else None)
+    return _split_evenly(demand, view) or (split_unevenly(demand, view) if uneven else None)
+
+
+def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
+    """All slots of a role on the fewest nodes, the biggest share first, so that rank 0 has the most."""
+    shares = _fill(
+        view,
+        demand.slots or 0,
+        need=lambda slots: share(demand, slots),
+        most=lambda space, slots: min(space.free, slots),
+    )
+    if shares is None:
+        return None
+    shares.sort(key=lambda item: (-item[1], item[0].order))
+    return [Part(demand, space, share(demand, slots), 1) for space, slots in shares]
 
 
 def share(demand: Demand, slots: int) -> Resources:
@@ -51,20 +65,6 @@ def _split_evenly(demand: Demand, view: View) -> list[Part] | None:
         if len(found) == nodes:
             return [Part(demand, space, need, 1) for space in sorted(found, key=_order)]
     return None
-
-
-def _split_unevenly(demand: Demand, view: View) -> list[Part] | None:
-    """The fewest nodes, the biggest share first, so that rank 0 has the most slots."""
-    shares = _fill(
-        view,
-        demand.slots or 0,
-        need=lambda slots: share(demand, slots),
-        most=lambda space, slots: min(space.free, slots),
-    )
-    if shares is None:
-        return None
-    shares.sort(key=lambda item: (-item[1], item[0].order))
-    return [Part(demand, space, share(demand, slots), 1) for space, slots in shares]
 
 
 def _pack(demand: Demand, view: View) -> list[Part] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
@@ -47,6 +47,18 @@ class View:
         parts = [_falling(entries, need.slots) for entries in self._of_type(need.slot_type)]
         entries = parts[0] if len(parts) == 1 else heapq.merge(*parts, key=_emptiness)
         return (space for _, _, space in entries if space.has(need))
+
+    def less(self, taken: Mapping[Space, Resources]) -> View:
+        """The same nodes with this much taken from some: those appear as copies."""
+        lists = []
+        for slot_type, entries in self._lists:
+            left = [entry for entry in entries if entry[2] not in taken]
+            for _, order, space in entries:
+                if space in taken:
+                    copy = space.less(taken[space])
+                    left.append((copy.free, order, copy))
+            lists.append((slot_type, sorted(left)))
+        return View(lists)
 
     def least_visited(self, slot_type: str | None) -> Space | None:
         """The node with the fewest guests; None if the target allows no node at all."""

@@ -132,6 +132,15 @@ def test_a_gang_that_greedy_packing_misses_is_found():
     assert sorted(placed) == [("n1", 3), ("n1", 3), ("n2", 3), ("n2", 4)]
 
 
+def test_an_uneven_split_leaves_room_for_the_other_roles():
+    """5 + 4 slots for 3 and 6: split in halves there is no room for the 3; 5 + 1 leaves it."""
+    where = (node("n1", 5), node("n2", 4))
+    assert one(where, replicas(1, 3, role="a"), gang(6, role="b")) in (
+        [("n2", 3), ("n1", 5), ("n2", 1)],
+        [("n1", 3), ("n2", 4), ("n1", 2)],
+    )
+
+
 def test_slots_are_the_lowest_free_ones():
     held = [holding("h", {"n1": [0, 2]})]
     made = plan(snapshot(nodes(1), [candidate("r", gang(3))], held), NOW)

@@ -1,0 +1,289 @@
+"""Properties of every pass, over random clusters, queues and holdings: safety, determinism, admission."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import NOW, candidate, node, snapshot
+from tarmac.model.cluster import NodeState, admits
+from tarmac.model.resources import Resources
+from tarmac.model.run import CauseCode
+from tarmac.model.spec import Mode, Queueing, Target
+from tarmac.sched import Demand, Holding, Placement, Snapshot, Waiting, explain, plan
+from tarmac.sched.deciding import PATIENCE_S
+
+TYPES = ("h100", "t4")
+
+some_nodes = st.lists(
+    st.builds(
+        dict,
+        slots=st.integers(0, 6),
+        cpus=st.sampled_from([0.0, 2.0, 8.0]),
+        memory_bytes=st.sampled_from([0, 4]),
+        slot_type=st.sampled_from(TYPES),
+        shard=st.sampled_from(["east", "west", None]),
+        pool=st.sampled_from(["default", "default", "big"]),
+        cluster=st.sampled_from(["local", "local", "x", "rehearsal-r0"]),
+        state=st.sampled_from([NodeState.UP, NodeState.UP, NodeState.UP, NodeState.DRAINED, NodeState.DOWN]),
+    ),
+    min_size=1,
+    max_size=6,
+).map(lambda made: tuple(node(f"n{index}", **fields) for index, fields in enumerate(made)))
+
+some_resources = st.builds(
+    Resources,
+    slots=st.integers(0, 4),
+    slot_type=st.sampled_from([None, None, *TYPES]),
+    cpus=st.sampled_from([0.0, 0.0, 1.0, 2.5]),
+    memory_bytes=st.sampled_from([0, 0, 2]),
+)
+
+fixed_roles = st.builds(
+    Demand, role=st.just("fixed"), replicas=st.integers(1, 4), slots=st.none(), each=some_resources
+)
+split_roles = st.builds(
+    Demand,
+    role=st.just("split"),
+    replicas=st.none(),
+    slots=st.integers(1, 12),
+    each=some_resources.map(lambda each: replace(each, slots=0)),
+)
+some_demands = st.one_of(
+    fixed_roles.map(lambda role: (role,)),
+    split_roles.map(lambda role: (role,)),
+    st.tuples(fixed_roles.map(lambda role: replace(role, role="first")), fixed_roles),
+    st.tuples(fixed_roles, split_roles),
+)
+
+some_targets = st.builds(
+    Target,
+    cluster=st.sampled_from([None, None, None, "local", "x", "rehearsal-r0", "nowhere"]),
+    pool=st.sampled_from([None, None, "default", "big"]),
+    shard=st.sampled_from([None, None, None, "east"]),
+    hostnames=st.sampled_from([(), (), (), ("n0",), ("n1", "n2", "n3")]),
+)
+
+some_runs = st.builds(
+    dict,
+    demands=some_demands,
+    target=some_targets,
+    mode=st.sampled_from([Mode.BATCH, Mode.CYCLE, Mode.INTERRUPTIBLE]),
+    queueing=st.sampled_from([Queueing.WAIT, Queueing.WAIT, Queueing.FAIL_IF_BUSY]),
+    priority=st.integers(-1, 1),
+    position=st.sampled_from([None, None, NOW - 5, NOW + 5]),
+    submitted_at=st.sampled_from([NOW - 10, NOW]),
+    queued_at=st.sampled_from([NOW, NOW - PATIENCE_S]),
+    time_limit_s=st.sampled_from([None, 10.0, 1000.0]),
+)
+
+
+def queue_of(runs, prefix="r"):
+    return tuple(candidate(f"{prefix}{index}", **fields) for index, fields in enumerate(runs))
+
+
+@st.composite
+def snapshots(draw):
+    """A cluster on which an earlier pass has started some runs, and a queue."""
+    where = draw(some_nodes)
+    up = tuple(replace(item, state=NodeState.UP) for item in where)
+    earlier = plan(snapshot(up, queue_of(draw(st.lists(some_runs, max_size=4)), prefix="h")), NOW)
+    runs = {placement.run_id: placement for placement in earlier.placements}
+    holdings = tuple(
+        Holding(
+            candidate=candidate(run_id, time_limit_s=draw(st.sampled_from([None, 50.0]))),
+            allocation=placement.allocation,
+            granted_at=NOW - 20,
+            started_at=draw(st.sampled_from([None, NOW - 10])),
+            checkpoint_at=None,
+            leaving=draw(st.booleans()),
+        )
+        for run_id, placement in runs.items()
+    )
+    return snapshot(where, queue_of(draw(st.lists(some_runs, max_size=6))), holdings)
+
+
+@given(snapshots())
+@settings(max_examples=200, deadline=None)
+def test_safety_no_slot_twice_and_no_capacity_exceeded(facts: Snapshot):
+    by_name = {item.name: item for item in facts.nodes}
+    allocations = [holding.allocation for holding in facts.holdings]
+    allocations += [placement.allocation for placement in plan(facts, NOW).placements]
+    slots: Counter[tuple[str, int]] = Counter()
+    cpus: Counter[str] = Counter()
+    memory: Counter[str] = Counter()
+    for allocation in allocations:
+        for seat in allocation.seats:
+            slots.update((seat.node, slot) for slot in seat.slots)
+            cpus[seat.node] += seat.cpus
+            memory[seat.node] += seat.memory_bytes
+    assert all(count == 1 for count in slots.values())
+    assert all(0 <= slot < by_name[name].capacity.slots for name, slot in slots)
+    assert all(used <= by_name[name].capacity.cpus + 1e-6 for name, used in cpus.items())
+    assert all(used <= by_name[name].capacity.memory_bytes for name, used in memory.items())
+
+
+@given(snapshots())
+@settings(max_examples=200, deadline=None)
+def test_safety_a_gang_starts_whole_and_where_it_may(facts: Snapshot):
+    by_name = {item.name: item for item in facts.nodes}
+    runs = {run.run_id: run for run in facts.queue}
+    for placement in plan(facts, NOW).placements:
+        run, seats = runs[placement.run_id], placement.allocation.seats
+        homes = [by_name[seat.node] for seat in seats]
+        assert len({(home.cluster, home.pool) for home in homes}) == 1
+        assert {home.cluster for home in homes} == {placement.allocation.cluster}
+        assert all(home.state is NodeState.UP and allows(run.target, home) for home in homes)
+        assert [seat.role for seat in seats] == [
+            demand.role for demand in run.demands for seat in seats if seat.role == demand.role
+        ], "seats come in the order of roles"
+        for demand in run.demands:
+            check_role(demand, [seat for seat in seats if seat.role == demand.role], by_name)
+
+
+def check_role(demand, seats, by_name):
+    """A role has exactly what it asked for."""
+    assert [seat.replica for seat in seats] == list(range(len(seats)))
+    wanted = demand.each.slot_type
+    assert all(wanted in (None, by_name[seat.node].capacity.slot_type) for seat in seats)
+    assert {(seat.cpus, seat.memory_bytes) for seat in seats} == {
+        (demand.each.cpus, demand.each.memory_bytes)
+    }
+    if demand.slots is not None:
+        assert sum(len(seat.slots) for seat in seats) == demand.slots
+        assert len({seat.node for seat in seats}) == len(seats), "one seat per node"
+        return
+    assert len(seats) == demand.replicas
+    assert {len(seat.slots) for seat in seats} == {demand.each.slots}
+    if demand.empty:
+        assert len({seat.node for seat in seats}) == 1
+
+
+def allows(target, home):
+    return (
+        admits(home.cluster, target.cluster)
+        and target.pool in (None, home.pool)
+        and target.shard in (None, home.shard)
+        and (not target.hostnames or home.hostname in target.hostnames)
+    )
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_the_facts_does_not_matter(facts: Snapshot, shuffler):
+    def shuffled(items):
+        mixed = list(items)
+        shuffler.shuffle(mixed)
+        return tuple(mixed)
+
+    other = replace(
+        facts,
+        nodes=shuffled(facts.nodes),
+        queue=shuffled(facts.queue),
+        holdings=shuffled(facts.holdings),
+    )
+    assert plan(other, NOW) == plan(facts, NOW)
+
+
+@given(snapshots())
+@settings(max_examples=100, deadline=None)
+def test_explaining_agrees_with_planning(facts: Snapshot):
+    made = plan(facts, NOW)
+    decided = {item.run_id: item for item in (*made.placements, *made.refusals)}
+    for run in facts.queue:
+        verdict = explain(facts, run.run_id, NOW)
+        if isinstance(verdict, Waiting):
+            assert run.run_id not in decided
+            assert verdict.reasons
+            assert verdict.unblocked_by
+        else:
+            assert verdict == decided[run.run_id]
+
+
+@given(snapshots())
+@settings(max_examples=100, deadline=None)
+def test_a_second_pass_places_nothing_more(facts: Snapshot):
+    """What a pass leaves waiting does not fit what it leaves free."""
+    made = plan(facts, NOW)
+    started = {placement.run_id: placement.allocation for placement in made.placements}
+    gone = started.keys() | {refusal.run_id for refusal in made.refusals}
+    newer = tuple(
+        Holding(
+            candidate=run,
+            allocation=started[run.run_id],
+            granted_at=NOW,
+            started_at=None,
+            checkpoint_at=None,
+            leaving=False,
+        )
+        for run in facts.queue
+        if run.run_id in started
+    )
+    after = replace(
+        facts,
+        queue=tuple(run for run in facts.queue if run.run_id not in gone),
+        holdings=facts.holdings + newer,
+    )
+    assert plan(after, NOW).placements == ()
+
+
+@given(some_nodes, some_runs)
+@settings(max_examples=200, deadline=None)
+def test_refused_exactly_when_no_arrangement_on_the_empty_cluster_exists(where, run):
+    run = {**run, "queueing": Queueing.WAIT}
+    refusals = plan(snapshot(where, queue_of([run])), NOW).refusals
+    assert bool(refusals) == (not any_arrangement(where, run["demands"], run["target"]))
+    assert all(refusal.code is CauseCode.NEVER_FITS for refusal in refusals)
+
+
+@given(some_nodes, some_runs)
+@settings(max_examples=100, deadline=None)
+def test_what_is_admitted_starts_on_the_empty_cluster(where, run):
+    up = tuple(replace(item, state=NodeState.UP) for item in where)
+    verdict = explain(snapshot(up, queue_of([run])), "r0", NOW)
+    assert isinstance(verdict, Placement) or verdict.code is CauseCode.NEVER_FITS
+
+
+def any_arrangement(where, demands, target) -> bool:
+    """By brute force: whether the run fits the nodes of some pool, however its slots are split."""
+    pools = {(item.cluster, item.pool) for item in where}
+    return any(
+        fits([item for item in where if (item.cluster, item.pool) == pool and allows(target, item)], demands)
+        for pool in pools
+    )
+
+
+def fits(where, demands) -> bool:
+    free = [(item.capacity.slots, item.capacity.cpus, item.capacity.memory_bytes) for item in where]
+    types = [item.capacity.slot_type for item in where]
+    return bool(where) and _fits(free, types, list(demands))
+
+
+def _fits(free, types, demands) -> bool:
+    if not demands:
+        return True
+    demand, *rest = demands
+    return any(_fits(left, types, rest) for left in _arrangements(free, types, demand))
+
+
+def _arrangements(free, types, demand):
+    """What is left on each node, for every way to put a role there."""
+    each = demand.each
+    amount = demand.slots if demand.slots is not None else demand.replicas
+    choices = []
+    for (slots, cpus, memory), kind in zip(free, types, strict=True):
+        left = {0: (slots, cpus, memory)}
+        for count in range(1, amount + 1):
+            copies = 1 if demand.slots is not None else count
+            need = count if demand.slots is not None else count * each.slots
+            rest = (slots - need, cpus - copies * each.cpus, memory - copies * each.memory_bytes)
+            if each.slot_type in (None, kind) and min(rest) >= 0:
+                left[count] = rest
+        choices.append(left)
+    for counts in product(*choices):
+        if sum(counts) == amount:
+            yield [choices[index][count] for index, count in enumerate(counts)]
