@@ -77,7 +77,8 @@ class TextView:
     def waiting(self, why: Json) -> None:
         ahead = why.get("ahead")
         place = f"; {ahead} ahead of it" if ahead else ""
-        self._remark(f"{why['headline']}{place} (tarmac why {why['run_id']})")
+        until = f". {why['unblocked_by'].rstrip('.')}" if why.get("unblocked_by") else ""
+        self._remark(f"{why['headline']}{place}{until} (tarmac why {why['run_id']})")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))

@@ -128,9 +128,11 @@ def test_waiting_and_progress() -> None:
     streams = Streams()
     why = {"run_id": "r1", "state": "queued", "headline": "queued: it waits for 2 slots", "ahead": 3}
     streams.view.waiting(why)
+    streams.view.waiting({**why, "ahead": 0, "unblocked_by": "It starts when r0 has ended."})
     streams.view.report({"progress": 0.25, "step": 120, "metrics": {"loss": 0.5, "acc": 0.9}})
     assert streams.err.getvalue() == (
         "tarmac: queued: it waits for 2 slots; 3 ahead of it (tarmac why r1)\n"
+        "tarmac: queued: it waits for 2 slots. It starts when r0 has ended (tarmac why r1)\n"
         "tarmac: 25%, step 120, acc 0.9, loss 0.5\n"
     )
     assert report_text({"progress": None, "step": None, "metrics": {}}) == "a report without values"
