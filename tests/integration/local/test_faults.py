@@ -93,8 +93,7 @@ def test_a_pid_that_was_reused_is_not_the_runner(
     local.hang()
     attempt = submit(local, Work(lasts=True))
     whole = {"token": "token-of-run1-1", "boot_id": BOOT_ID.read_text().strip()} | claim
-    path = local.home / "runs" / "run1" / "attempts" / "1" / "nodes" / "node1" / "claim"
-    path.write_text(json.dumps(whole))
+    write_claim(local, json.dumps(whole))
     seen = local.settle(attempt, ended)
     assert seen.outcome is Outcome.LOST
     assert seen.cause is not None
@@ -104,8 +103,7 @@ def test_a_pid_that_was_reused_is_not_the_runner(
 def test_a_claim_nobody_can_read_is_the_platforms_fault(local: LocalHarness) -> None:
     local.hang()
     attempt = submit(local, Work(lasts=True))
-    path = local.home / "runs" / "run1" / "attempts" / "1" / "nodes" / "node1" / "claim"
-    path.write_text('{"token": ')
+    write_claim(local, '{"token": ')
     assert local.settle(attempt, ended).outcome is Outcome.LOST
 
 
@@ -206,6 +204,13 @@ def test_a_full_disk_refuses_the_attempt_and_keeps_nothing_of_it(tmp_path: Path)
         f"absent: {ObservedState.ABSENT}",
         f"then: {Outcome.COMPLETED}",
     ]
+
+
+def write_claim(local: LocalHarness, text: str) -> None:
+    """Claim the first node of the first attempt, as a runner would have."""
+    path = local.home / "runs" / "run1" / "attempts" / "1" / "nodes" / "node1" / "claim"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
 
 
 def log_of(local: LocalHarness, attempt: str) -> bytes:

@@ -28,14 +28,8 @@ class LocalRequest:
     """
 
     attempt_id: str
-    run_id: str
     directory: Path
-    artifacts: Mapping[str, Path]
     document: Mapping[str, Any]
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        return tuple(node["node"] for node in self.document["nodes"])
 
     def __str__(self) -> str:
         shown = {**self.document, "token": HIDDEN}
@@ -55,7 +49,6 @@ def render(launch: Launch, layout: Layout, sdk: Path) -> LocalRequest:
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
-    artifacts = layout.artifacts(launch.run_id)
     document = {
         "protocol": protocol.PROTOCOL,
         "attempt_id": launch.attempt_id,
@@ -70,17 +63,11 @@ def render(launch: Launch, layout: Layout, sdk: Path) -> LocalRequest:
         "time_limit_s": launch.time_limit_s,
         "pause_signal": launch.pause_signal,
         "grace_s": launch.grace_s,
-        "artifacts": {kind: str(path) for kind, path in artifacts.items()},
+        "artifacts": {kind: str(path) for kind, path in layout.artifacts(launch.run_id).items()},
         "sdk": str(sdk),
         "nodes": [_node(node) for node in launch.nodes],
     }
-    return LocalRequest(
-        attempt_id=launch.attempt_id,
-        run_id=launch.run_id,
-        directory=directory,
-        artifacts=artifacts,
-        document=document,
-    )
+    return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
 
 
 def _node(node: NodeLaunch) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """Making attempt directories: whole or not at all, once.
 
 Called by `LocalEngine`. A directory is made in the staging area and renamed to its place; whoever comes
-second finds it there. Nothing is flushed to the disk: a power loss ends what runs here anyway, and what
-it leaves of a directory is seen as damaged by the one who reads it.
+second finds it there. It holds little: what else a runner needs, the runner makes. Nothing is flushed to the
+disk: a power loss ends what runs here anyway, and what it leaves of a directory is seen as damaged.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -33,14 +32,8 @@ def prepare(layout: Layout) -> None:
 
 def stage(request: LocalRequest, layout: Layout) -> None:
     """Make the directory of an attempt, unless there is one. Raises Unavailable, having done nothing."""
-    if request.directory.exists():
-        return
-    try:
-        for directory in request.artifacts.values():
-            directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unavailable(request.attempt_id, error) from None
-    _make(request.attempt_id, request.directory, layout, {protocol.ATTEMPT_FILE: request.document})
+    if not request.directory.exists():
+        _make(request.attempt_id, request.directory, layout, {protocol.ATTEMPT_FILE: request.document})
 
 
 def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | None) -> None:
@@ -72,31 +65,16 @@ def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, 
     try:
         if partial.exists():  # an earlier call failed half-way and could not clear up
             shutil.rmtree(partial)
-        _write(partial, files)
+        partial.mkdir(mode=0o700)
+        for name, content in files.items():
+            (partial / name).write_text(json.dumps(content))
         directory.parent.mkdir(parents=True, exist_ok=True)
         partial.rename(directory)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-            raise _unavailable(attempt_id, error) from None
-
-
-def _write(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    directory.mkdir(mode=0o700)
-    (directory / protocol.LOGS).mkdir()
-    (directory / protocol.NODES).mkdir()
-    for node in files[protocol.ATTEMPT_FILE]["nodes"]:
-        own = directory / protocol.NODES / node["node"]
-        own.mkdir()
-        os.mkfifo(own / protocol.WAKE_FIFO, 0o600)
-    for name, content in files.items():
-        (directory / name).write_text(json.dumps(content))
-
-
-def _unavailable(attempt_id: str, error: OSError) -> Unavailable:
-    return Unavailable(
-        f"cannot make the directory of attempt {attempt_id}: {error.strerror}", hint=_hint(error)
-    )
+            message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
+            raise Unavailable(message, hint=_hint(error)) from None
 
 
 def _hint(error: OSError) -> str | None:
