@@ -24,6 +24,9 @@ BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
 VERSION_HEADER = "Tarmac-Version"
 
+ANSWER_LIMIT_S = 120.0
+"""How long an answer may take; a server that is just starting takes a few seconds."""
+
 SILENCE_S = 45.0
 """How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
 
@@ -152,6 +155,7 @@ class Transport:
             self._idle.pop().close()
 
     def _exchange(self, connection: HTTPConnection, method: str, path: str, body: bytes | None) -> Answer:
+        connection.sock.settimeout(ANSWER_LIMIT_S)
         try:
             with _breaks_as_os_error():
                 response = self._send(connection, method, path, body, {})
