@@ -34,7 +34,7 @@ class View(Protocol):
 
 
 class TextView:
-    """For people. `quiet` leaves out the remarks on states (`tarmac logs -f`), not the ending."""
+    """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TextView:
     def state(self, summary: Json, nodes: Sequence[str]) -> None:
         text = _state_text(summary, nodes, self._previous)
         self._previous = str(summary["state"])
-        if text and not self._quiet:
+        if text and not (self._quiet and self._previous == "running"):
             self._remark(text)
 
     def notice(self, text: str) -> None:

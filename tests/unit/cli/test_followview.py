@@ -148,13 +148,16 @@ def test_detaching_says_how_to_come_back() -> None:
     )
 
 
-def test_quiet_leaves_out_states_but_never_a_failure() -> None:
+def test_quiet_leaves_out_what_is_as_expected() -> None:
     streams = Streams(quiet=True)
     streams.view.state(summary("running"), ("n-1",))
     streams.view.end(RUN)
     assert streams.err.getvalue() == ""
+    streams.view.state(summary("paused"), ())
     streams.view.end(FAILED)
-    assert streams.err.getvalue().startswith("error: digits failed")
+    paused, failed, *_ = streams.err.getvalue().splitlines()
+    assert paused == "tarmac: paused; it goes on with: tarmac resume r1"
+    assert failed.startswith("error: digits failed")
 
 
 def test_warnings_are_shown_at_submission() -> None:
