@@ -28,9 +28,6 @@ _LOG_LINES = 5
 _LOG_BYTES = 8192
 _SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
 
-_started: list[subprocess.Popen[bytes]] = []
-"""Servers this process started, kept so that leaving them running is not taken for an oversight."""
-
 
 class EmbeddedServer:
     """The address of a home's own server. The home is the user's alone, so no token is needed."""
@@ -116,7 +113,14 @@ def _short_name(path: Path) -> Iterator[str]:
         os.close(directory)
 
 
-def _start(home: Home) -> subprocess.Popen[bytes]:
+class _Detached(subprocess.Popen[bytes]):
+    """A process that is meant to go on after us: leaving it is no oversight to warn of."""
+
+    def __del__(self) -> None:
+        pass
+
+
+def _start(home: Home) -> _Detached:
     """Start a server that is free of this process: own session, no terminal, no inherited files."""
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -127,8 +131,9 @@ def _start(home: Home) -> subprocess.Popen[bytes]:
             hint="TARMAC_HOME names another place",
         ) from problem
     try:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tarmac.server", "--home", str(home.root)],
+        return _Detached(
+            # -P: nothing that lies in the current directory may be taken for a module
+            [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -138,8 +143,6 @@ def _start(home: Home) -> subprocess.Popen[bytes]:
         )
     finally:
         os.close(log)
-    _started.append(server)
-    return server
 
 
 def _died(home: Home) -> TarmacError:
