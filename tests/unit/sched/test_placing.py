@@ -125,11 +125,26 @@ def test_a_gang_of_several_roles_on_one_node_if_it_fits():
     assert one(nodes(3), gang(4, role="a"), replicas(2, 2, role="b")) == [("n1", 4), ("n1", 2), ("n1", 2)]
 
 
-def test_a_gang_that_greedy_packing_misses_is_found():
-    """4 + 3 fills the node of 7, and 3 + 3 the node of 6; best fit alone would put the 4 on the 6."""
-    where = (node("n1", 6), node("n2", 7))
-    placed = one(where, replicas(1, 4, role="a"), replicas(3, 3, role="b"))
-    assert sorted(placed) == [("n1", 3), ("n1", 3), ("n2", 3), ("n2", 4)]
+@pytest.mark.parametrize(
+    ("sizes", "roles", "expected"),
+    [
+        pytest.param(
+            (6, 7),
+            (replicas(1, 4, role="a"), replicas(3, 3, role="b")),
+            [("n1", 3), ("n1", 3), ("n2", 3), ("n2", 4)],
+            id="the biggest on the tightest node would be wrong",
+        ),
+        pytest.param(
+            (6, 8),
+            (replicas(1, 6, role="a"), replicas(2, 4, role="b")),
+            [("n1", 6), ("n2", 4), ("n2", 4)],
+            id="the biggest on the emptiest node would be wrong",
+        ),
+    ],
+)
+def test_a_gang_that_greedy_packing_misses_is_found(sizes, roles, expected):
+    where = tuple(node(f"n{index}", slots) for index, slots in enumerate(sizes, start=1))
+    assert sorted(one(where, *roles)) == expected
 
 
 def test_an_uneven_split_leaves_room_for_the_other_roles():

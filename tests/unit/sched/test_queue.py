@@ -69,6 +69,27 @@ def test_only_the_nodes_where_the_head_starts_soonest_are_kept():
     assert started(plan(facts, NOW)) == ["s0"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({"time_limit_s": 500.0}, {"time_limit_s": 1000.0}, id="the shorter time limit"),
+        pytest.param({"time_limit_s": 1000.0}, {}, id="a time limit before none"),
+        pytest.param({"leaving": True}, {"time_limit_s": 200.0}, id="on its way out"),
+        pytest.param({"granted_at": NOW - 300}, {"granted_at": NOW - 200}, id="granted first"),
+    ],
+)
+@pytest.mark.parametrize("names", [("h1", "h2"), ("h2", "h1")])
+def test_the_node_that_comes_free_soonest_is_kept(first, second, names):
+    held = [
+        holding(names[0], {"n1": range(8)}, **first),
+        holding(names[1], {"n2": range(7)}, **second),
+    ]
+    queue = [candidate("big", gang(8), queued_at=LONG_AGO), candidate("small", gang(1))]
+    for holdings in permutations(held):
+        facts = snapshot(nodes(2), queue, holdings)
+        assert layout(plan(facts, NOW), "small") == [("n2", 1)], "n1 is what the big one waits for"
+
+
 def test_a_time_limit_lets_a_run_pass_on_kept_nodes_if_it_ends_in_time():
     facts = snapshot(
         nodes(1),
