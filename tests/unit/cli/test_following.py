@@ -197,18 +197,26 @@ def news_of(client: ScriptedClient, view: RecordingView) -> News:
 
 def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None:
     view = RecordingView()
-    answers = iter([{"headline": "first"}, {"headline": "second"}])
+    asked = threading.Semaphore(0)
     client = ScriptedClient()
-    client.why_answer = lambda: next(answers)
     client.report_answers = [[]]
+
+    def why() -> Json:
+        asked.release()
+        return {"headline": "busy"}
+
+    client.why_answer = why
     news = news_of(client, view)
     news.start()
     try:
-        assert view.wait_for("waiting") == ["first"]
+        assert view.wait_for("waiting") == ["busy"]
+        assert asked.acquire(timeout=LIMIT_S)
+        assert not asked.acquire(timeout=0.1)  # twenty silences long
         news.became("queued")
+        assert not asked.acquire(timeout=0.1)
         news.became("running")
         news.became("queued")
-        assert view.wait_for("waiting", 2) == ["first", "second"]
+        assert view.wait_for("waiting", 2) == ["busy", "busy"]
     finally:
         news.stop()
         news.join(LIMIT_S)
