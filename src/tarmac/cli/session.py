@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from tarmac.cli.output import remark
 from tarmac.model.errors import NotFound
 
@@ -18,10 +20,16 @@ LAST = "@last"
 
 
 def connect(*, start: bool = True) -> Client:
-    """A client for the server of this environment. The user's own one is started, unless told not to."""
+    """A client for the server of this environment, closed with the command.
+
+    The user's own server is started if need be, unless told not to.
+    """
     from tarmac.client import Client
 
-    return Client(start=start, on_notice=remark)
+    client = Client(start=start, on_notice=remark)
+    if (command := click.get_current_context(silent=True)) is not None:
+        command.call_on_close(client.close)
+    return client
 
 
 def resolve(client: Client, reference: str) -> str:

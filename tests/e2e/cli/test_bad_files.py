@@ -47,3 +47,11 @@ def test_options_are_checked_like_fields(settled: Shell) -> None:
     result = settled.tarmac("run", "good.yaml", "--time-limit", "soon", "--rehearse", "2by1", code=2)
     assert result.stderr.count("error: ") == 2
     assert settled.tarmac("check", "good.yaml", code=0).stdout.startswith("good.yaml: ok")
+
+
+def test_findings_as_json(settled: Shell) -> None:
+    settled.write("good.yaml", "name: a\ncommand: x\n")
+    settled.write("bad.yaml", "name: a\nslot: 1\ncommand: x\n")
+    good, bad = settled.json("check", "good.yaml", "bad.yaml", code=2)["files"]
+    assert (good["problems"], good["run"]["name"]) == ([], "a")
+    assert [(item["line"], item["hint"]) for item in bad["problems"]] == [(2, "did you mean 'slots'?")]
