@@ -32,7 +32,7 @@ def close_inherited(*, but: frozenset[int]) -> None:
 
 
 def default_signals() -> None:
-    """Every signal acts as it does in a fresh process, and none is blocked."""
+    """Every signal acts as it does in a fresh process, and none is blocked; whoever started us may differ."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             try:

@@ -12,6 +12,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) == 3 and arguments[0] == "run":
         detach.own_session()
         detach.drop_stdio()
+        detach.default_signals()
         runner.run_attempt(arguments[1], arguments[2])
     elif len(arguments) == 2 and arguments[0] == "warm" and arguments[1].isdigit():
         warm.serve(int(arguments[1]))

@@ -48,7 +48,7 @@ def _count(path: str) -> Optional[int]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().splitlines()
     except OSError:
         return []

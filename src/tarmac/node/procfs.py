@@ -23,7 +23,7 @@ class Status(NamedTuple):
 
 def boot_id() -> str:
     """The kernel's own name for the time since it was started."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
         return file.read().strip()
 
 

@@ -29,7 +29,8 @@ ATTEMPT_JSON
      "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
      "code": directory to copy into work/, or null,
      "setup": [argv, ...], "setup_env": {NAME: value},
-     "time_limit_s": number or null, "pause_signal": "SIGTERM" or null, "grace_s": number,
+     "time_limit_s": number or null, from when the node's workers were started,
+     "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sdk": directory that makes `import tarmac` work, or null,
      "mounts": [{"source", "target"}, ...] (may be absent): literal paths to make true in this attempt's

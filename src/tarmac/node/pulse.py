@@ -19,6 +19,9 @@ from tarmac.node.paths import NodePaths
 LOOK_S = 0.5
 _GLANCE_S = 0.1
 
+IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+"""They must not end a runner: errors say the rest. Workers get them back as they were."""
+
 _LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -33,8 +36,8 @@ class Pulse:
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, *_LEAVE_SIGNALS):
             signal.signal(number, _noted_by_wakeup)
-        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_IGN)  # they must not end us, and errors tell the rest
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
         self._poll = select.poll()
         self._poll.register(self._signals, select.POLLIN)
         if self._bell >= 0:

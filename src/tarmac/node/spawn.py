@@ -11,7 +11,7 @@ import os
 import signal
 from typing import NoReturn, Optional, Sequence
 
-from tarmac.node import detach, syscalls, words
+from tarmac.node import pulse, syscalls, words
 
 
 class CannotStart(Exception):
@@ -58,7 +58,8 @@ def _become(
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.chdir(directory)
-        detach.default_signals()
+        for ignored in pulse.IGNORED:
+            signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
         os.execvpe(argv[0], list(argv), env)
     except (OSError, ValueError, TypeError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL

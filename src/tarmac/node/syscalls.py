@@ -7,7 +7,7 @@ import os
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_FALLOC_FL_KEEP_SIZE = 1
+_WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -60,7 +60,7 @@ def unmount(target: str) -> None:
 
 def reserve(handle: int, size_bytes: int) -> None:
     """Set disk space aside at the start of a file without changing its size; raises OSError."""
-    _check(_libc.fallocate(handle, _FALLOC_FL_KEEP_SIZE, 0, size_bytes), "fallocate")
+    _check(_libc.fallocate(handle, _WITHOUT_GROWING, 0, size_bytes), "fallocate")
 
 
 def _check(result: int, what: str) -> None:

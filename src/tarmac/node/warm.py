@@ -24,6 +24,8 @@ def serve(fd: int) -> None:
     channel = socket.socket(fileno=fd)
     detach.close_inherited(but=frozenset({fd}))
     os.set_inheritable(fd, False)
+    detach.default_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error tells as well that our server left
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for whoever sits in front of the server
     gc.collect()
