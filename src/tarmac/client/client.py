@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
-from uuid import uuid4
 
 import tarmac
 from tarmac.client.embedded import EmbeddedServer, home_of
@@ -108,14 +107,14 @@ class Client:
             directory=directory,
             overrides=overrides,
             clone=clone,
-            idempotency_key=idempotency_key or uuid4().hex,
+            idempotency_key=idempotency_key or _new_key(),
         )
         answer: RunRecord = self._send("POST", "/runs", body)
         return answer
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[RunRecord]:
         """Submit many, all or none; each is a mapping of the arguments of `submit`."""
-        bodies = [_submission(**{"idempotency_key": uuid4().hex, **item}) for item in submissions]
+        bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
         answer: list[RunRecord] = self._send("POST", "/runs/batch", {"runs": bodies})
         return answer
 
@@ -344,6 +343,10 @@ def _submission(
         "submitter": {name: os.environ[name] for name in INHERITED if name in os.environ},
         "idempotency_key": idempotency_key,
     }
+
+
+def _new_key() -> str:
+    return os.urandom(16).hex()
 
 
 def _run_path(reference: str, rest: str = "") -> str:

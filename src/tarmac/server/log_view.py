@@ -131,8 +131,8 @@ class LogView:
         return messages
 
     def _over(self) -> bool:
-        """Whether nothing can follow: the run has ended, or the only attempt asked for has."""
-        return not self._open and (self._run.state is RunState.ENDED or self._query.attempt in self._closed)
+        """Whether nothing can follow what was found: the run has ended, or the only attempt asked for has."""
+        return self._run.state is RunState.ENDED or self._query.attempt in self._closed
 
 
 class _AttemptView:
