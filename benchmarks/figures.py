@@ -37,6 +37,7 @@ class Row:
 ROWS = (
     Row(key="submit_p50", title="submit, durable: p50", unit="ms", budget=10),
     Row(key="submit_p99", title="submit, durable: p99", unit="ms"),
+    Row(key="command", title="submit by command line: p50", unit="ms"),
     Row(key="submit_rate", title="submit, 4 clients at once", unit="runs/s", more_is_better=True),
     Row(key="batch_rate", title="submit, 100 at a time", unit="runs/s", budget=500, more_is_better=True),
     Row(key="start_p50", title="submit to the worker's first instruction: p50", unit="ms", budget=60),

@@ -69,7 +69,7 @@ start_munge() {
 write_configuration() {
     local dir=$1 flavour=$2 tuning=
     if [ "$flavour" = tuned ]; then
-        tuning='SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0,sched_interval=1'
+        tuning='SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0'
     fi
     cat >"$dir/etc/slurm.conf" <<EOF
 ClusterName=bench

@@ -14,11 +14,10 @@ def render(figures: Sequence[Figure], systems: Sequence[System]) -> str:
     peers = [name for name in present if name != TARMAC]
     lines = [["what", "budget", TARMAC, *peers], ["---"] + ["---:"] * (len(peers) + 2)]
     for row in ROWS:
-        own = values.get((row.key, TARMAC))
-        if own is not None:
-            lines.append(
-                [row.title, _budget(row), _own(row, own), *(_peer(row, own, values, name) for name in peers)]
-            )
+        if any(figure.row == row.key for figure in figures):
+            own = values.get((row.key, TARMAC))
+            theirs = [_peer(row, own, values.get((row.key, name))) for name in peers]
+            lines.append([row.title, _budget(row), _own(row, own), *theirs])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     absent = "\n".join(f"Absent: {system.name} ({system.absent})." for system in systems if system.absent)
     return f"{table}\n\n{absent}".rstrip()
@@ -41,13 +40,14 @@ def _budget(row: Row) -> str:
     return f"{'≥' if row.more_is_better else '≤'} {row.budget:g} {row.unit}"
 
 
-def _own(row: Row, value: float) -> str:
+def _own(row: Row, value: float | None) -> str:
+    if value is None:
+        return ""
     text = f"**{_amount(row, value)}**"
     return text if row.kept(value) else f"{text} (missed)"
 
 
-def _peer(row: Row, own: float, values: dict[tuple[str, str], float], name: str) -> str:
-    value = values.get((row.key, name))
+def _peer(row: Row, own: float | None, value: float | None) -> str:
     if value is None:
         return ""
     if not own or not value:

@@ -15,7 +15,12 @@ CALLS = 20
 
 def asking() -> Mapping[str, float]:
     """`tarmac --help`."""
-    return {"help": command_ms([str(Path(sys.executable).with_name("tarmac")), "--help"])}
+    return {"help": command_ms([tarmac_program(), "--help"])}
+
+
+def tarmac_program() -> str:
+    """The command `tarmac` of the Python that runs this."""
+    return str(Path(sys.executable).with_name("tarmac"))
 
 
 def command_ms(argv: Sequence[str], *, calls: int = CALLS) -> float:

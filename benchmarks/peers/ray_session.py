@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 
 STARTS = 20
 RUNS = 30
+COMMANDS = 5
 LINES = 150
 WRITER = f"bash -c 'for line in $(seq {LINES}); do date +%s.%N; sleep 0.02; done'"
 FINAL = {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.STOPPED}
@@ -31,11 +33,8 @@ def main() -> None:
         "start_s": start_s,
         "drain_rate": drain_rate(client),
         "lag_s": asyncio.run(lags(client)),
-        "list_s": 0.0,
+        "command_s": commands(f"http://{context.dashboard_url}"),
     }
-    began = time.perf_counter()
-    client.list_jobs()
-    figures["list_s"] = time.perf_counter() - began
     ray.shutdown()
     print(json.dumps(figures))
 
@@ -51,6 +50,18 @@ def starts(client: JobSubmissionClient) -> tuple[list[float], list[float]]:
         wait(client, identifier)
         start_s.append(float(clock.read_text()) - began)
     return submit_s[1:], start_s[1:]
+
+
+def commands(address: str) -> list[float]:
+    """How long the command line takes to submit."""
+    program = Path(sys.executable).with_name("ray")
+    took_s = []
+    for _ in range(COMMANDS):
+        began = time.perf_counter()
+        argv = [str(program), "job", "submit", "--address", address, "--no-wait", "--", "true"]
+        subprocess.run(argv, check=True, capture_output=True)
+        took_s.append(time.perf_counter() - began)
+    return took_s
 
 
 def drain_rate(client: JobSubmissionClient) -> float:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from benchmarks.figures import System, percentile, spread
@@ -22,56 +21,60 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
 SUBMISSIONS = 100
 CLIENTS = 4
 STARTS = 15
+STAGGER_S = 0.29
+"""Slurm schedules in a rhythm; submissions that follow it would all meet the same beat."""
 QUEUED = 10_000
 LISTS = 7
+SAVED_AFTER_S = 10.0
+"""Slurm acknowledges first and saves its state every few seconds; it gets the time to."""
 
 
 def systems() -> list[System]:
     """Slurm as it comes, and Slurm that schedules at once."""
     missing = [program for program in PROGRAMS if shutil.which(program, path=_path()) is None]
-    absent = (
-        f"{missing[0]} is not installed; apt-get install slurmctld slurmd slurm-client munge"
-        if missing
-        else None
-    )
-    return [
-        System(
-            name="Slurm", absent=absent, measures=() if absent else (partial(measure, "stock", 200), asking)
-        ),
-        System(
-            name="Slurm, tuned", absent=absent, measures=() if absent else (partial(measure, "tuned", 1000),)
-        ),
-    ]
+    if missing:
+        absent = f"no {missing[0]}; apt-get install slurmctld slurmd slurm-client munge"
+        return [System(name="Slurm", absent=absent)]
+    return [System(name="Slurm", measures=(stock,)), System(name="Slurm, tuned", measures=(tuned,))]
 
 
-def measure(flavour: str, drained: int) -> Mapping[str, float]:
+def stock() -> Mapping[str, float]:
+    """As Debian's package comes: patient, so with fewer jobs."""
+    return measure("stock", drained=200)
+
+
+def tuned() -> Mapping[str, float]:
+    """Scheduling as soon as anything happens."""
+    return measure("tuned", drained=1000)
+
+
+def measure(flavour: str, *, drained: int) -> Mapping[str, float]:
     """Submissions, starts, a drain; then a list of 10,000 and a killed controller."""
     with _cluster(flavour) as directory:
-        start_s = [_start(directory) for _ in range(STARTS)]
+        start_s = [_start(directory, after_s=number * STAGGER_S % 1) for number in range(STARTS)]
         drain_s, submit_s, at_once_s = _drain(drained)
         _sbatch("--hold", f"--array=0-{QUEUED - 1}", "--wrap=true")
         lists_s = [_list() for _ in range(LISTS)]
         recovery_s, lost = _recovery(directory)
+        help_ms = command_ms(["sbatch", "--help"])
     return {
         **spread("submit", submit_s),
+        "command": percentile(submit_s, 0.5) * 1000,
         "submit_rate": drained / at_once_s,
         **spread("start", start_s),
         "drain": drained / drain_s,
         "list": percentile(lists_s, 0.5) * 1000,
         "recovery": recovery_s,
         "lost": lost,
+        "help": help_ms,
     }
 
 
-def asking() -> Mapping[str, float]:
-    """`sbatch --help`."""
-    return {"help": command_ms(["sbatch", "--help"])}
-
-
-def _start(directory: Path) -> float:
+def _start(directory: Path, *, after_s: float) -> float:
     """From before sbatch to the clock that the script writes."""
     clock = directory / "clock"
     clock.unlink(missing_ok=True)
+    time.sleep(after_s)
     began = time.time()
     _sbatch(f"--wrap=date +%s.%N > {clock}.part; mv {clock}.part {clock}")
     wait_until(clock.exists)
@@ -93,6 +96,7 @@ def _drain(count: int) -> tuple[float, list[float], float]:
 
 def _recovery(directory: Path) -> tuple[float, float]:
     """Seconds from `kill -9` of the controller to the full list again; how many jobs are missing then."""
+    time.sleep(SAVED_AFTER_S)
     began = time.perf_counter()
     subprocess.run([SCRIPT, "restart", directory], check=True)
     wait_until(lambda: _queued() > 0, every_s=0.02)

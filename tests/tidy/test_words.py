@@ -79,6 +79,9 @@ QUANTITIES = {
 }
 """Names that end so need a unit after them: timeout_s, memory_bytes."""
 
+FOREIGN_NAMES = {"_FALLOC_FL_KEEP_SIZE"}
+"""Constants that carry the name they have elsewhere."""
+
 NUMBER = re.compile(r"\b(int|float)\b")
 
 
@@ -126,7 +129,7 @@ def banned_words(module: Module) -> Iterator[str]:
 def missing_units(module: Module) -> Iterator[str]:
     """Numbers whose name is a quantity without its unit."""
     for name, line in _numbers(module.tree):
-        if set(_words(name)[-1:]) & QUANTITIES:
+        if set(_words(name)[-1:]) & QUANTITIES and name not in FOREIGN_NAMES:
             yield f"line {line}: {name!r} is a number without its unit (_s, _bytes, ...)"
 
 
