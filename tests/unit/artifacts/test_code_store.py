@@ -140,6 +140,14 @@ def test_a_link_that_leaves_the_directory_is_refused_with_its_place(
     assert list(root.iterdir()) == []
 
 
+def test_an_absolute_link_into_the_directory_would_lead_out_of_the_copy(
+    project: Path, store: DirectoryCodeStore
+) -> None:
+    (project / "link").symlink_to(project / "train.py")
+    with pytest.raises(InvalidInput, match="leaves the directory"):
+        store.snapshot(str(project))
+
+
 def test_every_problem_is_told_at_once(project: Path, store: DirectoryCodeStore) -> None:
     for name in ("a", "b", "c"):
         (project / name).symlink_to("/etc/passwd")

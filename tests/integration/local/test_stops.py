@@ -1,0 +1,75 @@
+"""Stops that meet an attempt before it started, whatever was cut short in between."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine_harness import LocalHarness, Work, ended
+from tarmac.engines.local.layout import Layout
+from tarmac.engines.local.staging import prepare, stage_fence, write_ask
+from tarmac.model.ports import ObservedState
+from tarmac.model.run import Ask, Outcome
+
+
+def staged(local: LocalHarness) -> str:
+    """An attempt on two nodes whose runners never come up."""
+    local.hang()
+    launch = local.launch(Work(output="never"), nodes=2)
+    local.engine.submit(local.engine.render(launch))
+    return launch.attempt_id
+
+
+def test_a_stop_takes_the_claims_before_it_returns(local: LocalHarness) -> None:
+    attempt = staged(local)
+    local.engine.ask(attempt, Ask.STOP)
+    for node in ("node1", "node2"):
+        assert json.loads(local.engine.read(attempt, f"nodes/{node}/claim")) == {"fenced": True}
+
+
+def test_news_of_such_a_stop_comes_by_itself(local: LocalHarness) -> None:
+    attempt = staged(local)
+    told: list[str] = []
+    local.engine.subscribe(told.append)
+    local.engine.ask(attempt, Ask.STOP)
+    local.settle(attempt, lambda seen: ended(seen) and told == [attempt])
+
+
+@pytest.mark.parametrize("by", ["looking", "submitting again"])
+def test_a_stop_cut_short_before_the_claims_is_made_good(local: LocalHarness, by: str) -> None:
+    """The server died after writing the ask: the next one must not start the attempt."""
+    launch = local.launch(Work(output="never"))
+    local.hang()
+    local.engine.submit(local.engine.render(launch))
+    write_ask(local.home / "runs" / "run1" / "attempts" / "1", Ask.STOP)
+    local.reopen()
+    if by == "submitting again":
+        local.engine.submit(local.engine.render(launch))
+    else:
+        local.engine.observe([launch.attempt_id])
+    assert json.loads(local.engine.read(launch.attempt_id, "nodes/node1/claim")) == {"fenced": True}
+    assert local.settle(launch.attempt_id, ended).outcome is Outcome.STOPPED
+
+
+def test_a_weaker_ask_never_replaces_a_stronger_one(local: LocalHarness) -> None:
+    launch = local.launch(Work(lasts=True, ignores_asks=True), grace_s=0.3)
+    local.engine.submit(local.engine.render(launch))
+    local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
+    written = []
+    for ask in (Ask.PAUSE, Ask.PREEMPT, Ask.STOP, Ask.PAUSE):
+        local.engine.ask(launch.attempt_id, ask)
+        written.append(json.loads(local.engine.read(launch.attempt_id, "ask"))["ask"])
+    assert written == ["pause", "preempt", "stop", "stop"]
+
+
+def test_whoever_makes_a_directory_second_finds_it_there(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    prepare(layout)
+    directory = layout.attempt("run1.1")
+    assert directory is not None
+    stage_fence("run1.1", directory, layout, Ask.STOP)
+    stage_fence("run1.1", directory, layout, None)
+    assert (directory / "ask").exists()
+    assert list(layout.staging.iterdir()) == []
