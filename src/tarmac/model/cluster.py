@@ -17,7 +17,7 @@ REHEARSAL_PREFIX = "rehearsal-"
 
 
 class NodeState(StrEnum):
-    """Whether a node takes work. `drained`: by a person, no new work; `down`: by the engine; `lost`: silent."""
+    """Whether a node takes work: `drained` by a person, `down` by its engine; a `lost` one is silent."""
 
     UP = "up"
     DRAINED = "drained"

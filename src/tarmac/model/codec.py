@@ -19,6 +19,13 @@ from tarmac.model.errors import InvalidInput
 T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
 
+_PLAIN_WORDS: Mapping[type, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+
 
 def encode(value: Any) -> Any:
     """The JSON form of a record (or of a plain value inside one)."""
@@ -147,7 +154,7 @@ def _plain(kind: type) -> Decoder:
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             return float(value)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise _mismatch(path, f"a {kind.__name__}", value)
+            raise _mismatch(path, _PLAIN_WORDS.get(kind, kind.__name__), value)
         return value
 
     return decoder

@@ -115,6 +115,9 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.ENDED: {},
 }
 
+USER_ASKS = (RunEvent.PAUSE_ASKED, RunEvent.RESUME_ASKED, RunEvent.STOP_ASKED)
+"""The events that a person brings about."""
+
 INITIAL_EVENT = RunEvent.ACCEPTED
 INITIAL_STATE = RunState.PENDING
 
@@ -138,9 +141,10 @@ def step(state: RunState, event: RunEvent) -> RunState:
     """The state after `event`; raises IllegalStep where the table has no such step."""
     following = RUN_TABLE[state].get(event)
     if following is None:
-        allowed = ", ".join(sorted(RUN_TABLE[state])) or "nothing"
+        asks = [_PHRASES[ask] for ask in USER_ASKS if ask in RUN_TABLE[state]]
         raise IllegalStep(
-            f"a run that is {state} cannot be {_PHRASES.get(event, event)}", hint=f"possible: {allowed}"
+            f"a run that is {state} cannot be {_PHRASES.get(event, event)}",
+            hint=f"it can be {' or '.join(asks)}" if asks else None,
         )
     return following
 

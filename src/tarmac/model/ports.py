@@ -88,7 +88,7 @@ class Store(Protocol):
         ...
 
     def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
-        """Runs a user may mean: the exact id, else runs of that exact name (newest first), else id prefixes."""
+        """Runs a user may mean: that exact id, else runs of that name (newest first), else id prefixes."""
         ...
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
@@ -229,7 +229,7 @@ class Launch:
 
 
 class NativeRequest(Protocol):
-    """An engine's own request, printable: the dry run, the golden test and the audit record are this object."""
+    """An engine's own request, printable: dry run, golden test and audit record are this object."""
 
     @property
     def attempt_id(self) -> str: ...
@@ -278,7 +278,7 @@ class Engine(Protocol[Request]):
         ...
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
-        """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them alone."""
+        """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them."""
         ...
 
     def ask(self, attempt_id: str, ask: Ask) -> None:
@@ -311,7 +311,7 @@ class OffersNodes(Protocol):
         ...
 
     def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
-        """The nodes of a cluster for one run alone (cluster name `rehearsal-<run id>`); the same every time."""
+        """The nodes of a cluster for one run alone (named `rehearsal-<run id>`); the same every time."""
         ...
 
 
@@ -320,7 +320,7 @@ class OffersPorts(Protocol):
     """An engine that can find a free port on one of its nodes."""
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
-        """A port nobody listens on at `address` now, outside `taken` and the range of outgoing connections."""
+        """A port free at `address` now, outside `taken` and the range of outgoing connections."""
         ...
 
 

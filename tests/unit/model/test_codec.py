@@ -1,0 +1,151 @@
+"""Every record of the model to JSON text and back, and what a decoder refuses."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tarmac.model
+from tarmac.model.codec import decode, encode
+from tarmac.model.errors import InvalidInput
+from tarmac.model.resources import Resources
+from tarmac.model.run import Allocation, Cause, CauseCode, Seat
+from tarmac.model.spec import Command, Environment, Process, Role, RunSpec
+
+NOT_STORED = {"Home"}
+"""Records that never become JSON."""
+
+
+def records() -> list[type]:
+    """Every dataclass of `tarmac.model`."""
+    found: dict[str, type] = {}
+    for info in pkgutil.iter_modules(tarmac.model.__path__, "tarmac.model."):
+        module = importlib.import_module(info.name)
+        for item in vars(module).values():
+            if isinstance(item, type) and is_dataclass(item) and item.__module__ == info.name:
+                found[item.__name__] = item
+    return [found[name] for name in sorted(found) if name not in NOT_STORED]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+plain = {
+    str: st.text(max_size=8),
+    int: st.integers(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    Any: json_values,
+}
+
+
+def values(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type hint as the model uses them."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in plain:
+        return plain[hint]
+    if origin in (Union, types.UnionType):
+        return st.one_of(*(st.none() if part is type(None) else values(part) for part in arguments))
+    if origin is tuple:
+        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if origin is frozenset:
+        return st.frozensets(values(arguments[0]), max_size=3)
+    if origin is not None and issubclass(origin, Mapping):
+        return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=3)
+    if issubclass(hint, Enum):
+        return st.sampled_from(list(hint))
+    hints = get_type_hints(hint)
+    return st.builds(hint, **{field.name: values(hints[field.name]) for field in fields(hint)})
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
+def test_every_record_comes_back_from_json_as_it_was(record):
+    @given(values(record))
+    @settings(max_examples=25, deadline=None)
+    def comes_back(item):
+        assert decode(record, json.loads(json.dumps(encode(item)))) == item
+
+    comes_back()
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda record: record.__name__)
+def test_tuples_are_of_one_type_and_of_any_length(record):
+    """The decoder reads every tuple so; a pair of two types would need another one."""
+    for hint in all_hints(record):
+        if get_origin(hint) is tuple:
+            assert get_args(hint)[1:] == (...,)
+
+
+def all_hints(record):
+    """Every type hint within a record's fields."""
+    pending = list(get_type_hints(record).values())
+    while pending:
+        hint = pending.pop()
+        yield hint
+        pending += [part for part in get_args(hint) if part is not ...]
+
+
+def test_defaults_are_left_out():
+    assert encode(Resources()) == {}
+    assert encode(Resources(slots=2)) == {"slots": 2}
+    assert encode(Cause(code=CauseCode.SIGNAL, message="m")) == {"code": "signal", "message": "m"}
+
+
+def test_what_is_left_out_takes_its_default():
+    assert decode(Seat, {"role": "main", "replica": 0, "node": "n1"}) == Seat(
+        role="main", replica=0, node="n1"
+    )
+
+
+def test_a_whole_number_is_a_float_where_one_is_wanted():
+    cpus = decode(Resources, {"cpus": 2}).cpus
+    assert (cpus, type(cpus)) == (2.0, float)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        (Resources, [], "Resources: an object is expected, not list []"),
+        (Resources, {"slots": "2"}, "Resources.slots: a whole number is expected, not str '2'"),
+        (Resources, {"slots": True}, "Resources.slots: a whole number is expected, not bool True"),
+        (Resources, {"slots": 2.0}, "Resources.slots: a whole number is expected, not float 2.0"),
+        (Resources, {"cpus": False}, "Resources.cpus: a number is expected, not bool False"),
+        (Resources, {"slot": 1}, "Resources: unknown key 'slot'"),
+        (Seat, {"role": "main", "node": "n1"}, "Seat: 'replica' is missing"),
+        (Allocation, {"cluster": "local", "seats": {}}, "Allocation.seats: a list is expected, not dict {}"),
+        (
+            Allocation,
+            {"cluster": "local", "seats": [{"role": "a", "replica": 0, "node": "n"}, 7]},
+            "Allocation.seats[1]: an object is expected, not int 7",
+        ),
+        (Environment, {"variables": {"A": 1}}, "Environment.variables.A: text is expected, not int 1"),
+        (Environment, {"variables": []}, "Environment.variables: an object is expected, not list []"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_path_to_it(kind, value, said):
+    with pytest.raises(InvalidInput) as error:
+        decode(kind, value)
+    assert str(error.value) == said
+
+
+def test_an_unknown_word_is_refused_with_those_allowed():
+    with pytest.raises(InvalidInput, match=r"Cause\.code: 'boredom' is not one of exit_code, signal, out_"):
+        decode(Cause, {"code": "boredom", "message": ""})
+
+
+def test_nested_records_and_their_defaults():
+    spec = RunSpec(name="digits", roles=(Role(processes=(Process(command=Command(script="true")),)),))
+    assert encode(spec) == {"name": "digits", "roles": [{"processes": [{"command": {"script": "true"}}]}]}
+    assert decode(RunSpec, encode(spec)) == spec
