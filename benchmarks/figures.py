@@ -43,7 +43,7 @@ ROWS = (
     Row(key="start_p50", title="submit to the worker's first instruction: p50", unit="ms", budget=60),
     Row(key="start_p99", title="submit to the worker's first instruction: p99", unit="ms", budget=300),
     Row(key="drain", title="drain of no-op runs", unit="runs/s", budget=150, more_is_better=True),
-    Row(key="list", title="list of 10,000 runs", unit="ms", budget=100),
+    Row(key="list", title="list of 10,000 runs, server side", unit="ms", budget=100),
     Row(key="lag_p50", title="follower's lag: p50", unit="ms"),
     Row(key="lag_p99", title="follower's lag: p99", unit="ms", budget=200),
     Row(key="recovery", title="recovery after kill -9 with 10,000 queued", unit="s", budget=2),

@@ -6,10 +6,12 @@ Used by the measurements in `benchmarks.own`.
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 from tarmac.client import Client
@@ -50,6 +52,16 @@ def submit_many(client: Client, source: str, count: int, *, at_a_time: int) -> l
         size = min(at_a_time, count - len(ids))
         ids += [run["id"] for run in client.submit_all([{"source": source}] * size)]
     return ids
+
+
+def raw_get(client: Client, path: str) -> bytes:
+    """The bytes of an answer, as the server sends them."""
+    connection = HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    with closing(connection):
+        connection.sock.connect(str(client.home.socket))
+        connection.request("GET", f"/api/v1{path}")
+        return connection.getresponse().read()
 
 
 def wait_until(condition: Callable[[], bool], *, every_s: float = 0.005) -> None:

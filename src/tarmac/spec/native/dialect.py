@@ -1,4 +1,4 @@
-"""The native dialect as `spec.dialects` sees it."""
+"""The native dialect: how it is recognised, and who reads it. Listed in `spec.dialects`, which calls it."""
 
 from __future__ import annotations
 
