@@ -18,6 +18,9 @@ from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import RunSpec
 from tarmac.sched import Refusal, Snapshot, explain
 
+NODES_NAMED = 4
+"""How many nodes with the same reason a refusal names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
@@ -94,5 +97,15 @@ def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """One sentence per distinct reason."""
-    return "; ".join(dict.fromkeys(reason.text for reason in refusal.reasons))
+    """The reason per node (C10); nodes that share one are named together, the first few of them."""
+    nodes: dict[str, list[str]] = {}
+    for reason in refusal.reasons:
+        named = nodes.setdefault(reason.text, [])
+        if reason.node is not None:
+            named.append(reason.node)
+    return "; ".join(f"{_listed(named)}: {text}" if named else text for text, named in nodes.items())
+
+
+def _listed(nodes: list[str]) -> str:
+    shown = ", ".join(nodes[:NODES_NAMED])
+    return f"{shown} and {len(nodes) - NODES_NAMED} more" if len(nodes) > NODES_NAMED else shown
