@@ -17,7 +17,7 @@ from tarmac.sched.fitting import Part, equal_splits, fit_role, share, split_unev
 from tarmac.sched.view import View
 
 SEARCH_STEPS = 5_000
-"""How many nodes a search looks at before it gives up; the first descent needs few per chunk."""
+"""How many nodes a search looks at before it gives up, beyond those that its first descents need."""
 
 NOTHING = Resources()
 
@@ -30,6 +30,7 @@ def search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part]
     ways = product(*(_ways(demand, uneven=uneven) for demand in demands))
     for way in sorted(ways, key=lambda cuts: sum(len(chunks or ()) for chunks in cuts)):
         chunks = sorted((chunk for cut in way for chunk in cut or ()), key=_bulk, reverse=True)
+        budget.grant(2 * len(chunks))
         poured = [demand for demand, cut in zip(demands, way, strict=True) if cut is None]
         parts = _seat(chunks, poured, view, budget)
         if parts is not None:
@@ -64,9 +65,13 @@ class _Budget:
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
-    def spend(self, steps: int = 1) -> bool:
-        """Whether there were so many left."""
-        self.steps -= steps
+    def grant(self, steps: int) -> None:
+        """Allow so many more."""
+        self.steps += steps
+
+    def spend(self) -> bool:
+        """Whether there was one left."""
+        self.steps -= 1
         return self.steps >= 0
 
 
@@ -107,7 +112,8 @@ def _seat(
     tries: list[Iterator[Space]] = []
     while True:
         if len(chosen) < len(chunks):
-            tries.append(_choices(chunks[len(chosen)], view, loads, budget))
+            last = chosen[-1] if chosen and chunks[len(chosen) - 1] == chunks[len(chosen)] else None
+            tries.append(_choices(chunks[len(chosen)], last, view, loads, budget))
         else:
             rest = _pour(poured, view, loads) if budget.spend() else None
             if rest is not None:
@@ -134,23 +140,37 @@ def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
     return next(view.tightest(total), None)
 
 
-def _choices(chunk: _Chunk, view: View, loads: _Loads, budget: _Budget) -> Iterator[Space]:
-    """Nodes for a chunk: those used already, fullest first; then one of each sort of unused ones."""
+def _choices(
+    chunk: _Chunk, last: Space | None, view: View, loads: _Loads, budget: _Budget
+) -> Iterator[Space]:
+    """Nodes for a chunk: those used already, fullest first; then one of each sort of unused ones.
+
+    Before all, the node that took the `last` chunk if that was alike: it goes on being filled up. Deeper
+    tries change the loads, but whenever this is resumed they are again what they were.
+    """
+    if last is not None and loads[last].takes(chunk, last):
+        if not budget.spend():
+            return
+        yield last
     wanted = chunk.need.slot_type
     used = [
         space
         for space, load in loads.items()
-        if wanted in (None, space.node.capacity.slot_type) and load.takes(chunk, space)
+        if space is not last and wanted in (None, space.node.capacity.slot_type) and load.takes(chunk, space)
     ]
     used.sort(key=lambda space: (space.free - loads[space].need.slots, space.order))
-    taken = frozenset(loads)  # as they are now: deeper tries change the loads, and change them back
-    yield from [space for space in used if budget.spend()]
+    for space in used:
+        if not budget.spend():
+            return
+        yield space
     seen = set()
     for space in view.tightest(chunk.need) if chunk.apart else view.emptiest(chunk.need):
+        if space in loads:
+            continue
         if not budget.spend():
             return
         sort = (space.free, space.cpus, space.memory_bytes, space.node.capacity.slot_type)
-        if space not in taken and sort not in seen:
+        if sort not in seen:
             seen.add(sort)
             yield space
 

@@ -147,6 +147,12 @@ def test_a_gang_that_greedy_packing_misses_is_found(sizes, roles, expected):
     assert sorted(one(where, *roles)) == expected
 
 
+def test_a_big_gang_of_several_roles_is_packed_as_densely_as_one_role():
+    placed = one(nodes(60), replicas(200, 2, role="a"), replicas(1, 8, role="b"))
+    assert [slots for _, slots in placed] == [2] * 200 + [8]
+    assert len({name for name, _ in placed}) == 51
+
+
 def test_an_uneven_split_leaves_room_for_the_other_roles():
     """5 + 4 slots for 3 and 6: split in halves there is no room for the 3; 5 + 1 leaves it."""
     where = (node("n1", 5), node("n2", 4))
