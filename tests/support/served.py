@@ -32,6 +32,7 @@ from tarmac.model.ports import Launch
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.rim import Access, Rim
+from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.store.memory import MemoryStore
 
@@ -116,6 +117,7 @@ class Served:
             pid=os.getpid(),
             started_at=self.clock.now(),
             ended_days=7.0,
+            slots_note=SlotsNote(None, self.home.slots_note_said),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
         )

@@ -50,6 +50,11 @@ class Home:
         return self.root / "settings.toml"
 
     @property
+    def slots_note_said(self) -> Path:
+        """Exists once the user was told what this machine's slots are."""
+        return self.root / "slots-note-said"
+
+    @property
     def code(self) -> Path:
         return self.root / "code"
 

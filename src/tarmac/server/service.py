@@ -12,6 +12,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.server.changes import Changes
+from tarmac.server.said import SlotsNote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,5 +29,6 @@ class Service:
     pid: int
     started_at: float
     ended_days: float
+    slots_note: SlotsNote
     attempt_directory: Callable[[Attempt], str | None]
     stop: Callable[[], None]

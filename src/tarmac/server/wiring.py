@@ -20,6 +20,7 @@ from tarmac.model.resources import CPU_ONLY
 from tarmac.model.run import Attempt
 from tarmac.server.changes import Changes
 from tarmac.server.identity import RandomIds, SystemClock, server_name
+from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.server.settings import LocalNodes, Settings
 from tarmac.store import SqlStore, open_store
@@ -69,6 +70,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         pid=os.getpid(),
         started_at=parts.clock.now(),
         ended_days=settings.ended_days,
+        slots_note=SlotsNote(None if settings.local else parts.engine.note, home.slots_note_said),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
     )

@@ -35,7 +35,8 @@ def submitting_routes(service: Service) -> APIRouter:
         if dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         entered = await intake.enter(draft)
-        return JSONResponse(_entered(entered), status_code=201 if entered.accepted.created else 200)
+        note = service.slots_note.take(entered.accepted.run.spec)
+        return JSONResponse(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
 
     @router.post("/runs/batch", status_code=201, response_model=list[Run])
     def submit_all(request: Request, body: BatchBody) -> Response:
@@ -64,8 +65,8 @@ def _dry_run(service: Service, draft: Draft) -> Response:
     return JSONResponse(dry_run_record(found, warnings=prepared.warnings))
 
 
-def _entered(entered: Entered) -> dict[str, object]:
-    return run_record(entered.accepted.run, warnings=entered.warnings)
+def _entered(entered: Entered, notes: tuple[str, ...] = ()) -> dict[str, object]:
+    return run_record(entered.accepted.run, warnings=entered.warnings + notes)
 
 
 def _draft(request: Request, body: SubmissionBody) -> Draft:
