@@ -55,6 +55,8 @@ class NodeRun:
         self.node_env: dict[str, str] = {}
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None
+        limit_s = part.time_limit_s
+        self.limit_due = None if limit_s is None else time.monotonic() + limit_s
 
     @property
     def asked_for(self) -> Optional[str]:
@@ -62,13 +64,9 @@ class NodeRun:
         return self.asked.ask if self.asked else None
 
     def new_ask(self) -> Optional[str]:
-        """An ask in the attempt directory that is not yet known and not weaker than the one known."""
-        told = _read_json(self.attempt.ask) or self.pulse.messages.get(protocol.ASK_FILE)
-        ask = told.get("ask") if told else None
-        if not isinstance(ask, str) or ask == self.asked_for or ask not in words.ASK_STRENGTH:
-            return None
-        known = words.ASK_STRENGTH[self.asked_for] if self.asked_for else 0
-        return ask if words.ASK_STRENGTH[ask] >= known else None
+        """An ask not yet known and not weaker than the one known; the time limit is an ask like others."""
+        late = self.limit_due is not None and time.monotonic() >= self.limit_due
+        return self._told_ask() or (words.TIME_LIMIT if late and self._is_new(words.TIME_LIMIT) else None)
 
     def note_ask(self, ask: str) -> None:
         """Remember an ask, report it, and let the pause file appear."""
@@ -112,6 +110,18 @@ class NodeRun:
     def finished(self) -> bool:
         """The SDK's word, on any node that shares this disk."""
         return any(os.path.exists(self.attempt.node(name).finished) for name in self.part.nodes)
+
+    def _told_ask(self) -> Optional[str]:
+        """From the file, else through the bell."""
+        for told in (_read_json(self.attempt.ask), self.pulse.messages.get(protocol.ASK_FILE)):
+            ask = told.get("ask") if told else None
+            if isinstance(ask, str) and ask in words.ASK_STRENGTH and self._is_new(ask):
+                return ask
+        return None
+
+    def _is_new(self, ask: str) -> bool:
+        known = words.ASK_STRENGTH[self.asked_for] if self.asked_for else 0
+        return ask != self.asked_for and words.ASK_STRENGTH[ask] >= known
 
     def _publish(self, told: dict[str, Any]) -> None:
         """Write `failed`, whole; raises FileExistsError when another node was first."""

@@ -29,7 +29,7 @@ ATTEMPT_JSON
      "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
      "code": directory to copy into work/, or null,
      "setup": [argv, ...], "setup_env": {NAME: value},
-     "time_limit_s": number or null, from when the node's workers were started,
+     "time_limit_s": number or null, counted from the claim (setup takes part of it),
      "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sdk": directory that makes `import tarmac` work, or null,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from contextlib import suppress
 from typing import Callable
 
 from tarmac.node import descendants, syscalls, words
@@ -69,7 +70,7 @@ def _supervise(run: NodeRun) -> Verdict:
         return _fault(run, f"{run.part.node} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The rim of the runner: a bug here must not leave workers behind, nor an attempt without an end.
-        with open(run.node.runner_log, "a", encoding="utf-8") as log:
+        with suppress(OSError), open(run.node.runner_log, "a", encoding="utf-8") as log:
             traceback.print_exc(file=log)
         return _fault(run, f"the runner on {run.part.node} failed: {type(error).__name__}: {error}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attempts import Warm, python_worker, worker, write_attempt
+from tarmac.node.fifo import ring
 
 POLITE = """
 import sys, tarmac
@@ -98,6 +99,16 @@ def test_an_ask_is_seen_even_if_nobody_rings(warm: Warm, tmp_path: Path) -> None
     warm.start(attempt)
     attempt.wait_for_line("ready")
     attempt.ask("stop", wake=False)
+    assert attempt.ended()["outcome"] == "stopped"
+
+
+def test_an_ask_through_the_bell_where_a_full_disk_has_no_room_for_it(warm: Warm, tmp_path: Path) -> None:
+    attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")], pause_signal=None)
+    warm.start(attempt)
+    attempt.wait_for_line("ready")
+    attempt.ask("pause")
+    attempt.wait_for("asked")
+    ring(attempt.node().wake, b'{"ask": "stop", "at": 0}\n')
     assert attempt.ended()["outcome"] == "stopped"
 
 

@@ -148,6 +148,13 @@ def test_the_time_limit(warm: Warm, tmp_path: Path) -> None:
     assert [event["ask"] for event in attempt.events() if event["kind"] == "asked"] == ["time_limit"]
 
 
+def test_setup_takes_part_of_the_time_limit(warm: Warm, tmp_path: Path) -> None:
+    attempt = write_attempt(tmp_path, [worker("echo never")], setup=[["sleep", "100"]], time_limit_s=0.2)
+    end = warm.run(attempt)
+    assert (end["outcome"], end["cause"]["code"]) == ("failed", "time_limit")
+    assert "worker_started" not in attempt.kinds()
+
+
 def test_the_sdk_says_finished_whatever_the_exit_looks_like(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(
         tmp_path, [python_worker("import tarmac; tarmac.finished(); raise SystemExit(3)")]

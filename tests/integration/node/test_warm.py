@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from attempts import PATIENCE_S, Warm, python_worker, wait_until, warm_parent, worker, write_attempt
@@ -71,7 +72,7 @@ def test_a_runner_holds_on_to_nothing_of_the_warm_parent(warm: Warm, tmp_path: P
     attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")])
     pid = warm.start(attempt)
     attempt.wait_for_line("ready")
-    held = {path.name: str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    held = open_files(pid)
     assert not any(link.startswith("socket:") for link in held.values())
     assert [held[number] for number in ("0", "1", "2")] == ["/dev/null"] * 3
     assert os.getsid(pid) == pid
@@ -87,3 +88,12 @@ def test_wrong_arguments_are_told_how_it_is_used() -> None:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         assert result.returncode == 1
         assert result.stderr.startswith("usage: ")
+
+
+def open_files(pid: int) -> dict[str, str]:
+    """What a process has open, by number; it may close some while we look."""
+    found = {}
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found[path.name] = str(path.readlink())
+    return found

@@ -37,7 +37,7 @@ def set_up(run: NodeRun) -> None:
 def _attend(run: NodeRun, child: Child) -> None:
     """Wait for a step; when the attempt is asked to leave, end it and everything it started."""
     while not child.left:
-        run.pulse.wait()
+        run.pulse.wait(run.limit_due)
         run.children.reap()
         if not child.left:
             try:

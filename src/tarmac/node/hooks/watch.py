@@ -42,8 +42,6 @@ class Watch:
         self._swept_at: Optional[float] = None
         self._signalled: Optional[str] = None
         self._told = False
-        limit_s = run.part.time_limit_s
-        self._limit_due = None if limit_s is None else time.monotonic() + limit_s
 
     def until_over(self) -> None:
         """Watch; each round looks at everything, in this order."""
@@ -113,13 +111,11 @@ class Watch:
         return next((item for item in self._run.exits if not item.good and item not in lenient), None)
 
     def _look_for_asks(self) -> None:
-        """Pass on what the attempt is asked; the time limit and the node's own wish are asks like others."""
+        """Pass on what the attempt is asked; a node that wants its runner gone is heeded like an ask."""
         run = self._run
         if run.failure_cause is not None:
             return
         ask = run.new_ask()
-        if ask is None and self._out_of_time():
-            ask = words.TIME_LIMIT
         if ask is not None:
             run.note_ask(ask)
             self._ask_workers(run.leave_signal(ask))
@@ -127,10 +123,6 @@ class Watch:
             run.events.append("notice", text=f"{run.part.node} told the runner to leave")
             run.raise_pause_file()
             self._ask_workers(run.leave_signal(words.STOP))
-
-    def _out_of_time(self) -> bool:
-        late = self._limit_due is not None and time.monotonic() >= self._limit_due
-        return late and self._run.asked_for not in (words.STOP, words.TIME_LIMIT)
 
     def _ask_workers(self, number: Optional[str]) -> None:
         if number is not None and self._signalled is None:
@@ -181,5 +173,5 @@ class Watch:
                 worker.index.note(now)
 
     def _next_due(self) -> Optional[float]:
-        limit = None if self._told else self._limit_due
+        limit = None if self._told else self._run.limit_due
         return min((due for due in (self._sweep_due, limit) if due is not None), default=None)
