@@ -5,13 +5,13 @@ Called by `run --dry-run`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal
+from tarmac.launch.quoting import join, quote
 
 if TYPE_CHECKING:
     from tarmac.client.records import DryRunRecord, NodeLaunchRecord, WorkerLaunchRecord
@@ -69,17 +69,19 @@ def _shared(workers: Sequence[WorkerLaunchRecord]) -> _Shared:
 
 
 def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
-    placement = answer["placement"]
-    if placement is None:
-        reasons = [
-            f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
-            for reason in answer["reasons"]
-        ]
-        verdict = "It can never start here:" if answer["largest"] else "It would wait now:"
+    reasons = [
+        f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
+        for reason in answer["reasons"]
+    ]
+    if answer["placement"] is None:
         largest = [f"  the largest that fits: {answer['largest']}"] if answer["largest"] else []
-        return "\n".join([verdict, *reasons, *largest])
-    rows = [(seat["node"], str(seat["rank"]), str(len(seat["slots"])), seat["address"]) for seat in placement]
-    return render(_PLACEMENT, rows, terminal)
+        return "\n".join(["It can never start here:", *reasons, *largest])
+    rows = [
+        (seat["node"], str(seat["rank"]), str(len(seat["slots"])), seat["address"])
+        for seat in answer["placement"]
+    ]
+    table = render(_PLACEMENT, rows, terminal)
+    return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 
 
 def _node(node: NodeLaunchRecord, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
@@ -98,7 +100,11 @@ def _details(
     if argv:
         yield _indent(command_text(argv), "    ")
     known = [name for name in sorted(env) if len(env[name]) > LONG and inherited.get(name) == env[name]]
-    yield from (f"    {terminal.paint(name, 'dim')}={env[name]}" for name in sorted(env) if name not in known)
+    yield from (
+        f"    {terminal.paint(name, 'dim')}={printable(env[name])}"
+        for name in sorted(env)
+        if name not in known
+    )
     if known:
         yield f"    {', '.join(known)} as here"
 
@@ -106,8 +112,14 @@ def _details(
 def command_text(argv: Sequence[str]) -> str:
     """An argv to read: a bash script by its lines, anything else quoted as a shell would want it."""
     if len(argv) >= 3 and argv[0].endswith("bash") and "\n" in argv[-1].rstrip("\n"):
-        return f"{shlex.join(argv[:-1])}\n{_indent(argv[-1].rstrip())}"
-    return shlex.join(argv)
+        lines = argv[-1].rstrip().split("\n")
+        return "\n".join([join(argv[:-1]), *(f"  {printable(line)}" for line in lines)])
+    return join(argv)
+
+
+def printable(text: str) -> str:
+    """The text as it is, unless something in it would draw on the terminal: then quoted for bash."""
+    return text if text.replace("\t", "").isprintable() else quote(text)
 
 
 def _indent(text: str, by: str = "  ") -> str:

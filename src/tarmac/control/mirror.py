@@ -7,13 +7,19 @@ up as it is committed; what other servers on the same database do arrives throug
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tarmac.control.facts import candidate_of
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
-from tarmac.sched import Candidate
+from tarmac.model.spec import Target
+from tarmac.sched import Candidate, Demand
+
+Shape = tuple[tuple[Demand, ...], Target]
+
+SHAPES_KEPT = 10_000
 
 
 class Mirror:
@@ -25,6 +31,7 @@ class Mirror:
         self.queue: dict[str, Candidate] = {}
         self.pending: dict[str, Run] = {}
         self._last_event_id: int | None = None
+        self._shapes: dict[Shape, Shape] = {}
 
     def refresh(self, store: Store) -> bool:
         """Take up what others wrote; the first time, everything. True if anything was news."""
@@ -65,11 +72,19 @@ class Mirror:
             return
         self.runs[run.id] = run
         if run.state is RunState.QUEUED:
-            self.queue[run.id] = candidate_of(run)
+            self.queue[run.id] = self._shared(candidate_of(run))
         elif run.state is RunState.PENDING:
             self.pending[run.id] = run
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self.attempts[run.id] = attempt
+
+    def _shared(self, candidate: Candidate) -> Candidate:
+        """The same candidate, sharing its request with those of the same shape."""
+        if len(self._shapes) > SHAPES_KEPT:
+            self._shapes.clear()
+        shape = (candidate.demands, candidate.target)
+        demands, target = self._shapes.setdefault(shape, shape)
+        return replace(candidate, demands=demands, target=target)
 
     def _forget(self, run_id: str) -> None:
         for table in (self.runs, self.attempts, self.queue, self.pending):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt, CauseCode, Run
 from tarmac.sched import Placement, Reason, Refusal, explain
 
 
@@ -43,10 +43,11 @@ def _why_queued(world: World, run: Run) -> Why:
             run_id=run.id, state=run.state, headline=f"nothing holds it back: it starts now on {nodes}"
         )
     if isinstance(verdict, Refusal):
+        never = verdict.code is CauseCode.NEVER_FITS
         return Why(
             run_id=run.id,
             state=run.state,
-            headline="it can never start here",
+            headline="it can never start here" if never else "it may not wait, and there is no room now",
             reasons=verdict.reasons,
             largest=verdict.largest,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.cli.dryrun import command_text, plan_text
+from tarmac.cli.dryrun import command_text, plan_text, printable
 from tarmac.cli.terminal import Terminal
 
 LONG_PATH = "/very/long/" * 5
@@ -81,12 +81,22 @@ def test_a_single_worker_is_told_where_it_runs() -> None:
     )
 
 
-def test_what_would_wait_says_why() -> None:
+def test_what_would_wait_says_why_and_where_it_would_go() -> None:
     reasons = [{"code": "busy", "text": "2 of 8 slots are free", "node": "n-0"}]
-    text = plan_text(
-        answer(nodes=[], placement=None, request=None, reasons=reasons), Terminal(), inherited={}
-    )
-    assert text == "pair: nothing is started or kept\nIt would wait now:\n  n-0: 2 of 8 slots are free"
+    text = plan_text(answer(nodes=[], request=None, reasons=reasons), Terminal(), inherited={})
+    assert text.splitlines()[:5] == [
+        "pair: nothing is started or kept",
+        "It would wait now:",
+        "  n-0: 2 of 8 slots are free",
+        "Where it would go:",
+        "NODE  RANK  SLOTS  ADDRESS",
+    ]
+
+
+def test_no_value_draws_on_the_terminal() -> None:
+    assert printable("plain value") == "plain value"
+    assert printable("\x1b[2J") == "$'\\e[2J'"
+    assert command_text(["bash", "-c", "echo a\n\x1b[2J\n"]) == "bash -c\n  echo a\n  $'\\e[2J'"
 
 
 def test_what_never_fits_says_what_would() -> None:
@@ -100,6 +110,6 @@ def test_what_never_fits_says_what_would() -> None:
 
 
 def test_commands_are_shown_as_they_would_be_typed() -> None:
-    assert command_text(["echo", "it's"]) == """echo 'it'"'"'s'"""
+    assert command_text(["echo", "it's"]) == """echo 'it'\\''s'"""
     assert command_text(["bash", "-eo", "pipefail", "-c", "a\nb\n"]) == "bash -eo pipefail -c\n  a\n  b"
-    assert command_text(["bash", "-c", "one line\n"]) == "bash -c 'one line\n'"
+    assert command_text(["bash", "-c", "one line\n"]) == "bash -c $'one line\\n'"

@@ -65,7 +65,7 @@ def refusal_cause(refusal: Refusal) -> Cause:
     """Why a run that may not wait, or never fits, ends."""
     text = refusal_text(refusal)
     if refusal.largest:
-        text += f"; {refusal.largest}"
+        text += f"; what would fit: {refusal.largest}"
     return Cause(code=refusal.code, message=text)
 
 

@@ -6,13 +6,13 @@ Rendered by `LocalEngine.render` without touching the disk; the dry run prints t
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tarmac.engines.local.layout import Layout
+from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
 from tarmac.node import protocol
@@ -36,9 +36,9 @@ class LocalRequest:
         lines = [f"{self.directory / protocol.ATTEMPT_FILE}:", json.dumps(shown, indent=2)]
         for node in self.document["nodes"]:
             lines.append(f"on node {node['node']} ({node['address']}), rank {node['rank']}:")
-            lines.extend(f"  setup: {shlex.join(step)}" for step in self.document["setup"])
+            lines.extend(f"  setup: {join(step)}" for step in self.document["setup"])
             lines.extend(
-                f"  {worker['role']}.{worker['replica']}.{worker['index']}: {shlex.join(worker['argv'])}"
+                f"  {worker['role']}.{worker['replica']}.{worker['index']}: {join(worker['argv'])}"
                 for worker in node["workers"]
             )
         return "\n".join(lines)
