@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tarmac
 
-EPOCHS = 40
+EPOCHS = int(os.environ.get("EPOCHS", "40"))
 BATCH = 16
 SEED = 1797
 

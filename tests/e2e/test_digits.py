@@ -1,0 +1,65 @@
+"""The main job in small: real distributed training on two nodes, paused and resumed, beside one unpaused."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+
+RUN_FILE = str(Path(__file__).resolve().parents[2] / "examples/10-digits-ddp/run.yaml")
+
+TRAINING_S = 120.0
+"""Importing PyTorch takes longer than training, four times over, on a machine that is busy with other tests."""
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: make demo"),
+]
+
+
+def test_a_paused_training_ends_exactly_as_one_that_never_was(shell: Shell) -> None:
+    """D12, I14: model, optimizer, position and random states all come back, on every worker."""
+    unbroken, errors = shell.start("run", *training(shell, epochs=4)).communicate(timeout=TRAINING_S)
+    assert position("finished at", unbroken), errors
+
+    follower = shell.start("run", *training(shell, epochs=4))
+    assert follower.stdout is not None
+    assert any("epoch  2 " in line for line in follower.stdout)
+    shell.tarmac("pause", "digits", "--wait", code=0)
+    shell.tarmac("resume", "digits", code=0)
+    rest, errors = follower.communicate(timeout=TRAINING_S)
+
+    assert follower.returncode == 0, errors
+    paused, resumed = position("paused at", rest), position("resumed at", rest)
+    assert paused == resumed
+    assert position("finished at", rest) == position("finished at", unbroken)
+    assert [attempt["outcome"] for attempt in shell.json("show", "digits")["attempts"]] == [
+        "paused",
+        "completed",
+    ]
+
+
+def training(shell: Shell, *, epochs: int) -> list[str]:
+    """The arguments of `tarmac run`: two nodes on the loopback, and the Python that runs the tests."""
+    programs = Path(sys.executable).parent
+    variables = {
+        "EPOCHS": str(epochs),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PATH": f"{programs}{os.pathsep}{shell.environment()['PATH']}",
+    }
+    options = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
+    return [RUN_FILE, "--rehearse", "2x1", *options]
+
+
+def position(event: str, text: str) -> tuple[str, ...]:
+    """Step, loss and accuracy of the line that tells of `event`."""
+    found = re.search(rf"{event} step +(\d+) loss ([\d.]+) accuracy ([\d.]+%)", text)
+    assert found, f"nothing was {event} in {text!r}"
+    return found.groups()
