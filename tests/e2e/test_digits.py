@@ -15,7 +15,7 @@ from shell import Shell
 RUN_FILE = str(Path(__file__).resolve().parents[2] / "examples/10-digits-ddp/run.yaml")
 
 TRAINING_S = 120.0
-"""Importing PyTorch takes longer than training, four times over, on a machine that is busy with other tests."""
+"""Importing PyTorch takes longer than training, four times over, on a machine busy with other tests."""
 
 pytestmark = [
     pytest.mark.timeout(300),

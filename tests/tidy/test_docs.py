@@ -37,6 +37,13 @@ def test_every_variable_is_explained() -> None:
     assert explained - used == set(), "docs/variables.md explains what the code does not know"
 
 
+def test_every_page_can_be_found() -> None:
+    for index, folder in (("docs", "docs"), ("docs/decisions", "docs/decisions"), ("", "docs/checklists")):
+        page = ROOT / index / ("README.md" if index else "CONTRIBUTING.md")
+        linked = {(page.parent / target).resolve() for target in LINK.findall(page.read_text())}
+        assert set((ROOT / folder).glob("*.md")) - linked - {page} == set(), page
+
+
 def test_the_lifecycle_page_is_current() -> None:
     tool = [sys.executable, "tools/lifecycle_diagram.py", "--check"]
     result = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
