@@ -62,6 +62,7 @@ $(VENV)/.dev: $(VENV)/.package
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.package
+	@echo "installing PyTorch and scikit-learn: a few minutes, once"
 	$(INSTALL) --group demo
 	@touch $@
 

@@ -22,6 +22,7 @@ install() {
     command -v slurmctld >/dev/null && return
     [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 0
     # Runlevel 1 keeps the packages from starting services of their own.
+    apt-get update -qq || true
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         slurmctld slurmd slurm-client munge >/dev/null || echo "Slurm could not be installed; it will be absent"
 }
