@@ -10,6 +10,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.staging import prepare, stage_fence, write_ask
+from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, Outcome
 
@@ -62,6 +63,17 @@ def test_a_weaker_ask_never_replaces_a_stronger_one(local: LocalHarness) -> None
         local.engine.ask(launch.attempt_id, ask)
         written.append(json.loads(local.engine.read(launch.attempt_id, "ask"))["ask"])
     assert written == ["pause", "preempt", "stop", "stop"]
+
+
+def test_a_disk_that_takes_no_ask_still_lets_the_runner_hear_it(local: LocalHarness) -> None:
+    """The caller is told to try again until the ask is down; the workers leave meanwhile."""
+    launch = local.launch(Work(lasts=True))
+    local.engine.submit(local.engine.render(launch))
+    local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
+    (local.home / "runs" / "run1" / "attempts" / "1" / "ask.draft").mkdir()  # where the ask would be written
+    with pytest.raises(Unavailable, match="stop"):
+        local.engine.ask(launch.attempt_id, Ask.STOP)
+    assert local.settle(launch.attempt_id, ended).outcome is Outcome.STOPPED
 
 
 def test_whoever_makes_a_directory_second_finds_it_there(tmp_path: Path) -> None:

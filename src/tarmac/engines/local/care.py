@@ -71,10 +71,10 @@ def fence(view: AttemptView) -> None:
     view.refresh()
 
 
-def wake(view: AttemptView) -> None:
-    """Make every runner look at what it was asked."""
+def wake(view: AttemptView, message: bytes = fifo.RING) -> None:
+    """Make every runner look at what it was asked; `message` may be the ask itself."""
     for node in view.nodes:
-        fifo.ring(node.paths.wake)
+        fifo.ring(node.paths.wake, message)
 
 
 def reap(view: AttemptView) -> None:

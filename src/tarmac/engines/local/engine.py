@@ -6,6 +6,7 @@ they report; it keeps nothing that the directories do not tell, so that the next
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import WarmParent
 from tarmac.model.cluster import Node
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.node import fifo, words
@@ -95,7 +96,7 @@ class LocalEngine:
             if all(node.over for node in view.nodes):
                 return
             if _replaces(ask, view.ask()):
-                staging.write_ask(view.directory, ask)
+                self._write_ask(view, ask)
             if ask is Ask.STOP:
                 care.fence(view)
             care.wake(view)
@@ -178,6 +179,14 @@ class LocalEngine:
                 state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end"
             )
         return seen
+
+    def _write_ask(self, view: AttemptView, ask: Ask) -> None:
+        """Put the ask down; on a full disk tell the runners at least, and have the caller try again."""
+        try:
+            staging.write_ask(view.directory, ask)
+        except Unavailable:
+            care.wake(view, json.dumps(staging.asking(ask)).encode() + b"\n")
+            raise
 
     def _view(self, attempt_id: str) -> AttemptView | None:
         """The view of an attempt, from memory where possible; None if it is unknown."""
