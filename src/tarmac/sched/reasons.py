@@ -27,11 +27,7 @@ def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Rea
         return (_no_cluster(snapshot, target),)
     pieces = [_smallest(demand, nodes, uneven=True) for demand in demands]
     return tuple(
-        _mismatch(node, demands, target)
-        or _too_small(node, pieces)
-        or _reason(
-            node, ReasonCode.GANG, "even empty it holds a part of the run only, and all or none starts"
-        )
+        _mismatch(node, demands, target) or _too_small(node, pieces) or _part_only(node, demands)
         for node in nodes
     )
 
@@ -124,6 +120,15 @@ def _too_small(node: Node, pieces: Sequence[Resources]) -> Reason | None:
     need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
     text = f"it has {amount(node.capacity)} in all, and {amount(need)} is the least it would have to give"
     return _reason(node, ReasonCode.TOO_SMALL, text)
+
+
+def _part_only(node: Node, demands: Demands) -> Reason:
+    total = Resources()
+    for demand in demands:
+        total = total.plus(demand.each.times(demand.replicas or 1))
+        total = total.plus(Resources(slots=demand.slots or 0))
+    text = f"it has {amount(node.capacity)} in all, and {amount(total)} are needed at once"
+    return _reason(node, ReasonCode.GANG, text)
 
 
 def _state(node: Node) -> Reason | None:
