@@ -9,28 +9,28 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 
 from tarmac.model.errors import InvalidInput, Problem, TarmacError
 from tarmac.model.home import Home
+from tarmac.server.answers import JsonAnswer
 
 
 def install(app: FastAPI, home: Home) -> None:
     """Make every error of `app` answer in the one form. What is not expected points to the log of `home`."""
 
-    def expected(_request: Request, error: Exception) -> JSONResponse:
+    def expected(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, TarmacError)
         return response(error)
 
-    def malformed(_request: Request, error: Exception) -> JSONResponse:
+    def malformed(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, RequestValidationError)
         return response(InvalidInput(tuple(_problems(error.errors()))))
 
-    def unrouted(_request: Request, error: Exception) -> JSONResponse:
+    def unrouted(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, HTTPException)
-        return JSONResponse(_unrouted_form(error), status_code=error.status_code, headers=error.headers)
+        return JsonAnswer(_unrouted_form(error), status_code=error.status_code, headers=error.headers)
 
-    def unexpected(_request: Request, error: Exception) -> JSONResponse:
+    def unexpected(_request: Request, error: Exception) -> JsonAnswer:
         return response(
             TarmacError(
                 f"tarmac itself failed ({type(error).__name__}): the mistake is not in your run",
@@ -44,9 +44,9 @@ def install(app: FastAPI, home: Home) -> None:
     app.add_exception_handler(Exception, unexpected)
 
 
-def response(error: TarmacError) -> JSONResponse:
+def response(error: TarmacError) -> JsonAnswer:
     """The answer that tells of an error."""
-    return JSONResponse({"error": form(error)}, status_code=error.http_status)
+    return JsonAnswer({"error": form(error)}, status_code=error.http_status)
 
 
 def form(error: TarmacError) -> dict[str, Any]:

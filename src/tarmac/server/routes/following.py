@@ -9,9 +9,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from tarmac.model.errors import InvalidInput
+from tarmac.server.answers import JsonAnswer
 from tarmac.server.log_view import LogQuery, LogView
 from tarmac.server.positions import parse
 from tarmac.server.records import event_record
@@ -56,7 +57,7 @@ def following_routes(service: Service) -> APIRouter:
         if wants_stream(request):
             return StreamResponse(event_frames(service, request, run.id, after))
         history = await run_in_threadpool(plane.events, run.id, after)
-        return JSONResponse([event_record(event) for event in history])
+        return JsonAnswer([event_record(event) for event in history])
 
     @router.get("/runs/{ref}/logs", response_model=list[LogChunk])
     async def logs(
@@ -75,7 +76,7 @@ def following_routes(service: Service) -> APIRouter:
     @router.get("/runs/{ref}/reports", response_model=list[Report])
     def reports(ref: str) -> Response:
         """The metrics and progress that a run's workers reported."""
-        return JSONResponse(reports_of(plane, plane.find(ref)))
+        return JsonAnswer(reports_of(plane, plane.find(ref)))
 
     return router
 

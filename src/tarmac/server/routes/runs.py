@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import RunQuery
+from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import attempt_record, run_record, summary_record, why_record
 from tarmac.server.schemas.placement import Why
 from tarmac.server.schemas.runs import Attempt, Run, RunPage
@@ -45,32 +46,32 @@ def run_routes(service: Service) -> APIRouter:
         query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
         found = plane.runs(query)
         following = found[-1].id if len(found) == query.limit else None
-        return JSONResponse({"runs": [summary_record(run) for run in found], "next": following})
+        return JsonAnswer({"runs": [summary_record(run) for run in found], "next": following})
 
     @router.get("/runs/{ref}", response_model=Run)
     def run(ref: str) -> Response:
         """A run, by id, unique beginning of an id, or name (the newest of that name)."""
-        return JSONResponse(run_record(plane.find(ref)))
+        return JsonAnswer(run_record(plane.find(ref)))
 
     @router.post("/runs/{ref}/stop", response_model=Run)
     def stop(ref: str) -> Response:
         """End a run for good."""
-        return JSONResponse(run_record(plane.stop(ref)))
+        return JsonAnswer(run_record(plane.stop(ref)))
 
     @router.post("/runs/{ref}/pause", response_model=Run)
     def pause(ref: str) -> Response:
         """Ask a run to leave its slots until it is resumed."""
-        return JSONResponse(run_record(plane.pause(ref)))
+        return JsonAnswer(run_record(plane.pause(ref)))
 
     @router.post("/runs/{ref}/resume", response_model=Run)
     def resume(ref: str) -> Response:
         """Put a paused run back in the queue."""
-        return JSONResponse(run_record(plane.resume(ref)))
+        return JsonAnswer(run_record(plane.resume(ref)))
 
     @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
     def attempts(ref: str) -> Response:
         """The attempts of a run, with their workers."""
-        return JSONResponse(
+        return JsonAnswer(
             [
                 attempt_record(
                     attempt, plane.workers(attempt.id), directory=service.attempt_directory(attempt)
@@ -82,7 +83,7 @@ def run_routes(service: Service) -> APIRouter:
     @router.get("/runs/{ref}/why", response_model=Why)
     def why(ref: str) -> Response:
         """What a run waits for, and what would unblock it."""
-        return JSONResponse(why_record(plane.why(ref)))
+        return JsonAnswer(why_record(plane.why(ref)))
 
     return router
 

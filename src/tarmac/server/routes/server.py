@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 from starlette.background import BackgroundTask
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 import tarmac
+from tarmac.server.answers import JsonAnswer
 from tarmac.server.schemas.server import Version
 from tarmac.server.service import Service
 
@@ -18,7 +19,7 @@ def server_routes(service: Service) -> APIRouter:
     @router.get("/version", response_model=Version)
     async def version() -> Response:
         """Which server answers."""
-        return JSONResponse(
+        return JsonAnswer(
             {
                 "version": tarmac.__version__,
                 "pid": service.pid,
@@ -30,6 +31,6 @@ def server_routes(service: Service) -> APIRouter:
     @router.post("/server/stop", status_code=202)
     async def stop() -> Response:
         """End the server, once this answer is out. Runs go on, and the next server finds them."""
-        return JSONResponse({}, status_code=202, background=BackgroundTask(service.stop))
+        return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))
 
     return router

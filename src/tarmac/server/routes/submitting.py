@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from tarmac.model.errors import InvalidInput
+from tarmac.server.answers import JsonAnswer
 from tarmac.server.errors import problem_record
 from tarmac.server.intake import Entered, Intake, enter_all
 from tarmac.server.records import dry_run_record, run_record
@@ -36,13 +37,13 @@ def submitting_routes(service: Service) -> APIRouter:
             return await run_in_threadpool(_dry_run, service, draft)
         entered = await intake.enter(draft)
         note = service.slots_note.take(entered.accepted.run.spec)
-        return JSONResponse(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
+        return JsonAnswer(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
 
     @router.post("/runs/batch", status_code=201, response_model=list[Run])
     def submit_all(request: Request, body: BatchBody) -> Response:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
         drafts = [_draft(request, item) for item in body.runs]
-        return JSONResponse(
+        return JsonAnswer(
             [_entered(entered) for entered in enter_all(drafts, service.plane)], status_code=201
         )
 
@@ -53,8 +54,8 @@ def submitting_routes(service: Service) -> APIRouter:
             reading = read_once(body.source, body.filename, body.directory)
         except InvalidInput as problem:
             problems = [problem_record(item) for item in problem.problems]
-            return JSONResponse({"problems": problems, "warnings": []})
-        return JSONResponse({"problems": [], "warnings": list(reading.warnings)})
+            return JsonAnswer({"problems": problems, "warnings": []})
+        return JsonAnswer({"problems": [], "warnings": list(reading.warnings)})
 
     return router
 
@@ -62,7 +63,7 @@ def submitting_routes(service: Service) -> APIRouter:
 def _dry_run(service: Service, draft: Draft) -> Response:
     prepared = prepare(draft, service.plane)
     found = service.plane.dry_run(prepared.submission)
-    return JSONResponse(dry_run_record(found, warnings=prepared.warnings))
+    return JsonAnswer(dry_run_record(found, warnings=prepared.warnings))
 
 
 def _entered(entered: Entered, notes: tuple[str, ...] = ()) -> dict[str, object]:
