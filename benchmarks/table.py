@@ -52,7 +52,7 @@ def _peer(row: Row, own: float | None, value: float | None) -> str:
         return ""
     if not own or not value:
         return _amount(row, value)
-    return f"{_amount(row, value)} ({row.ratio(own, value):.1f}x)"
+    return f"{_amount(row, value)} ({row.ratio(own, value):.2g}x)"
 
 
 def _amount(row: Row, value: float) -> str:

@@ -40,12 +40,12 @@ def systems() -> list[System]:
 
 def stock() -> Mapping[str, float]:
     """As Debian's package comes: patient, so with fewer jobs."""
-    return measure("stock", drained=200)
+    return measure("stock", drained=100)
 
 
 def tuned() -> Mapping[str, float]:
     """Scheduling as soon as anything happens."""
-    return measure("tuned", drained=1000)
+    return measure("tuned", drained=500)
 
 
 def measure(flavour: str, *, drained: int) -> Mapping[str, float]:
