@@ -6,10 +6,11 @@ Used by `world.World` (which rings) and by `loops` and the server (which wait).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 
-Listener = Callable[[], None]
+Listener = Callable[[Collection[str]], None]
+"""Called with the ids of the runs that something happened to."""
 
 
 class Bell(StrEnum):
@@ -32,9 +33,10 @@ class Hub:
         self._next = 0
 
     def ring(self, *bells: Bell) -> None:
-        """Wake these loops."""
+        """Wake these loops. One that has not yet looked since the last ring is as good as woken."""
         for bell in bells:
-            self._events[bell].set()
+            if not self._events[bell].is_set():
+                self._events[bell].set()
 
     def event(self, bell: Bell) -> threading.Event:
         """The event that a loop waits on, and clears before it looks."""
@@ -53,9 +55,9 @@ class Hub:
 
         return unsubscribe
 
-    def tell(self) -> None:
-        """Call every listener."""
+    def tell(self, run_ids: Collection[str]) -> None:
+        """Call every listener: something happened to these runs."""
         with self._lock:
             listeners = list(self._listeners.values())
         for listener in listeners:
-            listener()
+            listener(run_ids)

@@ -81,7 +81,7 @@ class _News:
 def _on_news(world: World, news: _News, attempt_id: str) -> None:
     news.add(attempt_id)
     world.hub.ring(Bell.RECONCILE)
-    world.hub.tell()
+    world.hub.tell([attempt_id.rpartition(".")[0]])
 
 
 class _Reconcile:

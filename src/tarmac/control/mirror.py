@@ -30,6 +30,7 @@ class Mirror:
         self.attempts: dict[str, Attempt] = {}
         self.queue: dict[str, Candidate] = {}
         self.pending: dict[str, Run] = {}
+        self.rehearsals: dict[str, Run] = {}
         self._last_event_id: int | None = None
         self._shapes: dict[Shape, Shape] = {}
 
@@ -71,6 +72,8 @@ class Mirror:
         if run.state in TERMINAL_STATES:
             return
         self.runs[run.id] = run
+        if run.spec.rehearsal is not None:
+            self.rehearsals[run.id] = run
         if run.state is RunState.QUEUED:
             self.queue[run.id] = self._shared(candidate_of(run))
         elif run.state is RunState.PENDING:
@@ -87,7 +90,7 @@ class Mirror:
         return replace(candidate, demands=demands, target=target)
 
     def _forget(self, run_id: str) -> None:
-        for table in (self.runs, self.attempts, self.queue, self.pending):
+        for table in (self.runs, self.attempts, self.queue, self.pending, self.rehearsals):
             table.pop(run_id, None)
 
     def _load(self, store: Store) -> bool:

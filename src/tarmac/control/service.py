@@ -11,6 +11,7 @@ from typing import Any
 
 from tarmac.control import reports, steps
 from tarmac.control.admission import Accepted, Admission, Submission
+from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import Why, why
@@ -119,8 +120,8 @@ class ControlPlane:
         """What a submission would become; nothing is kept."""
         return reports.dry_run(self.world, submission)
 
-    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` (from any thread) after anything changed; returns how to unsubscribe."""
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""
         return self.world.hub.subscribe(listener)
 
     def _command(self, reference: str, decide: Callable[[Run, Attempt | None, float], RunStep | None]) -> Run:

@@ -114,7 +114,7 @@ class World:
         if not isinstance(engine, OffersNodes):
             return ()
         with self.lock:
-            rehearsals = [run for run in self.mirror().runs.values() if run.spec.rehearsal is not None]
+            rehearsals = list(self.mirror().rehearsals.values())
             drained = self._drained
         found = list(engine.nodes())
         for run in rehearsals:
@@ -129,7 +129,6 @@ class World:
             self.store.set_drained(node, drained)
             self._drained = self.store.drained_nodes()
         self.hub.ring(Bell.SCHEDULE)
-        self.hub.tell()
 
     def snapshot(self) -> Snapshot:
         """The facts for one pass of the scheduler."""
@@ -150,7 +149,7 @@ class World:
 
     def _announce(self, runs: Sequence[Run]) -> None:
         self.hub.ring(*{_BELLS[run.state] for run in runs if run.state in _BELLS})
-        self.hub.tell()
+        self.hub.tell([run.id for run in runs])
 
 
 def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:

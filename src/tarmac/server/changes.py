@@ -1,53 +1,86 @@
 """News from the control plane's threads to the event loop: streams wait here instead of polling.
 
-`ControlPlane.subscribe` gets `tell`; the event streams await `after`.
+`ControlPlane.subscribe` gets `tell`; each event stream opens a `Watch` on its run and awaits it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 
-class Changes:
-    """A counter of changes that can be awaited. `tell` may be called from any thread."""
+class Watch:
+    """A counter of the changes of one run, which can be awaited. Lives in the event loop."""
 
     def __init__(self) -> None:
         self.version = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def after(self, version: int, timeout_s: float) -> bool:
+        """Wait until more than `version` changes came, at most `timeout_s`; whether they have."""
+        if self.version == version:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._waiter,), timeout=timeout_s)
+            self._waiter = None
+        return self.version > version
+
+    def wake(self) -> None:
+        """Something happened to the run, or the server is leaving."""
+        self.version += 1
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Changes:
+    """Who watches which run. `tell` may be called from any thread; all else belongs to the event loop."""
+
+    def __init__(self) -> None:
         self.stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._scheduled = False
+        self._watches: dict[str, set[Watch]] = {}
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """The loop whose streams are to be woken."""
         self._loop = loop
 
-    def tell(self) -> None:
-        """Something changed. Cheap when nobody waits, and a storm of calls wakes everyone once."""
-        self.version += 1
-        if self._waiters and not self._scheduled and self._loop is not None and not self._loop.is_closed():
-            self._scheduled = True
-            self._loop.call_soon_threadsafe(self._wake)
+    @contextmanager
+    def watch(self, run_id: str) -> Iterator[Watch]:
+        """Watch a run as long as the block lasts."""
+        watch = Watch()
+        watches = self._watches.setdefault(run_id, set())
+        watches.add(watch)
+        try:
+            yield watch
+        finally:
+            watches.discard(watch)
+            if not watches:
+                self._watches.pop(run_id, None)
+
+    def tell(self, run_ids: Collection[str]) -> None:
+        """These runs changed. Costs little when nobody watches them; a storm wakes each watcher once."""
+        watched = [run_id for run_id in run_ids if run_id in self._watches]
+        if not watched or self._loop is None or self._loop.is_closed():
+            return
+        with self._lock:
+            scheduled = bool(self._told)
+            self._told.update(watched)
+        if not scheduled:
+            self._loop.call_soon_threadsafe(self._wake_told)
 
     def stop(self) -> None:
-        """End every stream: the server is leaving. Called in the loop."""
+        """End every stream: the server is leaving."""
         self.stopping = True
-        self._wake()
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()
 
-    async def after(self, version: int, timeout_s: float) -> bool:
-        """Wait until more than `version` changes have been told, at most `timeout_s`; whether they have."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)  # before looking: a change told meanwhile sees the waiter
-        try:
-            if self.version > version or self.stopping:
-                return True
-            await asyncio.wait((waiter,), timeout=timeout_s)
-            return self.version > version
-        finally:
-            self._waiters.discard(waiter)
-
-    def _wake(self) -> None:
-        self._scheduled = False
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+    def _wake_told(self) -> None:
+        with self._lock:
+            told, self._told = self._told, set()
+        for run_id in told:
+            for watch in self._watches.get(run_id, ()):
+                watch.wake()

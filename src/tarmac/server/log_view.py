@@ -74,6 +74,10 @@ class LogView:
         return not self._open
 
     @property
+    def run_id(self) -> str:
+        return self._run.id
+
+    @property
     def run(self) -> Json:
         """The run as it was last seen."""
         return run_record(self._run)

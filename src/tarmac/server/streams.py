@@ -37,27 +37,28 @@ async def event_frames(service: Service, request: Request, run_id: str, after: i
     pace = _Pace(request)
     run = await run_in_threadpool(service.plane.find, run_id)
     over = run.state in TERMINAL_STATES
-    while True:
-        version = service.changes.version
-        pace.surveyed()
-        events = await run_in_threadpool(service.plane.events, run_id, after)
-        for event in events:
-            yield frame("event", event_record(event), identifier=str(event.seq))
-            after = event.seq
-            pace.spoke()
-        if over or (events and events[-1].state in TERMINAL_STATES):
-            run = await run_in_threadpool(service.plane.find, run_id)
-            yield frame("end", run_record(run))
-            return
-        if service.changes.stopping:
-            yield stopping_frame()
-            return
-        if await pace.abandoned():
-            return
-        if pace.silent():
-            yield COMMENT
-        await service.changes.after(version, SURVEY_PERIOD_S)
-        await pace.gap()
+    with service.changes.watch(run_id) as watch:
+        while True:
+            version = watch.version
+            pace.surveyed()
+            events = await run_in_threadpool(service.plane.events, run_id, after)
+            for event in events:
+                yield frame("event", event_record(event), identifier=str(event.seq))
+                after = event.seq
+                pace.spoke()
+            if over or (events and events[-1].state in TERMINAL_STATES):
+                run = await run_in_threadpool(service.plane.find, run_id)
+                yield frame("end", run_record(run))
+                return
+            if service.changes.stopping:
+                yield stopping_frame()
+                return
+            if await pace.abandoned():
+                return
+            if pace.silent():
+                yield COMMENT
+            await watch.after(version, SURVEY_PERIOD_S)
+            await pace.gap()
 
 
 async def log_frames(
@@ -66,32 +67,33 @@ async def log_frames(
     """The logs of a run as `view` finds them; without `follow`, what is there now."""
     pace = _Pace(request)
     survey = True
-    while True:
-        version = service.changes.version
-        if survey:
-            pace.surveyed()
-        look = Look(messages=(), more=False, over=False)
-        with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
-            look = await run_in_threadpool(view.look, survey=survey)
-        if look.messages:
-            yield _framed(look, view)
-            pace.spoke()
-        if look.over or (not follow and not look.more):
-            yield frame("end", view.run)
-            return
-        if service.changes.stopping:
-            yield stopping_frame()
-            return
-        if await pace.abandoned():
-            return
-        if pace.silent():
-            yield COMMENT
-        survey = look.more and service.changes.version > version
-        if not look.more:
-            changed = await service.changes.after(version, SURVEY_PERIOD_S if view.idle else FILE_PERIOD_S)
-            survey = changed or pace.survey_due()
-        if survey:
-            await pace.gap()
+    with service.changes.watch(view.run_id) as watch:
+        while True:
+            version = watch.version
+            if survey:
+                pace.surveyed()
+            look = Look(messages=(), more=False, over=False)
+            with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
+                look = await run_in_threadpool(view.look, survey=survey)
+            if look.messages:
+                yield _framed(look, view)
+                pace.spoke()
+            if look.over or (not follow and not look.more):
+                yield frame("end", view.run)
+                return
+            if service.changes.stopping:
+                yield stopping_frame()
+                return
+            if await pace.abandoned():
+                return
+            if pace.silent():
+                yield COMMENT
+            survey = look.more and watch.version > version
+            if not look.more:
+                changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else FILE_PERIOD_S)
+                survey = changed or pace.survey_due()
+            if survey:
+                await pace.gap()
 
 
 class _Pace:

@@ -35,7 +35,7 @@ def an_engine() -> SimEngine:
 def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
     """Until the run has come to a state; woken by the plane itself."""
     changed = threading.Event()
-    unsubscribe = plane.subscribe(changed.set)
+    unsubscribe = plane.subscribe(lambda _run_ids: changed.set())
     deadline = time.monotonic() + LIMIT_S
     while plane.find(run_id).state is not state:
         assert time.monotonic() < deadline, f"it is {plane.find(run_id).state}"

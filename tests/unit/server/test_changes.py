@@ -1,4 +1,4 @@
-"""News across threads: none is lost between looking and waiting, and a storm wakes a waiter once."""
+"""News across threads: none is lost between looking and waiting, each watcher hears of its own run only."""
 
 from __future__ import annotations
 
@@ -8,54 +8,75 @@ import threading
 from tarmac.server.changes import Changes
 
 
-def test_a_change_told_from_a_thread_wakes_who_waits() -> None:
+def attached() -> Changes:
+    changes = Changes()
+    changes.attach(asyncio.get_running_loop())
+    return changes
+
+
+def test_a_change_told_from_a_thread_wakes_who_watches_the_run() -> None:
     async def wait() -> bool:
-        changes = Changes()
-        changes.attach(asyncio.get_running_loop())
-        threading.Thread(target=changes.tell).start()
-        return await changes.after(0, timeout_s=30)
+        changes = attached()
+        with changes.watch("r1") as watch:
+            threading.Thread(target=changes.tell, args=(["r2", "r1"],)).start()
+            return await watch.after(0, timeout_s=30)
 
     assert asyncio.run(wait())
 
 
 def test_a_change_between_looking_and_waiting_is_not_lost() -> None:
     async def wait() -> bool:
-        changes = Changes()
-        changes.attach(asyncio.get_running_loop())
-        seen = changes.version
-        changes.tell()
-        return await changes.after(seen, timeout_s=30)
+        changes = attached()
+        with changes.watch("r1") as watch:
+            seen = watch.version
+            changes.tell(["r1"])
+            return await watch.after(seen, timeout_s=30)
 
     assert asyncio.run(wait())
 
 
-def test_without_news_the_wait_ends_in_time() -> None:
-    async def wait() -> bool:
-        changes = Changes()
-        changes.attach(asyncio.get_running_loop())
-        changes.tell()
-        return await changes.after(changes.version, timeout_s=0)
+def test_other_runs_and_ended_watches_wake_nobody() -> None:
+    async def wait() -> tuple[bool, int]:
+        changes = attached()
+        with changes.watch("r1") as gone:
+            pass
+        with changes.watch("r1") as watch:
+            changes.tell(["r2"])
+            woken = await watch.after(watch.version, timeout_s=0)
+            changes.tell(["r1"])
+            await watch.after(watch.version, timeout_s=30)
+            return woken, gone.version
 
-    assert not asyncio.run(wait())
+    assert asyncio.run(wait()) == (False, 0)
+
+
+def test_a_storm_wakes_a_watcher_once() -> None:
+    async def wait() -> int:
+        changes = attached()
+        with changes.watch("r1") as watch:
+            for _ in range(100):
+                changes.tell(["r1"])
+            await watch.after(0, timeout_s=30)
+            return watch.version
+
+    assert asyncio.run(wait()) == 1
 
 
 def test_stopping_wakes_everybody() -> None:
     async def wait() -> list[bool]:
-        changes = Changes()
-        changes.attach(asyncio.get_running_loop())
-        waiters = [asyncio.create_task(changes.after(0, timeout_s=30)) for _ in range(3)]
-        asyncio.get_running_loop().call_soon(changes.stop)
-        return await asyncio.gather(*waiters)
+        changes = attached()
+        with changes.watch("r1") as one, changes.watch("r1") as two, changes.watch("r2") as three:
+            waiters = [asyncio.create_task(watch.after(0, timeout_s=30)) for watch in (one, two, three)]
+            asyncio.get_running_loop().call_soon(changes.stop)
+            return await asyncio.gather(*waiters)
 
-    assert len(asyncio.run(wait())) == 3
+    assert asyncio.run(wait()) == [True, True, True]
 
 
 def test_telling_after_the_loop_is_gone_is_harmless() -> None:
-    changes = Changes()
+    async def watched() -> Changes:
+        changes = attached()
+        changes.watch("r1").__enter__()
+        return changes
 
-    async def attach() -> None:
-        changes.attach(asyncio.get_running_loop())
-
-    asyncio.run(attach())
-    changes.tell()
-    assert changes.version == 1
+    asyncio.run(watched()).tell(["r1"])
