@@ -94,11 +94,9 @@ class TextView:
     def end(self, run: Json) -> None:
         self._logs.finish()
         cause = run.get("cause") or {}
-        shown = self._last_from is not None and self._last_from == (
-            cause.get("role"),
-            cause.get("replica"),
-            cause.get("worker") or 0,
-        )
+        failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
+        # Among the lines of several workers those of the failing one are hard to find: they are told again.
+        shown = self._last_from == failing and not self._logs.mixed
         lines = ending(run, self._terminal, tail_shown=shown)
         if not (self._quiet and run.get("outcome") == "completed"):
             self._write("\n".join(lines))

@@ -32,6 +32,11 @@ class LogView:
         """Whether the cursor stands at the beginning of a line: a remark on stderr would not cut one."""
         return self._at_line_start
 
+    @property
+    def mixed(self) -> bool:
+        """Whether lines of several workers have been told apart by prefixes."""
+        return bool(self._prefixes)
+
     def cut(self) -> None:
         """Someone else has ended the open line on the screen."""
         self._at_line_start = True

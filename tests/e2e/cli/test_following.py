@@ -84,7 +84,8 @@ def test_one_of_two_nodes_fails(shell: Shell) -> None:
     assert "main.1.0" in error
     assert node in error
     assert "7" in error
-    assert "about to fail" in result.stdout + result.stderr
+    assert "main.1| about to fail" in result.stdout
+    assert "  | about to fail" in result.stderr
     assert all(node["slots_used"] == 0 and node["runs"] == [] for node in shell.json("nodes")["nodes"])
     assert run["attempts"][0]["workers"][0]["ended_at"] is not None
 

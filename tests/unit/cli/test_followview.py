@@ -101,6 +101,15 @@ def test_last_lines_are_not_repeated_when_they_were_just_shown() -> None:
     assert "its last lines" not in streams.err.getvalue()
 
 
+def test_last_lines_among_those_of_others_are_told_again() -> None:
+    streams = Streams()
+    streams.log("unrelated\n", replica=0)
+    streams.view.expect([{"role": "main", "replica": replica, "index": 0} for replica in (0, 1)])
+    streams.log("loading\nno such file\n", replica=1)
+    streams.view.end(FAILED)
+    assert "  its last lines:\n  | loading\n  | no such file\n" in streams.err.getvalue()
+
+
 def test_a_message_that_leaves_out_the_worker_is_completed() -> None:
     streams = Streams()
     streams.view.end({**FAILED, "cause": {**CAUSE, "message": "the program failed", "tail": []}})
