@@ -52,7 +52,13 @@ def _peer(row: Row, own: float | None, value: float | None) -> str:
         return ""
     if not own or not value:
         return _amount(row, value)
-    return f"{_amount(row, value)} ({row.ratio(own, value):.2g}x)"
+    return f"{_amount(row, value)} ({_ratio(row.ratio(own, value))})"
+
+
+def _ratio(value: float) -> str:
+    if value >= 10:
+        return f"{value:.0f}x"
+    return f"{value:.1f}x" if value >= 1 else f"{value:.2g}x"
 
 
 def _amount(row: Row, value: float) -> str:
