@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -23,18 +24,17 @@ PATIENCE_S = 300.0
 
 @contextmanager
 def sandbox() -> Iterator[Client]:
-    """A client of a server that was started just now, on a home that goes away afterwards."""
+    """A client of a server that was started just now, on a home that goes away with this program."""
     before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TARMAC_")}
-    with tempfile.TemporaryDirectory(prefix="tarmac-bench-") as home:
-        os.environ["TARMAC_HOME"] = home
-        client = Client()
-        try:
-            client.version()
-            yield client
-        finally:
-            _stop_everything(client)
-            del os.environ["TARMAC_HOME"]
-            os.environ.update(before)
+    os.environ["TARMAC_HOME"] = tempfile.mkdtemp(dir=_homes().name)
+    client = Client()
+    try:
+        client.version()
+        yield client
+    finally:
+        _stop_everything(client)
+        del os.environ["TARMAC_HOME"]
+        os.environ.update(before)
 
 
 def drain_all(client: Client) -> list[str]:
@@ -71,6 +71,16 @@ def wait_until(condition: Callable[[], bool], *, every_s: float = 0.005) -> None
         if time.monotonic() > deadline:
             raise TimeoutError("what was waited for did not come about")
         time.sleep(every_s)
+
+
+@cache
+def _homes() -> tempfile.TemporaryDirectory[str]:
+    """Where the homes lie until all is measured.
+
+    Deleting one at once would slow the next measurement down: for some minutes ext4 passes over inodes that
+    were just freed, one by one, and ten thousand runs free many.
+    """
+    return tempfile.TemporaryDirectory(prefix="tarmac-bench-")
 
 
 def _stop_everything(client: Client) -> None:
