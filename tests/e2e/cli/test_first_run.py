@@ -75,7 +75,7 @@ def test_whoever_reads_the_output_may_go_away(shell: Shell) -> None:
     gate = shell.gate()
     reader, writer = os.pipe()
     process = subprocess.Popen(
-        command("run", "--", "bash", "-c", f"echo one; read line < {gate}; echo two; read line < {gate}"),
+        command("run", "--", "bash", "-c", f"echo one; read line < {gate}; echo two; exec sleep 600"),
         cwd=shell.directory,
         env=shell.environment(),
         stdout=writer,
