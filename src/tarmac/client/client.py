@@ -35,12 +35,10 @@ from tarmac.client.records import (
 )
 from tarmac.client.transport import Address, Answer, Transport, is_loopback, tcp_address
 from tarmac.model.errors import Unavailable
-from tarmac.model.home import Home
+from tarmac.model.home import INHERITED_VARIABLES, Home
 
 URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
-INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""What a user's own server is told of the submitter's shell, so that a run finds what the shell finds."""
 
 
 class Client:
@@ -340,7 +338,7 @@ def _submission(
         "directory": str(Path(directory or "").absolute()),
         "overrides": dict(overrides or {}),
         "clone": clone,
-        "submitter": {name: os.environ[name] for name in INHERITED if name in os.environ},
+        "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         "idempotency_key": idempotency_key,
     }
 

@@ -34,10 +34,11 @@ class Mirror:
         self._last_event_id: int | None = None
         self._shapes: dict[Shape, Shape] = {}
 
-    def refresh(self, store: Store) -> bool:
-        """Take up what others wrote; the first time, everything. True if anything was news."""
+    def refresh(self, store: Store) -> None:
+        """Take up what others wrote; the first time, everything."""
         if self._last_event_id is None:
-            return self._load(store)
+            self._load(store)
+            return
         news: set[str] = set()
         while events := store.feed(after_id=self._last_event_id):
             self._last_event_id = events[-1].id
@@ -48,7 +49,6 @@ class Mirror:
                 elif known is None or known.seq < event.seq:
                     news.add(event.run_id)
         self.reload(store, news)
-        return bool(news)
 
     def reload(self, store: Store, run_ids: Iterable[str]) -> None:
         """Read these runs again, as they are now."""
@@ -93,9 +93,8 @@ class Mirror:
         for table in (self.runs, self.attempts, self.queue, self.pending, self.rehearsals):
             table.pop(run_id, None)
 
-    def _load(self, store: Store) -> bool:
+    def _load(self, store: Store) -> None:
         self._last_event_id = store.last_event_id()  # before the runs: what comes between is read twice
         attempts = {attempt.run_id: attempt for attempt in store.live_attempts()}
         for run in store.live_runs():
             self.take(run, attempts.get(run.id))
-        return bool(self.runs)

@@ -14,7 +14,7 @@ from tarmac.control.world import World, rehearsal_nodes
 from tarmac.model.cluster import Node
 from tarmac.model.ports import Launch, OffersNodes
 from tarmac.model.run import Allocation, Run
-from tarmac.sched import Placement, Reason, Snapshot, explain
+from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"
 
@@ -83,7 +83,7 @@ def dry_run(world: World, submission: Submission) -> DryRun:
         idle = Snapshot(pools=snapshot.pools, nodes=nodes, queue=(candidate_of(run),), holdings=())
         verdict = explain(idle, run.id, now)
     if not isinstance(verdict, Placement):
-        largest = getattr(verdict, "largest", None)
+        largest = verdict.largest if isinstance(verdict, Refusal) else None
         return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
     launch = _launch(world, run, verdict.allocation, {node.name: node for node in nodes}, now)
     return DryRun(run=run, launch=launch, request=world.engine.render(launch), reasons=reasons)

@@ -52,14 +52,13 @@ class World:
         code: CodeStore,
         clock: Clock,
         ids: Ids,
-        hub: Hub | None = None,
     ) -> None:
         self.store = store
         self.engine = engine
         self.code = code
         self.clock = clock
         self.ids = ids
-        self.hub = hub or Hub()
+        self.hub = Hub()
         self.deliveries = Deliveries()
         self.lock = threading.RLock()
         self._mirror = Mirror()

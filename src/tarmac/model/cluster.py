@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tarmac.model.resources import Resources
@@ -52,16 +52,6 @@ class Pool:
     policy: str = "priority"
     preemption: bool = False
     packing: str = "pack"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """An engine with an address: its name, which kind of engine serves it, its pools and nodes."""
-
-    name: str
-    engine: str
-    nodes: tuple[Node, ...] = ()
-    pools: tuple[Pool, ...] = field(default=())
 
 
 def rehearsal_cluster(run_id: str) -> str:

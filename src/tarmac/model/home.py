@@ -15,6 +15,9 @@ from tarmac.model.errors import InvalidInput
 HOME_VARIABLE = "TARMAC_HOME"
 STATE_VARIABLE = "XDG_STATE_HOME"
 
+INHERITED_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""What a user's own server is told of the submitter's shell, so that a run finds what the shell finds."""
+
 ALREADY_SERVED = 3
 """Exit code of a server that finds another one serving its home."""
 

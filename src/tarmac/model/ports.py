@@ -59,6 +59,28 @@ class RunSummary:
     message: str | None
 
 
+def summary_of(run: Run, cluster: str | None) -> RunSummary:
+    """The line of a list that stands for a run; `cluster` is that of its newest attempt, if it has one."""
+    spec = run.spec
+    return RunSummary(
+        id=run.id,
+        name=spec.name,
+        project=spec.project,
+        user=run.user,
+        dialect=spec.dialect,
+        state=run.state,
+        outcome=run.outcome,
+        priority=spec.priority,
+        slots=spec.slots,
+        attempt=run.attempt,
+        cluster=cluster,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        message=run.cause.message if run.cause is not None else None,
+    )
+
+
 class Store(Protocol):
     """The durable record. After a normal return of a write, the change survives power loss.
 

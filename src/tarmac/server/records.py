@@ -12,7 +12,7 @@ from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import Why
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import NodeLaunch, RunSummary, WorkerStatus
+from tarmac.model.ports import NodeLaunch, RunSummary, WorkerStatus, summary_of
 from tarmac.model.run import Attempt, Cause, Event, Run, Seat, exit_status
 from tarmac.sched import Reason
 
@@ -74,24 +74,8 @@ def summary_record(summary: RunSummary) -> Json:
 
 def state_record(run: Run, attempt: Attempt | None) -> Json:
     """A `RunSummary` with the cause, as the log stream sends it; `attempt` is the newest."""
-    return {
-        "id": run.id,
-        "name": run.name,
-        "project": run.project,
-        "user": run.user,
-        "dialect": run.spec.dialect,
-        "state": run.state,
-        "outcome": run.outcome,
-        "priority": run.spec.priority,
-        "slots": run.spec.slots,
-        "attempt": run.attempt,
-        "cluster": attempt.allocation.cluster if attempt else run.spec.target.cluster,
-        "created_at": run.created_at,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "message": run.cause.message if run.cause else None,
-        "cause": cause_record(run.cause),
-    }
+    cluster = attempt.allocation.cluster if attempt else run.spec.target.cluster
+    return {**summary_record(summary_of(run, cluster)), "cause": cause_record(run.cause)}
 
 
 def cause_record(cause: Cause | None) -> Json | None:

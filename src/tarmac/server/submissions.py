@@ -17,12 +17,10 @@ from uuid import uuid4
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.rim import Caller
 from tarmac.spec import Reading, override, read
-
-INHERITED = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""The submitter's variables that a run on their own embedded server sees."""
 
 _READINGS_KEPT = 64
 
@@ -85,7 +83,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
 
 
 def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
-    inherited = {name: submitter[name] for name in INHERITED if name in submitter}
+    inherited = {name: submitter[name] for name in INHERITED_VARIABLES if name in submitter}
     if not inherited:
         return spec
     return replace(spec, environment=replace(spec.environment, inherited=inherited))

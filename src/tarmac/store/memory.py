@@ -23,7 +23,7 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.ports import RunQuery, RunSummary
+from tarmac.model.ports import RunQuery, RunSummary, summary_of
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.store.checks import Key, check_new, check_step, guard_states, key_of, told_apart
 from tarmac.store.failures import Conflict
@@ -113,7 +113,7 @@ class MemoryStore:
         with self._lock:
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
             found = [run for run in newest if _matches(run, query)][: query.limit]
-            return [_summary(run, self._clusters[run.id]) for run in found]
+            return [summary_of(run, self._clusters[run.id]) for run in found]
 
     def live_runs(self) -> list[Run]:
         with self._lock:
@@ -265,25 +265,4 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and (query.before_id is None or run.id < query.before_id)
         and (query.ended_after is None or run.ended_at is None or run.ended_at > query.ended_after)
         and query.labels.items() <= run.spec.labels.items()
-    )
-
-
-def _summary(run: Run, cluster: str | None) -> RunSummary:
-    spec = run.spec
-    return RunSummary(
-        id=run.id,
-        name=spec.name,
-        project=spec.project,
-        user=run.user,
-        dialect=spec.dialect,
-        state=run.state,
-        outcome=run.outcome,
-        priority=spec.priority,
-        slots=spec.slots,
-        attempt=run.attempt,
-        cluster=cluster,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        message=run.cause.message if run.cause is not None else None,
     )

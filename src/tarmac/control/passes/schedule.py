@@ -26,10 +26,13 @@ def schedule_pass(world: World, lease: Lease | None) -> Plan:
     now = world.clock.now()
     snapshot = world.snapshot()
     decided = plan(snapshot, now)
+    if not (decided.placements or decided.preemptions or decided.refusals):
+        return decided
     with world.lock:
         mirror = world.mirror()
-        runs = {run_id: mirror.runs.get(run_id) for run_id in _mentioned(decided)}
-        attempts = dict(mirror.attempts)
+        mentioned = tuple(_mentioned(decided))
+        runs = {run_id: mirror.runs.get(run_id) for run_id in mentioned}
+        attempts = {run_id: mirror.attempts.get(run_id) for run_id in mentioned}
     decisions: list[RunStep] = []
     ports = _Ports(world, snapshot)
     for placement in decided.placements:

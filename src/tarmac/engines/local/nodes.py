@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from tarmac.engines.local.devices import Machine
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, rehearsal_cluster
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import CPU_ONLY, Resources
 
@@ -77,7 +77,7 @@ def rehearsal_nodes(machine: Machine, run_id: str, nodes: int, slots_per_node: i
             machine,
             slots_per_node,
             CPU_ONLY,
-            cluster=f"rehearsal-{run_id}",
+            cluster=rehearsal_cluster(run_id),
             hostname=f"node{number + 1}",
         )
         for number in range(nodes)

@@ -17,7 +17,7 @@ from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.story import Facts, Story, first_worker
 from tarmac.engines.sim.world import World
-from tarmac.model.cluster import Node, NodeState
+from tarmac.model.cluster import Node, NodeState, rehearsal_cluster
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
 from tarmac.model.resources import CPU_ONLY, Resources
@@ -112,7 +112,7 @@ class SimEngine:
         return tuple(
             Node(
                 name=f"node{number}.{run_id}",
-                cluster=f"rehearsal-{run_id}",
+                cluster=rehearsal_cluster(run_id),
                 address=f"10.0.{number // 250}.{number % 250 + 1}",
                 hostname=f"node{number}",
                 capacity=Resources(slots=slots_per_node, slot_type=CPU_ONLY, cpus=64.0, memory_bytes=2**38),
