@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +49,10 @@ def main() -> None:
         tarmac.finished()
     dist.barrier()  # nobody hangs up while another still speaks
     dist.destroy_process_group()
+    # Threads of gloo may still be winding up, and the interpreter's own end would now and then abort the
+    # process over them ("terminate called without an active exception"): all is saved, so leave without it.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 class Training:
