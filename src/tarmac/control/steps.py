@@ -20,6 +20,7 @@ from tarmac.model.run import (
     Outcome,
     Run,
 )
+from tarmac.sched import Preemption
 
 ASKS = {
     RunState.PAUSING: Ask.PAUSE,
@@ -82,11 +83,14 @@ def resume_asked(run: Run, now: float) -> RunStep:
     return _step(run, after, RunEvent.RESUME_ASKED, now, {})
 
 
-def preempt_asked(run: Run, attempt: Attempt, *, for_run_id: str, now: float) -> RunStep:
-    """The scheduler takes its slots for another run."""
+def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
+    """The scheduler takes its slots."""
     after = _after(run, RunEvent.PREEMPT_ASKED)
     attempt = replace(attempt, asked=ASKS[after.state], asked_at=now)
-    return _step(run, after, RunEvent.PREEMPT_ASKED, now, {"for": for_run_id}, attempt=attempt)
+    detail = {"reason": preemption.reason.value}
+    if preemption.for_run_id is not None:
+        detail["for"] = preemption.for_run_id
+    return _step(run, after, RunEvent.PREEMPT_ASKED, now, detail, attempt=attempt)
 
 
 def started(run: Run, attempt: Attempt, at: float) -> RunStep:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tarmac.model.resources import Resources
+from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
 """The cluster that is there without any settings."""
@@ -43,15 +44,83 @@ class Node:
     state: NodeState = NodeState.UP
 
 
+class Policy(StrEnum):
+    """How the batch runs of a pool are ordered."""
+
+    PRIORITY = "priority"  # priority, then the place in the queue
+    FAIR_SHARE = "fair_share"  # who used least of late, by weight
+    LEAST_ATTAINED = "least_attained"  # what has run least so far
+
+
+class Packing(StrEnum):
+    """Which of the nodes that could take a run do."""
+
+    PACK = "pack"  # the fullest that still hold it (best fit)
+    SPREAD = "spread"  # the emptiest
+
+
+class ShareBy(StrEnum):
+    """Between whom a fair share is fair."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Like nodes scheduled together, with the rules of their queue."""
+    """Like nodes scheduled together, with the rules of their queue (docs/scheduler.md tells each).
+
+    `preemption` lets batch runs displace those ordered after them; nobody is displaced within
+    `guaranteed_s` of its start, except by a cycle run. `shares` weighs users or projects (1 if not named);
+    what they used counts half after `half_life_s`. A cycle run has turns of `turn_s`; interruptible runs
+    share each period of `period_s` in blocks no shorter than `floor_s`.
+    """
 
     name: str = DEFAULT_POOL
     cluster: str
-    policy: str = "priority"
+    policy: Policy = Policy.PRIORITY
     preemption: bool = False
-    packing: str = "pack"
+    packing: Packing = Packing.PACK
+    guaranteed_s: float = 300.0
+    share_by: ShareBy = ShareBy.USER
+    shares: Mapping[str, float] = field(default_factory=dict)
+    half_life_s: float = 7 * 86_400.0
+    turn_s: float = 90.0
+    period_s: float = 7200.0
+    floor_s: float = 300.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Cluster and name: a pool is one of a cluster."""
+        return self.cluster, self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """Like nodes in the description of a cluster that the local engine stands for.
+
+    `hostnames`, where given, are one for each node; else they are called by `prefix` and a number. `cpus`
+    and `memory_bytes` of None are those of this machine.
+    """
+
+    nodes: int
+    slots: int
+    slot_type: str = CPU_ONLY
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    pool: str = DEFAULT_POOL
+    shard: str | None = None
+    hostnames: tuple[str, ...] = ()
+    prefix: str = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A cluster as it was described: its nodes, and the rules of those pools that have rules of their own."""
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+    pools: tuple[Pool, ...] = ()
 
 
 def rehearsal_cluster(run_id: str) -> str:

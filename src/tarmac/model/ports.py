@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Ask, Attempt, Cause, Event, Outcome, Run
+from tarmac.model.run import Ask, Attempt, Cause, Event, Evidence, Outcome, Run
 
 # --- store ------------------------------------------------------------------------------------------
 
@@ -185,6 +185,7 @@ class Observation:
     `claimed_at`, `started_at` and `ended_at` are the nodes' own times, where they gave them: when the first
     of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
     workers ran, when all had ended. `native_state` is the system's own word, for people.
+    `evidence` is what has been seen so far, also of an attempt that still runs.
     """
 
     state: ObservedState
@@ -193,6 +194,7 @@ class Observation:
     claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    evidence: Evidence = field(default_factory=Evidence)
     native_state: str = ""
 
 

@@ -117,11 +117,72 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the nodes saw of an attempt: its first output, its last whole checkpoint, and whether it read one.
+
+    `checkpoint_at` is when the newest checkpoint of this attempt was whole; `read_at` when the attempt first
+    read one that an earlier attempt had left. None: not seen.
+    """
+
+    first_output_at: float | None = None
+    checkpoint_at: float | None = None
+    read_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The place of a run in its queue: from its spec, until a person changes it.
+
+    `position` is on the scale of submission times (None: its own); `pool` None is the one of its spec.
+    """
+
+    priority: int
+    weight: float
+    position: float | None = None
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What an interruptible run was promised of the period that began at `period_at`.
+
+    It gets a block of `allotted_s`, in the order of `rank`; of that, attempts which ended used `used_s`
+    (more, where time was left over). `credit_s` is what it was owed from earlier periods when this began.
+    """
+
+    period_at: float
+    allotted_s: float
+    rank: int
+    used_s: float = 0.0
+    credit_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the turns of a cycle run have shown (I11).
+
+    `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
+    whole checkpoint; `resumed` whether a later turn read it.
+    """
+
+    turns: int
+    first_output_s: float | None
+    committed: bool
+    resumed: bool
+
+    @property
+    def proven(self) -> bool:
+        """Whether the run has shown that it can be paused and go on from where it was."""
+        return self.committed and self.resumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One stretch of running of a run, from allocation to end; `number` counts from 1.
 
     `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
-    is the port promised to the workers of this attempt.
+    is the port promised to the workers of this attempt. `allotted_s` is the time it was granted when it was
+    placed: a turn, or what is left of a block (None: no end was set).
     """
 
     run_id: str
@@ -136,6 +197,8 @@ class Attempt:
     ended_at: float | None = None
     asked: Ask | None = None
     asked_at: float | None = None
+    allotted_s: float | None = None
+    evidence: Evidence = field(default_factory=Evidence)
     outcome: Outcome | None = None
     cause: Cause | None = None
 
@@ -150,7 +213,9 @@ class Run:
 
     `seq` is the number of events so far: every change is guarded by it. `failures` counts attempts that
     spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
-    `code_digest` names the code snapshot once it is staged.
+    `code_digest` names the code snapshot once it is staged. `standing` None is what the spec says.
+    `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
+    how many turns of a cycle run are over.
     """
 
     id: str
@@ -169,7 +234,18 @@ class Run:
     failures: int = 0
     faults: int = 0
     preemptions: int = 0
+    turns: int = 0
+    attained_slot_s: float = 0.0
+    ran_s: float = 0.0
+    standing: Standing | None = None
+    share: Share | None = None
+    verdict: Verdict | None = None
     idempotency_key: str | None = None
+
+    @property
+    def place(self) -> Standing:
+        """Its standing, as a person set it or as its spec has it."""
+        return self.standing or Standing(priority=self.spec.priority, weight=self.spec.weight)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,9 @@ from tarmac.model.resources import Resources
 DEFAULT_GRACE_S = 30.0
 """Seconds between the signal of a pause or stop and SIGKILL, where the spec names none."""
 
+DEFAULT_RAPID_CYCLES = 3
+"""How many turns a cycle run has where its file does not say (I7)."""
+
 DEFAULT_ROLE = "main"
 """The name of the only role of a run file that lists no roles."""
 
@@ -70,7 +73,8 @@ class Role:
 
     With `slots`, the placement makes nodes x slots per node of it, equal where possible on the fewest
     nodes, and the one process is run once per node. With `replicas`, each replica sits on one node and
-    its resources are the sum of its processes'.
+    its resources are the sum of its processes'. `uneven` allows the slots to be split unequally where no
+    equal split fits the cluster.
     """
 
     name: str = DEFAULT_ROLE
@@ -78,6 +82,7 @@ class Role:
     replicas: int | None = 1
     slots: int | None = None
     slot_type: str | None = None
+    uneven: bool = False
     on_failure: FailureBehaviour = FailureBehaviour.STOP
 
     @property
@@ -91,12 +96,13 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which nodes a run may use; empty means any."""
+    """Which nodes a run may use; empty means any. `excluded` are host names it may not."""
 
     cluster: str | None = None
     pool: str | None = None
     shard: str | None = None
     hostnames: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +146,8 @@ class RunSpec:
     """Everything a run is asked to be.
 
     `source` is the text the user submitted, verbatim, in the syntax that `dialect` names.
-    A bigger `priority` is sooner.
+    A bigger `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is how many
+    turns a cycle run has. `time_limit_s` counts the running time of all attempts together.
     """
 
     name: str
@@ -152,7 +159,9 @@ class RunSpec:
     target: Target = field(default_factory=Target)
     rehearsal: Rehearsal | None = None
     mode: Mode = Mode.BATCH
+    max_rapid_cycles: int = DEFAULT_RAPID_CYCLES
     priority: int = 0
+    weight: float = 1.0
     queueing: Queueing = Queueing.WAIT
     retries: int = 0
     time_limit_s: float | None = None

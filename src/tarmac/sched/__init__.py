@@ -1,24 +1,44 @@
-"""The scheduler: facts in, decision out. `plan(snapshot, now)` is called by `control`, and by the simulator.
+"""The scheduler: facts in, decision out. A `Ledger` is kept by `control`, and by the simulator.
 
 Pure and deterministic: standard library only, no clock, no randomness, every sort ends in a unique id.
 """
 
-from tarmac.sched.decisions import Placement, Plan, Preemption, Reason, ReasonCode, Refusal, Waiting
+from tarmac.sched.decisions import (
+    Placement,
+    Plan,
+    Preemption,
+    PreemptionReason,
+    Reason,
+    ReasonCode,
+    Refusal,
+    ShareGrant,
+    Waiting,
+)
 from tarmac.sched.explain import explain
-from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
-from tarmac.sched.planning import plan
+from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
+from tarmac.sched.ledger import Ledger
+
+
+def plan(snapshot: Snapshot, now: float) -> Plan:
+    """What a ledger of these facts plans."""
+    return Ledger(snapshot).plan(now)
+
 
 __all__ = [
     "Candidate",
     "Demand",
     "Holding",
+    "Ledger",
     "Placement",
     "Plan",
     "Preemption",
+    "PreemptionReason",
     "Reason",
     "ReasonCode",
     "Refusal",
+    "ShareGrant",
     "Snapshot",
+    "Usage",
     "Waiting",
     "explain",
     "plan",

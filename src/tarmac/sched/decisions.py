@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.model.run import Allocation, CauseCode
+from tarmac.model.run import Allocation, CauseCode, Share
 
 
 class ReasonCode(StrEnum):
@@ -37,20 +37,42 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A queued run that starts now, on this allocation; valid only while the run still has `seq`."""
+    """A queued run that starts now, on this allocation; valid only while the run still has `seq`.
+
+    `allotted_s` is how long it is meant to hold it: a turn, or what is left of a block (None: to its end).
+    """
 
     run_id: str
     seq: int
     allocation: Allocation
+    allotted_s: float | None = None
+
+
+class PreemptionReason(StrEnum):
+    """Why a run gives way."""
+
+    MAKE_WAY = "make_way"  # another run takes its slots
+    TURN_OVER = "turn_over"  # its turn as a cycle run has ended
+    POOL_CHANGED = "pool_changed"  # a person moved it to another pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A live attempt that must give way to another run."""
+    """A live attempt that must give way; `for_run_id` is the run that takes its slots, if there is one."""
 
     run_id: str
     seq: int
-    for_run_id: str
+    reason: PreemptionReason
+    for_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGrant:
+    """The share of an interruptible run in a period that has begun."""
+
+    run_id: str
+    seq: int
+    share: Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +108,13 @@ class Refusal:
 class Plan:
     """What one pass decided. `next_at`: when to plan again even if no fact changes (None: never).
 
-    A queued run that is not named here goes on waiting; `explain` says why.
+    With `shares`, plan again as soon as they are recorded: a pass that grants shares starts no interruptible
+    run, because blocks are given out on recorded shares only. A queued run that is not named here goes on
+    waiting; `explain` says why.
     """
 
     placements: tuple[Placement, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    shares: tuple[ShareGrant, ...] = ()
     next_at: float | None = None

@@ -1,16 +1,15 @@
-"""What the scheduler is told: the `Snapshot`. Built by `control.mirror`, and by simulators.
+"""What the scheduler is told: the facts a `Ledger` is kept up to date with, or a whole `Snapshot` of them.
 
-The seam is final: policies to come (fair share, cycle, interruptible) read fields that are here already.
+Made by `control.facts`, and by tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation
+from tarmac.model.run import Allocation, Share
 from tarmac.model.spec import Mode, Queueing, Target
 
 
@@ -18,13 +17,15 @@ from tarmac.model.spec import Mode, Queueing, Target
 class Demand:
     """What one role asks for: `replicas` copies of `each`, or `slots` in all (split over nodes evenly).
 
-    Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type.
+    Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type, and
+    `uneven` allows an unequal split where no equal one fits even the empty cluster.
     """
 
     role: str
     replicas: int | None
     slots: int | None
     each: Resources
+    uneven: bool = False
 
     @property
     def empty(self) -> bool:
@@ -37,8 +38,9 @@ class Candidate:
     """A queued run as the scheduler sees it. `seq` is the run's version the decision will be guarded by.
 
     Candidates that ask for the same may share one `demands` and one `target` object: passes are quicker then.
-    `attained_slot_s` is what earlier attempts used; `position` a place given by a person (None: by
-    submission); bigger `priority` is sooner.
+    `attained_slot_s` is what ended attempts used and `ran_s` how much of `time_limit_s` they spent;
+    `position` a place given by a person, on the scale of submission times (None: by submission); bigger
+    `priority` is sooner; `pool` the one a person moved it to (None: as the target says).
     """
 
     run_id: str
@@ -57,13 +59,18 @@ class Candidate:
     attempts: int
     attained_slot_s: float
     time_limit_s: float | None
+    name: str = ""
+    ran_s: float = 0.0
+    pool: str | None = None
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """A run that occupies slots: its facts as a candidate, what it holds, and how far it got.
 
-    `leaving` is true once it has been asked to pause, stop or give way: its slots come free soon.
+    `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it has been
+    asked to pause, stop or give way: its slots come free soon, within `grace_s`.
     """
 
     candidate: Candidate
@@ -72,17 +79,30 @@ class Holding:
     started_at: float | None
     checkpoint_at: float | None
     leaving: bool
+    grace_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Slot-seconds that ended attempts used in a pool around `at`, divided by the weight of their runs.
+
+    Additive: several records of the same owner and project count together, each decayed from its `at`.
+    """
+
+    cluster: str
+    pool: str
+    owner: str
+    project: str
+    at: float
+    slot_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one pass of the scheduler decides on.
-
-    `usage_slot_s` maps owner and project names to decayed slot-seconds (fair share).
-    """
+    """Everything one pass of the scheduler decides on. A pool that is not in `pools` has the usual rules."""
 
     pools: tuple[Pool, ...]
     nodes: tuple[Node, ...]
     queue: tuple[Candidate, ...]
     holdings: tuple[Holding, ...]
-    usage_slot_s: Mapping[str, float] = field(default_factory=dict)
+    usage: tuple[Usage, ...] = ()

@@ -8,7 +8,7 @@ from tarmac.sched.facts import Snapshot
 from tarmac.sched.order import by_priority
 
 
-def plan(snapshot: Snapshot, now: float) -> Plan:
+def decide(snapshot: Snapshot, now: float) -> Plan:
     """What starts now and what is refused; the order of the snapshot's tuples does not matter."""
     current = Pass(snapshot, now)
     placements: list[Placement] = []

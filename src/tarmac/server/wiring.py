@@ -13,8 +13,8 @@ from tarmac.control.service import ControlPlane
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.nodes import NodeGroup, local_nodes
-from tarmac.model.cluster import DEFAULT_POOL, Node
+from tarmac.engines.local.nodes import local_nodes
+from tarmac.model.cluster import DEFAULT_POOL, Node, NodeGroup
 from tarmac.model.home import Home
 from tarmac.model.resources import CPU_ONLY
 from tarmac.model.run import Attempt

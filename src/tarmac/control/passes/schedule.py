@@ -53,7 +53,7 @@ def schedule_pass(world: World, lease: Lease | None) -> Plan:
         run = _current(runs, preemption)
         attempt = attempts.get(preemption.run_id)
         if run is not None and attempt is not None:
-            decisions.append(steps.preempt_asked(run, attempt, for_run_id=preemption.for_run_id, now=now))
+            decisions.append(steps.preempt_asked(run, attempt, preemption, now))
     for refusal in decided.refusals:
         run = _current(runs, refusal)
         if run is not None:

@@ -2,7 +2,8 @@
 
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.engine import LocalEngine
-from tarmac.engines.local.nodes import NodeGroup, local_nodes
+from tarmac.engines.local.nodes import local_nodes
 from tarmac.engines.local.request import LocalRequest
+from tarmac.model.cluster import NodeGroup
 
 __all__ = ["LocalEngine", "LocalRequest", "Machine", "NodeGroup", "local_nodes", "survey"]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from tarmac.engines.local.devices import Machine
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, rehearsal_cluster
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeGroup, rehearsal_cluster
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import CPU_ONLY, Resources
 
@@ -22,22 +21,6 @@ REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
 REHEARSAL_LAST = int(IPv4Address("127.255.255.254"))
 MAX_NODES = 1 << 16
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
-    """Like nodes of a lasting local cluster, as the settings describe them.
-
-    `hostnames`, where given, are one for each node; else they are called by `prefix` and a number.
-    """
-
-    nodes: int
-    slots: int
-    slot_type: str = CPU_ONLY
-    pool: str = DEFAULT_POOL
-    shard: str | None = None
-    hostnames: tuple[str, ...] = ()
-    prefix: str = "node"
 
 
 def local_nodes(machine: Machine, groups: Sequence[NodeGroup] = ()) -> tuple[Node, ...]:
