@@ -11,15 +11,42 @@ from tarmac.sched import Placement, Reason, Refusal, explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WhyEstimate:
+    """When it is likely to start, at the latest when, and what that is based on; `text` is for people.
+
+    None: not known. `basis` is a value of `sched.EstimateBasis`.
+    """
+
+    start_at: float | None
+    latest_at: float | None
+    basis: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRun:
+    """A run, by its id and the name people gave it."""
+
+    run_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """What a run waits for. `ahead` counts queued runs ordered before it; the rest is for people."""
+    """What a run waits for. `ahead` counts queued runs ordered before it, `ahead_first` are the first of them.
+
+    `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
+    sentences in one string: what it waits for, then what would start it at once.
+    """
 
     run_id: str
     state: RunState
     headline: str
     reasons: tuple[Reason, ...] = ()
     ahead: int = 0
+    ahead_first: tuple[NamedRun, ...] = ()
     unblocked_by: str = ""
+    estimate: WhyEstimate | None = None
     largest: str | None = None
 
 

@@ -14,9 +14,11 @@ from tarmac.sched.decisions import (
     ShareGrant,
     Waiting,
 )
+from tarmac.sched.estimate import Estimate, EstimateBasis
 from tarmac.sched.explain import explain
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
+from tarmac.sched.listing import QueuePlace
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
@@ -27,12 +29,15 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
 __all__ = [
     "Candidate",
     "Demand",
+    "Estimate",
+    "EstimateBasis",
     "Holding",
     "Ledger",
     "Placement",
     "Plan",
     "Preemption",
     "PreemptionReason",
+    "QueuePlace",
     "Reason",
     "ReasonCode",
     "Refusal",
