@@ -68,6 +68,7 @@ EVENTS = {
     RunEvent.VACATED: "the preempted attempt left",
     RunEvent.RETRIED: "the attempt failed, and the retry budget is not spent",
     RunEvent.FAULTED: "the platform ended the attempt; costs no retry",
+    RunEvent.REORDERED: "a person gave it another place in the queue",
     RunEvent.STOP_ASKED: "a person ends the run for good",
     RunEvent.FINISHED: "the last attempt ended, or the run can never be placed",
 }

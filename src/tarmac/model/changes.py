@@ -14,6 +14,8 @@ from typing import Any
 from tarmac.model.lifecycle import RunEvent
 from tarmac.model.run import Attempt, Run
 
+HOUR_S = 3600.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
@@ -48,6 +50,34 @@ class RunStep:
     after: Run
     events: tuple[StepEvent, ...]
     attempt: Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageBucket:
+    """What attempts that ended in the hour from `hour_at` used in a pool, in slot-seconds divided by weight."""
+
+    hour_at: float
+    cluster: str
+    pool: str
+    user: str
+    project: str
+    slot_s: float
+
+
+def usage_of(step: RunStep) -> UsageBucket | None:
+    """What a step adds to the usage: the attempt that ends with it, counted once because the step is guarded."""
+    attempt = step.attempt
+    used_slot_s = step.after.attained_slot_s - step.before.attained_slot_s
+    if attempt is None or attempt.ended_at is None or used_slot_s <= 0.0:
+        return None
+    return UsageBucket(
+        hour_at=attempt.ended_at // HOUR_S * HOUR_S,
+        cluster=attempt.allocation.cluster,
+        pool=attempt.allocation.pool,
+        user=step.after.user,
+        project=step.after.project,
+        slot_s=used_slot_s / step.after.place.weight,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ class RunEvent(StrEnum):
     VACATED = "vacated"  # the preempted attempt left: back in the queue
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
+    REORDERED = "reordered"  # a person gave it another place in the queue
     STOP_ASKED = "stop_asked"
     FINISHED = "finished"  # nothing more to come
 
@@ -67,12 +68,14 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.STAGED: _S.QUEUED,
         _E.STOP_ASKED: _S.ENDED,
         _E.FINISHED: _S.ENDED,
+        _E.REORDERED: _S.PENDING,
     },
     _S.QUEUED: {
         _E.PLACED: _S.STARTING,
         _E.PAUSE_ASKED: _S.PAUSED,
         _E.STOP_ASKED: _S.ENDED,
         _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
+        _E.REORDERED: _S.QUEUED,
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,
@@ -82,6 +85,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
+        _E.REORDERED: _S.STARTING,
     },
     _S.RUNNING: {
         _E.PAUSE_ASKED: _S.PAUSING,
@@ -90,16 +94,19 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
+        _E.REORDERED: _S.RUNNING,
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
         _E.RESUME_ASKED: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
         _E.STOP_ASKED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
+        _E.REORDERED: _S.PAUSING,
     },
     _S.PAUSED: {
         _E.RESUME_ASKED: _S.QUEUED,
         _E.STOP_ASKED: _S.ENDED,
+        _E.REORDERED: _S.PAUSED,
     },
     _S.PREEMPTING: {
         _E.VACATED: _S.QUEUED,
@@ -108,6 +115,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.PAUSE_ASKED: _S.PAUSING,
         _E.STOP_ASKED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
+        _E.REORDERED: _S.PREEMPTING,
     },
     _S.STOPPING: {
         _E.FINISHED: _S.ENDED,
@@ -183,4 +191,5 @@ _PHRASES = {
     RunEvent.PREEMPT_ASKED: "preempted",
     RunEvent.STOP_ASKED: "stopped",
     RunEvent.PLACED: "placed",
+    RunEvent.REORDERED: "given another place in the queue",
 }

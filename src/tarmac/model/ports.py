@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
 
-from tarmac.model.changes import Lease, NewRun, RunStep
-from tarmac.model.cluster import Node
+from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
+from tarmac.model.cluster import Cluster, Node
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Ask, Attempt, Cause, Event, Evidence, Outcome, Run
+from tarmac.model.spec import Mode
 
 # --- store ------------------------------------------------------------------------------------------
 
@@ -40,7 +41,11 @@ class RunQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick."""
+    """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
+
+    `priority` is the one it has now, whoever set it; `cluster` and `pool` are where it runs or last ran, before
+    that where it wants to (None: anywhere).
+    """
 
     id: str
     name: str
@@ -57,10 +62,12 @@ class RunSummary:
     started_at: float | None
     ended_at: float | None
     message: str | None
+    mode: Mode = Mode.BATCH
+    pool: str | None = None
 
 
-def summary_of(run: Run, cluster: str | None) -> RunSummary:
-    """The line of a list that stands for a run; `cluster` is that of its newest attempt, if it has one."""
+def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:
+    """The line of a list that stands for a run; `cluster` and `pool` are those of its newest attempt."""
     spec = run.spec
     return RunSummary(
         id=run.id,
@@ -70,7 +77,7 @@ def summary_of(run: Run, cluster: str | None) -> RunSummary:
         dialect=spec.dialect,
         state=run.state,
         outcome=run.outcome,
-        priority=spec.priority,
+        priority=run.place.priority,
         slots=spec.slots,
         attempt=run.attempt,
         cluster=cluster,
@@ -78,6 +85,8 @@ def summary_of(run: Run, cluster: str | None) -> RunSummary:
         started_at=run.started_at,
         ended_at=run.ended_at,
         message=run.cause.message if run.cause is not None else None,
+        mode=spec.mode,
+        pool=pool,
     )
 
 
@@ -96,12 +105,16 @@ class Store(Protocol):
         """
         ...
 
-    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+    def apply(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
         """Apply steps in one transaction, each whole or not at all; True for each that was taken.
 
         A step whose guard does not hold is skipped (False) and leaves nothing behind; the others are
-        applied. With a lease, the transaction is refused whole with LeaseLost unless the lease is held
-        under the same token. Raises IllegalStep for events that the table does not allow.
+        applied, or with `whole` none of them is (all False). With a lease, the transaction is refused whole
+        with LeaseLost unless the lease is held under the same token. Raises IllegalStep for events that the
+        table does not allow. What an attempt that ends used (`changes.usage_of`) is added to the usage in the
+        same transaction.
         """
         ...
 
@@ -162,6 +175,22 @@ class Store(Protocol):
 
     def set_drained(self, node: str, drained: bool) -> None:
         """Drain a node, or take it back; idempotent."""
+        ...
+
+    def usage(self, since: float) -> list[UsageBucket]:
+        """The usage of every hour that began at `since` or later, in order of hour, cluster, pool, user, project."""
+        ...
+
+    def clusters(self) -> list[Cluster]:
+        """The clusters that were described, by name."""
+        ...
+
+    def put_cluster(self, cluster: Cluster) -> None:
+        """Keep the description of a cluster, in place of an earlier one of its name; idempotent."""
+        ...
+
+    def remove_cluster(self, name: str) -> None:
+        """Forget the description of a cluster; nothing happens if there is none."""
         ...
 
 

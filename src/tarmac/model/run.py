@@ -12,6 +12,7 @@ from enum import StrEnum
 from signal import Signals
 from typing import Any
 
+from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.spec import RunSpec
 
@@ -105,6 +106,7 @@ class Allocation:
     """
 
     cluster: str
+    pool: str = DEFAULT_POOL
     seats: tuple[Seat, ...]
 
     @property

@@ -54,7 +54,7 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
                 )
             )
             numbers[role] = numbers.get(role, 0) + 1
-    return Allocation(cluster=pool.key[0], seats=tuple(seats))
+    return Allocation(cluster=pool.key[0], pool=pool.key[1], seats=tuple(seats))
 
 
 def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
