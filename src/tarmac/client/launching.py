@@ -41,6 +41,7 @@ class Role:
     processes: Sequence[Process] | None = None
     replicas: int | None = None
     slots: int | None = None
+    uneven: bool | None = None
     resources: Resources | None = None
     on_failure: str | None = None
 
@@ -59,6 +60,7 @@ class Run:
     name: str | None = None
     command: Command | None = None
     slots: int | None = None
+    uneven: bool | None = None
     replicas: int | None = None
     resources: Resources | None = None
     roles: Mapping[str, Role] | None = None
@@ -68,9 +70,12 @@ class Run:
     pool: str | None = None
     shard: str | None = None
     hostnames: Sequence[str] | None = None
+    exclude_hostnames: Sequence[str] | None = None
     rehearse: str | None = None
     mode: str | None = None
+    max_rapid_cycles: int | None = None
     priority: int | None = None
+    weight: float | None = None
     queueing: str | None = None
     retries: int | None = None
     time_limit: str | None = None

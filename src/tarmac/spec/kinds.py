@@ -79,6 +79,31 @@ def choice(kind: type[E]) -> Kind[E]:
     return Kind(f"one of {', '.join(words)}", read)
 
 
+def positive(maximum: float) -> Kind[float]:
+    """A number above zero, with or without a fraction."""
+    wanted = f"a number above 0, at most {maximum:g}"
+    bounded = number(0, maximum)
+
+    def read(scalar: Scalar) -> float:
+        value = bounded.read(scalar)
+        if value == 0:
+            raise Misfit()
+        return value
+
+    return Kind(wanted, read)
+
+
+def flag() -> Kind[bool]:
+    """`true` or `false`."""
+
+    def read(scalar: Scalar) -> bool:
+        if scalar.quoted or scalar.text not in ("true", "false"):
+            raise Misfit(_FLAG_HINTS.get(scalar.text.lower()))
+        return scalar.text == "true"
+
+    return Kind("true or false", read)
+
+
 def text(wanted: str = "a text") -> Kind[str]:
     """Any text that fits into one argument or variable of a process."""
 
@@ -104,5 +129,9 @@ def matching(pattern: str, wanted: str) -> Kind[str]:
     return Kind(wanted, read)
 
 
+_FLAG_HINTS = {
+    **dict.fromkeys(("yes", "on", "true", "1"), "write true"),
+    **dict.fromkeys(("no", "off", "false", "0"), "write false"),
+}
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)

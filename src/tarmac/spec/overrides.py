@@ -13,10 +13,11 @@ from typing import Any
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Environment, Process, Queueing, Role, RunSpec
 from tarmac.spec import names, quantities
-from tarmac.spec.kinds import choice
+from tarmac.spec.kinds import choice, flag
 from tarmac.spec.located import Table, from_plain
 from tarmac.spec.native.commands import read_command
-from tarmac.spec.native.reader import PRIORITY, RETRIES, TARGET_FIELDS, read_target
+from tarmac.spec.native.modes import read_mode, read_rapid_cycles
+from tarmac.spec.native.reader import PRIORITY, RETRIES, TARGET_FIELDS, WEIGHT, read_target
 from tarmac.spec.native.surroundings import read_labels, read_variables
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import rehearsed
@@ -24,7 +25,8 @@ from tarmac.spec.section import Fields, Section, Value
 
 OVERRIDES = Fields(
     known=frozenset(
-        {"name", "slots", "cluster", "pool", "shard", "hostnames", "priority", "env", "labels"}
+        {"name", "slots", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
+        | {"mode", "max_rapid_cycles", "priority", "weight", "env", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command"}
     ),
     synonyms={"gpus": "slots", "environment": "env", "timeout": "time_limit"},
@@ -38,11 +40,15 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
     assert isinstance(tree, Table)
     flags = Section(tree, OVERRIDES, problems=problems)
     flags.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
+    mode = read_mode(flags, spec.mode)
     changed = replace(
         spec,
         name=flags.read("name", names.NAME, spec.name),
         roles=_roles(spec, flags),
+        mode=mode,
+        max_rapid_cycles=read_rapid_cycles(flags, mode, spec.max_rapid_cycles),
         priority=flags.read("priority", PRIORITY, spec.priority),
+        weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         retries=flags.read("retries", RETRIES, spec.retries),
         time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
@@ -60,7 +66,7 @@ def _placed(spec: RunSpec, flags: Section) -> RunSpec:
     if rehearsal is not None:
         return rehearsed(spec, rehearsal)
     target = read_target(flags)
-    given = {name: getattr(target, name) for name in TARGET_FIELDS if name in flags}
+    given = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
     if not given:
         return spec
     return replace(spec, target=replace(spec.target, **given), rehearsal=None)
@@ -70,6 +76,10 @@ def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
     role = spec.roles[0]
     if (slots := flags.get("slots")) is not None:
         role = _with_slots(spec, role, slots)
+    if (uneven := flags.get("uneven")) is not None:
+        if role.slots is None or len(spec.roles) > 1:
+            uneven.refuse("only a run with one role that asks for slots can be split unequally")
+        role = replace(role, uneven=uneven.read(flag(), role.uneven))
     if (command := flags.get("command")) is not None:
         role = _with_command(spec, role, command)
     return (role, *spec.roles[1:])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.model.errors import InvalidInput
-from tarmac.model.spec import Queueing, Rehearsal, RunSpec
+from tarmac.model.spec import Mode, Queueing, Rehearsal, RunSpec
 from tarmac.spec import override, read
 
 
@@ -26,7 +26,12 @@ def test_every_override_of_the_api_is_applied() -> None:
             "pool": "big",
             "shard": "left",
             "hostnames": ["n1", "n2"],
+            "exclude_hostnames": ["n3"],
+            "mode": "cycle",
+            "max_rapid_cycles": 2,
+            "uneven": True,
             "priority": 7,
+            "weight": 0.5,
             "env": {"B": "3", "C": ""},
             "labels": {"sweep": "1"},
             "time_limit": "2h",
@@ -38,7 +43,9 @@ def test_every_override_of_the_api_is_applied() -> None:
     )
     assert (changed.name, changed.slots, changed.priority) == ("other", 4, 7)
     assert (changed.target.cluster, changed.target.pool, changed.target.shard) == ("site-a", "big", "left")
-    assert changed.target.hostnames == ("n1", "n2")
+    assert (changed.target.hostnames, changed.target.excluded) == (("n1", "n2"), ("n3",))
+    assert (changed.mode, changed.max_rapid_cycles, changed.weight) == (Mode.CYCLE, 2, 0.5)
+    assert changed.roles[0].uneven
     assert changed.environment.variables == {"A": "1", "B": "3", "C": ""}
     assert changed.labels == {"team": "x", "sweep": "1"}
     assert (changed.time_limit_s, changed.retries, changed.queueing) == (7200, 2, Queueing.FAIL_IF_BUSY)
@@ -106,6 +113,10 @@ PROCESSES = "processes:\n  - {command: hostname}\n  - {command: date}\n"
         (None, {"time_limit": 90}, "add a unit: 90s, 90m, 90h or 90d"),
         (None, {"rehearse": "2x1", "cluster": "site-a"}, "cluster: cannot stand beside 'rehearse'"),
         (None, {"queueing": "maybe"}, "queueing: one of wait, fail_if_busy is expected, not 'maybe'"),
+        (None, {"mode": "burst"}, "burst needs a cluster rented for the run"),
+        (None, {"max_rapid_cycles": 2}, "only a run of mode 'cycle' has turns, and this one is batch"),
+        (None, {"weight": 0}, "weight: a number above 0"),
+        (REPLICAS, {"uneven": True}, "uneven: only a run with one role that asks for slots"),
         (None, {"labels": {"a b": "1"}}, "'a-b' would do"),
         (None, {"hostnames": [1, {}]}, "hostnames[1]"),
     ],

@@ -42,11 +42,19 @@ def test_every_field_for_later_is_listed() -> None:
     assert [name for name in sorted(later) if f"`{name}`" not in section] == []
 
 
+BESIDE = {"uneven": "slots: 7\n", "max_rapid_cycles": "mode: cycle\n"}
+"""What a field needs beside it to mean something."""
+
+
 @pytest.mark.parametrize("field", [name for name in ROWS if "." not in name])
 def test_the_examples_of_the_rows_are_read(field: str) -> None:
     for example in re.findall(r"`([^`]+)`", ROWS[field][2]):
         rest = "" if field in {"command", "processes", "roles"} else "command: hostname\n"
-        read(f"{rest}{field}: {example}\n", filename="example.yaml", directory="/home/ada")
+        read(
+            f"{rest}{BESIDE.get(field, '')}{field}: {example}\n",
+            filename="example.yaml",
+            directory="/home/ada",
+        )
 
 
 @pytest.mark.parametrize("source", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))

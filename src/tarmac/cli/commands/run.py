@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _COMMAND = "tarmac.command"
 
+_PLAIN = (
+    *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
+    *("priority", "weight", "time_limit", "retries", "rehearse"),
+)
+"""Options that say the same as a field of a run file."""
+
 
 class RunCommand(click.Command):
     """`run`, with everything after `--` kept aside as the command to run."""
@@ -49,11 +55,19 @@ class RunCommand(click.Command):
 @click.option(
     "--slots", type=click.IntRange(min=0), metavar="N", help="N slots in all, on as few nodes as possible."
 )
+@click.option("--uneven", is_flag=True, help="Split the slots unequally where no equal split fits.")
 @click.option("--cluster", metavar="NAME", help="Run on this cluster.")
 @click.option("--pool", metavar="NAME", help="Run in this pool.")
 @click.option("--shard", metavar="NAME", help="Run in this shard of the cluster.")
 @click.option(
     "--hostname", "hostnames", multiple=True, metavar="NAME", help="Only on this machine; may be repeated."
+)
+@click.option(
+    "--exclude-hostname",
+    "exclude_hostnames",
+    multiple=True,
+    metavar="NAME",
+    help="Not on this machine; may be repeated.",
 )
 @click.option(
     "--env",
@@ -64,7 +78,10 @@ class RunCommand(click.Command):
     help="Set a variable; K alone takes its value from here. May be repeated.",
 )
 @click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
+@click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first) or interruptible.")
+@click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5.")
 @click.option("--priority", type=int, metavar="N", help="A bigger number is sooner.")
+@click.option("--weight", type=float, metavar="W", help="Share of a fair-share pool, 1 by default.")
 @click.option("--time-limit", metavar="DURATION", help="Stop it after this time, as 90s, 10m, 2h or 1d.")
 @click.option(
     "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
@@ -128,10 +145,10 @@ def run(
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
     """The `overrides` of docs/api.md that the options ask for: only what was given."""
-    plain = ("name", "slots", "cluster", "pool", "shard", "priority", "time_limit", "retries", "rehearse")
-    given: dict[str, Any] = {name: options[name] for name in plain if options[name] is not None}
-    if options["hostnames"]:
-        given["hostnames"] = list(options["hostnames"])
+    given: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
+    given |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
+    if options["uneven"]:
+        given["uneven"] = True
     if options["variables"]:
         given["env"] = dict(options["variables"])
     if options["labels"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.spec.section import Fields
 
-ROLE_FIELDS = ("command", "slots", "replicas", "resources", "processes", "on_failure")
+ROLE_FIELDS = ("command", "slots", "uneven", "replicas", "resources", "processes", "on_failure")
 """Fields of a role; a file without `roles` has them at its top, for its only role."""
 
 ROLE = Fields(
@@ -25,10 +25,11 @@ ROLE = Fields(
 
 RUN = Fields(
     known=ROLE.known
-    | {"name", "project", "roles", "code", "cluster", "pool", "shard", "hostnames", "rehearse"}
-    | {"mode", "priority", "queueing", "retries", "time_limit", "pause"}
+    | {"name", "project", "roles", "code", "rehearse"}
+    | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
+    | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
     | {"setup", "environment", "env", "labels"},
-    later=frozenset({"weight", "hooks", "datasets", "input_artifacts", "artifacts", "parameters", "search"}),
+    later=frozenset({"hooks", "datasets", "input_artifacts", "artifacts", "parameters", "search"}),
     synonyms={
         **ROLE.synonyms,
         "experiment_name": "name",
@@ -36,6 +37,11 @@ RUN = Fields(
         "working_dir": "code",
         "directory": "code",
         "hosts": "hostnames",
+        "exclude": "exclude_hostnames",
+        "excluded": "exclude_hostnames",
+        "excludes": "exclude_hostnames",
+        "rapid_cycles": "max_rapid_cycles",
+        "share": "weight",
         "nodes": "slots",
         "num_nodes": "slots",
         "nnodes": "slots",

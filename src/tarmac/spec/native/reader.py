@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tarmac.model.spec import Command, LocalDirectory, Mode, Queueing, RunSpec, Target
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, LocalDirectory, Queueing, RunSpec, Target
 from tarmac.spec import names, quantities
 from tarmac.spec.dialect import Reading
-from tarmac.spec.kinds import choice, integer
+from tarmac.spec.kinds import choice, integer, positive
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.native.commands import read_setup
 from tarmac.spec.native.fields import RUN
+from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
 from tarmac.spec.native.surroundings import path_from, read_environment, read_labels, read_pause
 from tarmac.spec.problems import Problems
@@ -21,6 +22,7 @@ from tarmac.spec.yaml_tree import compose
 
 NAME = "native"
 HIGHEST_PRIORITY = 1_000_000
+LARGEST_WEIGHT = 100_000
 MOST_RETRIES = 1_000
 
 
@@ -35,6 +37,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         raise AssertionError("a text without a tree has a problem")
     warnings: list[str] = []
     run = Section(tree, RUN, problems=problems)
+    mode = read_mode(run)
     spec = RunSpec(
         name=run.read("name", names.NAME, names.name_from_file(filename)),
         project=run.read("project", names.NAME, "default"),
@@ -44,8 +47,10 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         code=_code(run, directory),
         target=read_target(run),
         rehearsal=run.read("rehearse", quantities.rehearsal(), None),
-        mode=_mode(run),
+        mode=mode,
+        max_rapid_cycles=read_rapid_cycles(run, mode, DEFAULT_RAPID_CYCLES),
         priority=run.read("priority", PRIORITY, 0),
+        weight=run.read("weight", WEIGHT, 1.0),
         queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
         retries=run.read("retries", RETRIES, 0),
         time_limit_s=run.read("time_limit", quantities.duration_s(), None),
@@ -59,19 +64,32 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
     return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
 
 
-TARGET_FIELDS = ("cluster", "pool", "shard", "hostnames")
+TARGET_FIELDS = {
+    "cluster": "cluster",
+    "pool": "pool",
+    "shard": "shard",
+    "hostnames": "hostnames",
+    "exclude_hostnames": "excluded",
+}
+"""Fields that say where, with the attribute of a `Target` that each becomes."""
+
 PRIORITY = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+WEIGHT = positive(LARGEST_WEIGHT)
 RETRIES = integer(0, MOST_RETRIES)
 
 
 def read_target(run: Section) -> Target:
     """Which nodes the run may use."""
-    return Target(
+    target = Target(
         cluster=run.read("cluster", names.NAME, None),
         pool=run.read("pool", names.NAME, None),
         shard=run.read("shard", names.NAME, None),
         hostnames=_hostnames(run.get("hostnames")),
+        excluded=_hostnames(run.get("exclude_hostnames")),
     )
+    if target.hostnames and set(target.hostnames) <= set(target.excluded):
+        run.refuse("exclude_hostnames takes away every one of hostnames", "no machine is left")
+    return target
 
 
 def _hostnames(value: Value | None) -> tuple[str, ...]:
@@ -80,13 +98,6 @@ def _hostnames(value: Value | None) -> tuple[str, ...]:
     if isinstance(value.node, Scalar):
         return (value.read(names.HOSTNAME, ""),)
     return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
-
-
-def _mode(run: Section) -> Mode:
-    mode = run.read("mode", choice(Mode), Mode.BATCH)
-    if mode is not Mode.BATCH and (value := run.get("mode")) is not None:
-        value.refuse(f"{mode} is not supported by this version of tarmac yet", "'batch' is")
-    return mode
 
 
 def _code(run: Section, directory: str) -> LocalDirectory | None:

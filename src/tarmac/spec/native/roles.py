@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.model.resources import Resources
 from tarmac.model.spec import DEFAULT_ROLE, FailureBehaviour, Process, Role
 from tarmac.spec import quantities
-from tarmac.spec.kinds import choice, integer, number
+from tarmac.spec.kinds import choice, flag, integer, number
 from tarmac.spec.located import Items, Scalar
 from tarmac.spec.names import ROLE_NAME
 from tarmac.spec.native.commands import read_command, warn_of_fixed_numbers
@@ -51,6 +51,7 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
     )
     spread = section.read("slots", quantities.slots(1), None)
     replicas = section.read("replicas", integer(1, MOST_REPLICAS), 1)
+    uneven = _uneven(section)
     on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
     processes = _processes(section, warnings)
     if not processes:
@@ -65,8 +66,17 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
         replicas=None,
         slots=spread.slots,
         slot_type=spread.slot_type,
+        uneven=uneven,
         on_failure=on_failure,
     )
+
+
+def _uneven(section: Section) -> bool:
+    """Whether the slots may be split unequally; said of slots only."""
+    value = section.get("uneven")
+    if value is not None and "slots" not in section:
+        value.refuse("cannot stand without 'slots'", "it says how slots may be split over nodes")
+    return section.read("uneven", flag(), False)
 
 
 def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
