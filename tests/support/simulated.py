@@ -108,8 +108,10 @@ class InterruptibleStore(MemoryStore):
     def create_runs(self, new: Sequence[NewRun]) -> list[Run]:
         return self._interrupted(lambda: super(InterruptibleStore, self).create_runs(new))
 
-    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
-        return self._interrupted(lambda: super(InterruptibleStore, self).apply(steps, lease=lease))
+    def apply(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
+        return self._interrupted(lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole))
 
     def set_drained(self, node: str, drained: bool) -> None:
         self._interrupted(lambda: super(InterruptibleStore, self).set_drained(node, drained))

@@ -54,7 +54,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageBucket:
-    """What attempts that ended in the hour from `hour_at` used in a pool, in slot-seconds divided by weight."""
+    """What attempts that ended in the hour from `hour_at` used in a pool: slot-seconds, divided by weight."""
 
     hour_at: float
     cluster: str
@@ -65,7 +65,7 @@ class UsageBucket:
 
 
 def usage_of(step: RunStep) -> UsageBucket | None:
-    """What a step adds to the usage: the attempt that ends with it, counted once because the step is guarded."""
+    """What a step adds to the usage: the attempt that ends with it. Counted once, as the step is guarded."""
     attempt = step.attempt
     used_slot_s = step.after.attained_slot_s - step.before.attained_slot_s
     if attempt is None or attempt.ended_at is None or used_slot_s <= 0.0:

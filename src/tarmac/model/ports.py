@@ -43,8 +43,8 @@ class RunQuery:
 class RunSummary:
     """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
 
-    `priority` is the one it has now, whoever set it; `cluster` and `pool` are where it runs or last ran, before
-    that where it wants to (None: anywhere).
+    `priority` is the one it has now, whoever set it; `cluster` and `pool` are where it runs or last ran,
+    before that where it wants to (None: anywhere).
     """
 
     id: str
@@ -178,7 +178,7 @@ class Store(Protocol):
         ...
 
     def usage(self, since: float) -> list[UsageBucket]:
-        """The usage of every hour that began at `since` or later, in order of hour, cluster, pool, user, project."""
+        """The usage of every hour that began at `since` or later, by hour, cluster, pool, user, project."""
         ...
 
     def clusters(self) -> list[Cluster]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
 from tarmac.model.run import RUN_OUTCOMES, Run
@@ -40,8 +41,16 @@ def check_step(step: RunStep) -> None:
         raise IllegalStep(f"a step of run {before.id} changes what never changes")
     if after.spec is not before.spec and after.spec != before.spec:
         raise IllegalStep(f"a step of run {before.id} changes its spec")
+    if after.attained_slot_s != before.attained_slot_s and not step.events:
+        raise IllegalStep(f"a step of run {before.id} adds to its usage and could be taken twice")
     if step.attempt is not None and step.attempt.run_id != before.id:
         raise IllegalStep(f"a step of run {before.id} touches attempt {step.attempt.id}")
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Raise InvalidInput for a name that some database cannot hold."""
+    if problems := tuple(_bad_text("the name of the cluster", cluster.name)):
+        raise InvalidInput(problems)
 
 
 def guard_states(step: RunStep) -> frozenset[RunState]:
@@ -71,6 +80,11 @@ def key_of(run: Run) -> Key | None:
     return (run.user, run.idempotency_key) if run.idempotency_key is not None else None
 
 
+def wanted_pool(run: Run) -> str | None:
+    """Where a run wants to be: where a person put it, else as its spec says."""
+    return run.place.pool or run.spec.target.pool
+
+
 def storable(text: str) -> bool:
     """Whether every database can hold, and so find, this text."""
     return (text.isascii() and "\0" not in text) or not any(_bad_text("", text))
@@ -84,6 +98,7 @@ def _problems(run: Run) -> Iterator[Problem]:
         "the project": spec.project,
         "the user": run.user,
         "the cluster": spec.target.cluster or "",
+        "the pool": spec.target.pool or "",
         "the idempotency key": run.idempotency_key or "",
         **{f"label {key!r}": key + value for key, value in spec.labels.items()},
     }

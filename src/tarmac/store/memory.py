@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
-from tarmac.model.changes import Lease, NewRun, RunStep, StepEvent
+from tarmac.model.changes import Lease, NewRun, RunStep, StepEvent, UsageBucket, usage_of
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
 from tarmac.model.errors import LeaseLost, StorageFull
 from tarmac.model.lifecycle import (
@@ -25,7 +26,16 @@ from tarmac.model.lifecycle import (
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.ports import RunQuery, RunSummary, summary_of
 from tarmac.model.run import Attempt, Event, Run
-from tarmac.store.checks import Key, check_new, check_step, guard_states, key_of, told_apart
+from tarmac.store.checks import (
+    Key,
+    check_cluster,
+    check_new,
+    check_step,
+    guard_states,
+    key_of,
+    told_apart,
+    wanted_pool,
+)
 from tarmac.store.failures import Conflict
 
 
@@ -44,7 +54,7 @@ class MemoryStore:
         self._lock = Lock()
         self._runs: dict[str, Run] = {}
         self._live: set[str] = set()
-        self._clusters: dict[str, str | None] = {}
+        self._where: dict[str, tuple[str | None, str | None]] = {}
         self._by_key: dict[Key, str] = {}
         self._attempts: dict[str, dict[int, Attempt]] = {}
         self._live_attempts: set[tuple[str, int]] = set()
@@ -52,6 +62,8 @@ class MemoryStore:
         self._histories: dict[str, list[Event]] = {}
         self._leases: dict[str, tuple[str | None, int, float]] = {}
         self._drained: set[str] = set()
+        self._usage: dict[tuple[float, str, str, str, str], float] = {}
+        self._clusters: dict[str, Cluster] = {}
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -79,7 +91,9 @@ class MemoryStore:
                 self._keep_new(item)
             return standing
 
-    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+    def apply(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
         for step in steps:
             check_step(step)
         if not steps:
@@ -88,6 +102,8 @@ class MemoryStore:
         with self._write():
             self._fence(lease)
             taken = self._judge(steps)
+            if whole and not all(taken):
+                return [False] * len(steps)
             for step, fits in zip(steps, taken, strict=True):
                 if fits:
                     self._keep_step(step)
@@ -113,7 +129,7 @@ class MemoryStore:
         with self._lock:
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
             found = [run for run in newest if _matches(run, query)][: query.limit]
-            return [summary_of(run, self._clusters[run.id]) for run in found]
+            return [summary_of(run, self._where[run.id][0], self._where[run.id][1]) for run in found]
 
     def live_runs(self) -> list[Run]:
         with self._lock:
@@ -166,6 +182,29 @@ class MemoryStore:
         with self._write():
             (self._drained.add if drained else self._drained.discard)(node)
 
+    def usage(self, since: float) -> list[UsageBucket]:
+        with self._lock:
+            found = sorted(item for item in self._usage.items() if item[0][0] >= since)
+        return [
+            UsageBucket(
+                hour_at=key[0], cluster=key[1], pool=key[2], user=key[3], project=key[4], slot_s=slot_s
+            )
+            for key, slot_s in found
+        ]
+
+    def clusters(self) -> list[Cluster]:
+        with self._lock:
+            return [self._clusters[name] for name in sorted(self._clusters)]
+
+    def put_cluster(self, cluster: Cluster) -> None:
+        check_cluster(cluster)
+        with self._write():
+            self._clusters[cluster.name] = cluster
+
+    def remove_cluster(self, name: str) -> None:
+        with self._write():
+            self._clusters.pop(name, None)
+
     def close(self) -> None:
         """Nothing to close: what was written stays."""
 
@@ -199,7 +238,7 @@ class MemoryStore:
         run, state = new.run, INITIAL_STATE
         self._runs[run.id] = run
         self._live.add(run.id)
-        self._clusters[run.id] = run.spec.target.cluster
+        self._where[run.id] = run.spec.target.cluster, wanted_pool(run)
         if (key := key_of(run)) is not None:
             self._by_key[key] = run.id
         self._append(run.id, StepEvent(event=INITIAL_EVENT, at=run.created_at), state)
@@ -230,6 +269,8 @@ class MemoryStore:
     def _keep_step(self, step: RunStep) -> None:
         run, state = step.after, step.before.state
         self._runs[run.id] = run
+        if run.place.pool is not None:
+            self._where[run.id] = self._where[run.id][0], run.place.pool
         if run.state in TERMINAL_STATES:
             self._live.discard(run.id)
         for item in step.events:
@@ -237,9 +278,12 @@ class MemoryStore:
             self._append(run.id, item, state)
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
-            self._clusters[run.id] = attempt.allocation.cluster
+            self._where[run.id] = attempt.allocation.cluster, attempt.allocation.pool
             ended = attempt.state is AttemptState.ENDED
             (self._live_attempts.discard if ended else self._live_attempts.add)((run.id, attempt.number))
+        if (used := usage_of(step)) is not None:
+            key = (used.hour_at, used.cluster, used.pool, used.user, used.project)
+            self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
 
     def _append(self, run_id: str, item: StepEvent, state: RunState) -> None:
         history = self._histories.setdefault(run_id, [])

@@ -10,23 +10,41 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.changes import NewRun, RunStep, UsageBucket, usage_of
+from tarmac.model.cluster import Cluster
 from tarmac.model.codec import decode, encode
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.ports import RunSummary
-from tarmac.model.run import Allocation, Ask, Attempt, Cause, Event, Outcome, Run
-from tarmac.model.spec import RunSpec
-from tarmac.store.checks import guard_states
+from tarmac.model.run import (
+    Allocation,
+    Ask,
+    Attempt,
+    Cause,
+    Event,
+    Evidence,
+    Outcome,
+    Run,
+    Share,
+    Standing,
+    Verdict,
+)
+from tarmac.model.spec import Mode, RunSpec
+from tarmac.store.checks import guard_states, wanted_pool
 from tarmac.store.statements import GUARD_STATES
+
+T = TypeVar("T")
+
+UNSEEN = Evidence()
 
 Values = dict[str, Any]
 """What one execution of a statement is given."""
 
 _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
+_MODES = {str(mode): mode for mode in Mode}
 _SPECS_KEPT = 4096  # specs are frozen, and lists are read again and again
 
 # --- to rows ----------------------------------------------------------------------------------------
@@ -41,9 +59,10 @@ def of_new_run(run: Run) -> Values:
         "project": spec.project,
         "user_name": run.user,
         "dialect": spec.dialect,
-        "priority": spec.priority,
+        "mode": spec.mode.value,
         "slots": spec.slots,
         "cluster": spec.target.cluster,
+        "pool": wanted_pool(run),
         "created_at": run.created_at,
         "idempotency_key": run.idempotency_key,
         **_progress(run),
@@ -71,9 +90,10 @@ def of_first_events(new: NewRun) -> Iterator[Values]:
 
 def of_step(step: RunStep) -> Values:
     """What the guarded update of a run is given."""
-    before, after = step.before, step.after
+    before, after, attempt = step.before, step.after, step.attempt
     values = _progress(after)
-    values["new_cluster"] = step.attempt.allocation.cluster if step.attempt is not None else None
+    values["new_cluster"] = attempt.allocation.cluster if attempt is not None else None
+    values["new_pool"] = attempt.allocation.pool if attempt is not None else after.place.pool
     values["guard_id"] = before.id
     values["guard_seq"] = before.seq
     values.update(_guard(guard_states(step)))
@@ -105,8 +125,33 @@ def of_attempt(attempt: Attempt) -> Values:
         "asked": _word(attempt.asked),
         "asked_at": attempt.asked_at,
         "outcome": _word(attempt.outcome),
-        "cause": _written(attempt.cause) if attempt.cause is not None else None,
+        "cause": _body(attempt.cause),
+        "allotted_s": attempt.allotted_s,
+        "evidence": _written(attempt.evidence) if attempt.evidence != UNSEEN else None,
     }
+
+
+def of_usage(steps: Sequence[RunStep]) -> list[Values]:
+    """The rows of `usage` that these steps add to, one for each."""
+    rows: dict[tuple[Any, ...], Values] = {}
+    for bucket in (usage_of(step) for step in steps):
+        if bucket is None:
+            continue
+        values = {
+            "hour_at": bucket.hour_at,
+            "cluster": _legible(bucket.cluster),
+            "pool": _legible(bucket.pool),
+            "user_name": bucket.user,
+            "project": bucket.project,
+        }
+        row = rows.setdefault(tuple(values.values()), values | {"slot_s": 0.0})
+        row["slot_s"] += bucket.slot_s
+    return list(rows.values())
+
+
+def of_cluster(cluster: Cluster) -> Values:
+    """The row of `cluster`."""
+    return {"name": cluster.name, "body": _written(cluster)}
 
 
 def _progress(run: Run) -> Values:
@@ -121,11 +166,18 @@ def _progress(run: Run) -> Values:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "message": _legible(cause.message) if cause is not None else None,
-        "cause": _written(cause) if cause is not None else None,
+        "cause": _body(cause),
         "code_digest": run.code_digest,
         "failures": run.failures,
         "faults": run.faults,
         "preemptions": run.preemptions,
+        "priority": run.place.priority,
+        "turns": run.turns,
+        "attained_slot_s": run.attained_slot_s,
+        "ran_s": run.ran_s,
+        "standing": _body(run.standing),
+        "share": _body(run.share),
+        "verdict": _body(run.verdict),
     }
 
 
@@ -154,6 +206,11 @@ def _word(value: StrEnum | None) -> str | None:
     return value.value if value is not None else None
 
 
+def _body(record: object | None) -> str | None:
+    """A record that may not be there."""
+    return _written(record) if record is not None else None
+
+
 def _written(value: Any) -> str:
     return json.dumps(encode(value), separators=(",", ":"))
 
@@ -180,12 +237,18 @@ def to_run(row: Sequence[Any]) -> Run:
         ended_at=row[8],
         attempt=row[9],
         outcome=_OUTCOMES[row[10]],
-        cause=_cause(row[11]),
+        cause=_record(Cause, row[11]),
         code_digest=row[12],
         failures=row[13],
         faults=row[14],
         preemptions=row[15],
         idempotency_key=row[16],
+        turns=row[17],
+        attained_slot_s=row[18],
+        ran_s=row[19],
+        standing=_record(Standing, row[20]),
+        share=_record(Share, row[21]),
+        verdict=_record(Verdict, row[22]),
     )
 
 
@@ -207,6 +270,8 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
         started_at=row[12],
         ended_at=row[13],
         message=row[14],
+        mode=_MODES[row[15]],
+        pool=row[16],
     )
 
 
@@ -226,7 +291,9 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
         asked=Ask(row[10]) if row[10] is not None else None,
         asked_at=row[11],
         outcome=_OUTCOMES[row[12]],
-        cause=_cause(row[13]),
+        cause=_record(Cause, row[13]),
+        allotted_s=row[14],
+        evidence=_record(Evidence, row[15]) or UNSEEN,
     )
 
 
@@ -243,10 +310,22 @@ def to_event(row: Sequence[Any]) -> Event:
     )
 
 
+def to_usage(row: Sequence[Any]) -> UsageBucket:
+    """What was used in an hour, from the columns of `statements.USAGE`."""
+    return UsageBucket(
+        hour_at=row[0], cluster=row[1], pool=row[2], user=row[3], project=row[4], slot_s=row[5]
+    )
+
+
+def to_cluster(body: str) -> Cluster:
+    """A cluster as it was described."""
+    return decode(Cluster, json.loads(body))
+
+
 @lru_cache(maxsize=_SPECS_KEPT)
 def _spec(body: str) -> RunSpec:
     return decode(RunSpec, json.loads(body))
 
 
-def _cause(body: str | None) -> Cause | None:
-    return decode(Cause, json.loads(body)) if body is not None else None
+def _record(kind: type[T], body: str | None) -> T | None:
+    return decode(kind, json.loads(body)) if body is not None else None

@@ -28,8 +28,9 @@ from sqlalchemy import (
 
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
+from tarmac.model.spec import Mode
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -65,7 +66,7 @@ run = Table(
     Column("project", Text, nullable=False),
     Column("user_name", Text, nullable=False),  # "user" means the database's own user in PostgreSQL
     Column("dialect", Text, nullable=False),
-    Column("priority", BigInteger, nullable=False),
+    Column("priority", BigInteger, nullable=False),  # the one it has now, whoever set it
     Column("slots", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("cluster", Text),  # where it runs or last ran; before that, where its spec wants to
@@ -80,6 +81,14 @@ run = Table(
     Column("faults", Integer, nullable=False),
     Column("preemptions", Integer, nullable=False),
     Column("idempotency_key", Text),
+    Column("pool", Text),  # likewise, as with `cluster`
+    Column("mode", Text, nullable=False, server_default=text("'batch'")),
+    Column("turns", Integer, nullable=False, server_default=text("0")),
+    Column("attained_slot_s", Double, nullable=False, server_default=text("0")),
+    Column("ran_s", Double, nullable=False, server_default=text("0")),
+    Column("standing", Text),
+    Column("share", Text),
+    Column("verdict", Text),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),
@@ -88,6 +97,7 @@ run = Table(
     Index("ix_run_ended_at", "ended_at"),
     one_of("state", RunState),
     one_of("outcome", RUN_OUTCOMES),
+    one_of("mode", Mode),
 )
 
 # Apart from `run`, because it is the bulk of a run and never changes: steps rewrite short rows.
@@ -126,6 +136,8 @@ attempt = Table(
     Column("asked_at", Double),
     Column("outcome", Text),
     Column("cause", Text),
+    Column("allotted_s", Double),
+    Column("evidence", Text),
     PrimaryKeyConstraint("run_id", "number"),
     one_of("state", AttemptState),
     one_of("asked", Ask),
@@ -173,4 +185,24 @@ node = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("drained", Boolean, nullable=False),
+)
+
+# What ended attempts used, added up by hour: what a fair share is judged by.
+usage = Table(
+    "usage",
+    metadata,
+    Column("hour_at", Double, nullable=False),
+    Column("cluster", Bytewise, nullable=False),
+    Column("pool", Bytewise, nullable=False),
+    Column("user_name", Bytewise, nullable=False),
+    Column("project", Bytewise, nullable=False),
+    Column("slot_s", Double, nullable=False),
+    PrimaryKeyConstraint("hour_at", "cluster", "pool", "user_name", "project"),
+)
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("name", Bytewise, primary_key=True),
+    Column("body", Text, nullable=False),
 )

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection
 
-from tarmac.model.changes import Lease, NewRun, RunStep
+from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
+from tarmac.model.cluster import Cluster
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import IllegalStep
 from tarmac.model.ports import RunQuery, RunSummary
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.store import rows
 from tarmac.store import statements as sql
-from tarmac.store.checks import Key, check_new, check_step, key_of, storable, told_apart
+from tarmac.store.checks import Key, check_cluster, check_new, check_step, key_of, storable, told_apart
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
 from tarmac.store.upgrade import bring_up_to_date
@@ -48,6 +49,8 @@ class SqlStore:
         """Use `open_store`: it also brings the schema up to date."""
         self._database = database
         self._put_attempts = sql.put_attempts(database.dialect)
+        self._add_usage = sql.add_usage(database.dialect)
+        self._put_cluster = sql.put_cluster(database.dialect)
 
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
@@ -65,13 +68,15 @@ class SqlStore:
         except Conflict:  # a run was accepted under one of these keys after we looked: now we find it
             return self._create(new)
 
-    def apply(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+    def apply(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
         for step in steps:
             check_step(step)
         try:
             return self._apply_all(steps, lease)
         except _Stale:  # rare: find out which
-            return self._apply_each(steps, lease)
+            return [False] * len(steps) if whole else self._apply_each(steps, lease)
 
     def run(self, run_id: str) -> Run | None:
         return self.load_runs([run_id]).get(run_id)
@@ -163,6 +168,28 @@ class SqlStore:
             if not known:
                 connection.execute(sql.INSERT_NODE, {"name": node, "drained": drained})
 
+    # --- usage and clusters -----------------------------------------------------------------------
+
+    def usage(self, since: float) -> list[UsageBucket]:
+        with self._database.reading() as connection:
+            found = connection.execute(sql.USAGE, {"since": since}).all()
+        return [rows.to_usage(row) for row in found]
+
+    def clusters(self) -> list[Cluster]:
+        with self._database.reading() as connection:
+            return [rows.to_cluster(body) for body in connection.execute(sql.CLUSTERS).scalars()]
+
+    def put_cluster(self, cluster: Cluster) -> None:
+        check_cluster(cluster)
+        with self._database.writing() as connection:
+            connection.execute(self._put_cluster, rows.of_cluster(cluster))
+
+    def remove_cluster(self, name: str) -> None:
+        if not storable(name):
+            return
+        with self._database.writing() as connection:
+            connection.execute(sql.REMOVE_CLUSTER, {"guard_name": name})
+
     # --- the writes, within their transactions ----------------------------------------------------
 
     def _create(self, new: Sequence[NewRun]) -> list[Run]:
@@ -197,6 +224,8 @@ class SqlStore:
             put = connection.execute(self._put_attempts, attempts)
             if put.rowcount != len(attempts):
                 raise IllegalStep("an attempt that has ended, or runs, cannot go back")
+        if used := rows.of_usage(steps):
+            connection.execute(self._add_usage, used)
 
 
 def _known_by_key(connection: Connection, new: Sequence[NewRun]) -> dict[Key, Run]:

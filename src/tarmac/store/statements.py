@@ -15,8 +15,10 @@ from sqlalchemy import (
     Insert,
     Integer,
     Select,
+    Table,
     Update,
     bindparam,
+    delete,
     func,
     insert,
     or_,
@@ -28,7 +30,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
 from tarmac.model.ports import RunQuery
-from tarmac.store.schema import LIVE_ATTEMPT, attempt, event, lease, node, run, run_label, run_spec
+from tarmac.store.schema import (
+    LIVE_ATTEMPT,
+    attempt,
+    cluster,
+    event,
+    lease,
+    node,
+    run,
+    run_label,
+    run_spec,
+    usage,
+)
 
 GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
 """How many states the guard of a step has room for; a shorter list repeats its last one."""
@@ -55,7 +68,10 @@ STEP_RUNS: Update = (
         run.c.seq == bindparam("guard_seq"),
         run.c.state.in_([bindparam(f"guard_state_{index}") for index in range(GUARD_STATES)]),
     )
-    .values(cluster=func.coalesce(bindparam("new_cluster"), run.c.cluster))
+    .values(
+        cluster=func.coalesce(bindparam("new_cluster"), run.c.cluster),
+        pool=func.coalesce(bindparam("new_pool"), run.c.pool),
+    )
 )
 """Its number of affected rows tells how many of the steps were not stale."""
 
@@ -79,6 +95,12 @@ _RUNS = select(
     run.c.faults,
     run.c.preemptions,
     run.c.idempotency_key,
+    run.c.turns,
+    run.c.attained_slot_s,
+    run.c.ran_s,
+    run.c.standing,
+    run.c.share,
+    run.c.verdict,
 ).join_from(run, run_spec)
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
@@ -107,6 +129,8 @@ _SUMMARIES = select(
     run.c.started_at,
     run.c.ended_at,
     run.c.message,
+    run.c.mode,
+    run.c.pool,
 )
 
 
@@ -156,6 +180,8 @@ _ATTEMPTS = select(
     attempt.c.asked_at,
     attempt.c.outcome,
     attempt.c.cause,
+    attempt.c.allotted_s,
+    attempt.c.evidence,
 )
 
 ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)
@@ -164,7 +190,7 @@ LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt
 
 def put_attempts(dialect: str) -> Insert:
     """Insert attempts, or replace them whole where their state may become the new one."""
-    statement = postgresql.insert(attempt) if dialect == "postgresql" else sqlite.insert(attempt)
+    statement = _insert(attempt, dialect)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=[attempt.c.run_id, attempt.c.number],
@@ -181,6 +207,24 @@ def put_attempts(dialect: str) -> Insert:
     return statement.execution_options(
         preserve_rowcount=True
     )  # as many as there were rows, if none is refused
+
+
+# --- usage --------------------------------------------------------------------------------------------
+
+USAGE = (
+    select(usage.c.hour_at, usage.c.cluster, usage.c.pool, usage.c.user_name, usage.c.project, usage.c.slot_s)
+    .where(usage.c.hour_at >= bindparam("since"))
+    .order_by(usage.c.hour_at, usage.c.cluster, usage.c.pool, usage.c.user_name, usage.c.project)
+)
+
+
+def add_usage(dialect: str) -> Insert:
+    """Add to what is there of an hour."""
+    statement = _insert(usage, dialect)
+    return statement.on_conflict_do_update(
+        index_elements=list(usage.primary_key.columns),
+        set_={"slot_s": usage.c.slot_s + statement.excluded.slot_s},
+    )
 
 
 # --- events -----------------------------------------------------------------------------------------
@@ -217,3 +261,21 @@ RELEASE_LEASE = (
 DRAINED = select(node.c.name).where(node.c.drained)
 UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
 INSERT_NODE = insert(node)
+
+# --- clusters ---------------------------------------------------------------------------------------
+
+CLUSTERS = select(cluster.c.body).order_by(cluster.c.name)
+REMOVE_CLUSTER = delete(cluster).where(cluster.c.name == bindparam("guard_name"))
+
+
+def put_cluster(dialect: str) -> Insert:
+    """Insert the description of a cluster, or replace it."""
+    statement = _insert(cluster, dialect)
+    return statement.on_conflict_do_update(
+        index_elements=[cluster.c.name], set_={"body": statement.excluded.body}
+    )
+
+
+def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+    """An insert that may say what happens when the row is there."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
