@@ -116,11 +116,15 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as it was described: its nodes, and the rules of those pools that have rules of their own."""
+    """A cluster as it was described: its nodes, and the rules of those pools that have rules of their own.
+
+    `first_address` is where its nodes begin on the loopback network, given to it when it was added.
+    """
 
     name: str
     groups: tuple[NodeGroup, ...]
     pools: tuple[Pool, ...] = ()
+    first_address: str | None = None
 
 
 def rehearsal_cluster(run_id: str) -> str:

@@ -1,0 +1,68 @@
+"""From the description of a cluster to its nodes. Pure: for engines that stand for clusters, and offline.
+
+A node's name is unique among all clusters: its host name, and after it the cluster's name, which has no dot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeGroup
+from tarmac.model.resources import Resources
+
+MOST_NODES = 1 << 16
+"""The most nodes that one described cluster may have."""
+
+
+def node_name(cluster: str, hostname: str) -> str:
+    """What a node is called: in the local cluster by its host name alone."""
+    if cluster == LOCAL_CLUSTER:
+        return hostname
+    return f"{hostname}.{cluster.removeprefix(REHEARSAL_PREFIX)}"
+
+
+def renamed(cluster: Cluster, name: str) -> Cluster:
+    """The same cluster by another name."""
+    return replace(cluster, name=name, pools=tuple(replace(pool, cluster=name) for pool in cluster.pools))
+
+
+def host_names(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str]]:
+    """Every node's group and host name, in order. Nodes without a name of their own are counted by prefix."""
+    counted: Counter[str] = Counter()
+    for group in groups:
+        if group.hostnames:
+            yield from ((group, hostname) for hostname in group.hostnames)
+            continue
+        for _ in range(group.nodes):
+            counted[group.prefix] += 1
+            yield group, f"{group.prefix}{counted[group.prefix]}"
+
+
+def described_nodes(
+    cluster: Cluster, *, first_address: str, cpus: float, memory_bytes: int
+) -> tuple[Node, ...]:
+    """The nodes of a described cluster, on consecutive addresses.
+
+    `cpus` and `memory_bytes` are those of nodes whose group says nothing of them.
+    """
+    first = int(IPv4Address(first_address))
+    return tuple(
+        Node(
+            name=node_name(cluster.name, hostname),
+            cluster=cluster.name,
+            address=str(IPv4Address(first + number)),
+            hostname=hostname,
+            capacity=Resources(
+                slots=group.slots,
+                slot_type=group.slot_type,
+                cpus=cpus if group.cpus is None else group.cpus,
+                memory_bytes=memory_bytes if group.memory_bytes is None else group.memory_bytes,
+            ),
+            pool=group.pool,
+            shard=group.shard,
+        )
+        for number, (group, hostname) in enumerate(host_names(cluster.groups))
+    )

@@ -1,0 +1,27 @@
+"""Slot types known by name, and what an unknown one was probably meant to be. Any name is allowed."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tarmac.model.resources import CPU_ONLY
+
+KNOWN = frozenset(
+    {CPU_ONLY}
+    | {"a100_40gb", "a100_80gb", "h100", "h200", "t4", "l4", "v100", "p100", "p4", "gtx1050", "rtx6000"}
+    | {"rtx3050", "rtx3060", "rtx3070", "rtx3080", "rtx3090", "rtx4060", "rtx4070", "rtx4080", "rtx4090"}
+    | {"a10", "a10g", "a30", "a40", "a6000", "b200", "b300", "gb200", "gh200", "l40", "l40s", "rtx5080"}
+    | {"rtx5090", "rtx8000", "mi250x", "mi300a", "mi300x"}
+)
+"""Names that many clusters share. A typing error is near to one of them without being one."""
+
+_NEAR = 0.82
+"""How alike a word must be to one of them: `h1000` and `a100-80gb` are, `b100` is not."""
+
+
+def doubt(slot_type: str) -> str | None:
+    """A sentence for the user where a slot type looks like a typing error; None where it does not."""
+    if slot_type in KNOWN:
+        return None
+    near = get_close_matches(slot_type.replace("-", "_"), sorted(KNOWN), n=1, cutoff=_NEAR)
+    return f"{slot_type!r} is taken as written; did you mean {near[0]!r}?" if near else None
