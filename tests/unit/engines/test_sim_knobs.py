@@ -11,7 +11,7 @@ from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.model.run import Ask, CauseCode, Evidence, Outcome
 
 NODES = [
     Node(name=f"node{number}", cluster="local", address="10.0.0.1", hostname="n", capacity=capacity(1))
@@ -59,6 +59,22 @@ def test_one_that_leaves_as_asked_saves_all_it_did_and_one_that_does_not_only_it
         world.clock.advance(20.0)
         assert world.see(attempt).outcome is Outcome.PAUSED
         assert world.engine.progress_s("run1") == saved_s
+
+
+def test_what_the_nodes_see_of_an_attempt_is_told_while_it_runs() -> None:
+    """I11: the first output, the newest whole checkpoint, and whether one of an earlier attempt was read."""
+    world = World(duration_s=100.0, checkpoint_period_s=10.0, first_output_s=3.0)
+    first = world.submit()
+    world.clock.advance(2.0)
+    assert world.see(first).evidence == Evidence()
+    world.clock.advance(25.0)
+    assert world.see(first).evidence == Evidence(first_output_at=103.0, checkpoint_at=120.0)
+    world.engine.ask(first, Ask.PREEMPT)
+    world.clock.advance(1.0)
+    assert world.see(first).evidence.checkpoint_at == 127.0, "it saves its state on the way out"
+    second = world.submit(number=2)
+    world.clock.advance(1.0)
+    assert world.see(second).evidence == Evidence(read_at=128.0)
 
 
 def test_without_checkpoints_every_attempt_begins_anew() -> None:

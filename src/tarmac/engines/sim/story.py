@@ -11,7 +11,7 @@ from math import floor
 
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.ports import Launch, WorkerLaunch
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
 
 TAIL_LINES = 20
 
@@ -68,6 +68,27 @@ def saved_s(facts: Facts) -> float:
         return facts.progress_s + done_s  # it saves its state on the way out
     periods = floor(done_s / behaviour.checkpoint_period_s)
     return facts.progress_s + periods * behaviour.checkpoint_period_s
+
+
+def evidence(facts: Facts, story: Story, by: float) -> Evidence:
+    """What the nodes have seen of an attempt by then: output, checkpoints, and that it went on from one."""
+    started_at, behaviour = story.started_at, facts.behaviour
+    if started_at is None or started_at > by:
+        return Evidence()
+    over = story.ended_at is not None and story.ended_at <= by
+    until = story.ended_at if over and story.ended_at is not None else by
+    output_at = started_at + behaviour.first_output_s
+    checkpoint_at = None
+    if behaviour.checkpoint_period_s is not None:
+        periods = floor((until - started_at) / behaviour.checkpoint_period_s)
+        checkpoint_at = started_at + periods * behaviour.checkpoint_period_s if periods else None
+        if over and story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_asks:
+            checkpoint_at = until  # it saves its state on the way out
+    return Evidence(
+        first_output_at=output_at if output_at <= until else None,
+        checkpoint_at=checkpoint_at,
+        read_at=started_at if facts.progress_s > 0.0 else None,
+    )
 
 
 def _undisturbed(facts: Facts) -> Story:
