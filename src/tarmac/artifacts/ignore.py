@@ -7,6 +7,7 @@ can come back in.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -47,11 +48,43 @@ ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 
 
 @dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line of an ignore file: `include` is whether it leaves out what it means, or brings it back."""
+
+    include: bool
+    regex: re.Pattern[str]
+    directories_only: bool
+
+    def means(self, path: str, *, is_directory: bool) -> bool:
+        """Whether it speaks of this entry itself, not of a directory above it.
+
+        pathspec's expressions also match what lies below a directory that they mean. Those that name an entry
+        have a group for the mark of a directory, and reach the end of the path where they mean the entry
+        itself; the others (of patterns that end in `**`) mean whatever they match.
+        """
+        if self.directories_only and not is_directory:
+            return False
+        found = self.regex.search(path)
+        return found is not None and (not self.regex.groupindex or found.end() == len(path))
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
-    """The patterns of one ignore file, which speak of what is below its directory."""
+    """The patterns of one ignore file, last first, which speak of what is below its directory."""
 
     directory: str
-    patterns: GitIgnoreSpec
+    patterns: tuple[Pattern, ...]
+
+    def verdict(self, path: str, *, is_directory: bool) -> bool | None:
+        """Whether the entry at `path` is left out: the last pattern that means it decides (None: none).
+
+        Only what is said of the entry itself counts, as git has it: the caller has judged the directories
+        above it before.
+        """
+        for pattern in self.patterns:
+            if pattern.means(path, is_directory=is_directory):
+                return pattern.include
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +103,7 @@ class Rules:
         if path.rpartition("/")[2] in ALWAYS:
             return True
         for layer in reversed(self.layers):
-            below = path[len(layer.directory) :] + ("/" if is_directory else "")
-            verdict = layer.patterns.check_file(below).include
+            verdict = layer.verdict(path[len(layer.directory) :], is_directory=is_directory)
             if verdict is not None:
                 return verdict
         return False
@@ -98,7 +130,7 @@ def rules_of(root: Path) -> Rules:
     return Rules((Layer("", _patterns(DEFAULTS)),), environments=True)
 
 
-def _read(path: Path) -> GitIgnoreSpec:
+def _read(path: Path) -> tuple[Pattern, ...]:
     try:
         text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
     except OSError as error:
@@ -110,15 +142,29 @@ def _read(path: Path) -> GitIgnoreSpec:
 
 
 @lru_cache(maxsize=64)
-def _patterns(text: str) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(text.split("\n"))
+def _patterns(text: str) -> tuple[Pattern, ...]:
+    return tuple(pattern for line in reversed(text.split("\n")) if (pattern := _pattern(line)) is not None)
+
+
+def _pattern(line: str) -> Pattern | None:
+    """The pattern of one line, if there is one; raises ValueError for one that is none.
+
+    The slash at the end is taken off first: pathspec's expression for what then remains is exact.
+    """
+    line = line.removesuffix("\r")
+    bare = line.rstrip(" ")
+    directories_only = bare.endswith("/") and bare.strip("!/") != ""
+    (parsed,) = GitIgnoreSpec.from_lines([bare[:-1] if directories_only else line]).patterns or (None,)
+    if parsed is None or parsed.include is None or parsed.regex is None:
+        return None
+    return Pattern(parsed.include, parsed.regex, directories_only)
 
 
 def _bad_lines(path: Path, text: str) -> list[Problem]:
     problems = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
-            GitIgnoreSpec.from_lines([line])
+            _pattern(line)
         except ValueError:
             problem = Problem(message=f"{line!r} is not a pattern of .gitignore", file=str(path), line=number)
             problems.append(problem)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tarmac.artifacts.tree import Kind, scan
@@ -102,6 +102,9 @@ IGNORE_FILES = st.lists(st.one_of(PATTERNS, st.just("# a"), st.just("")), max_si
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge here, and it is not installed")
 @settings(max_examples=150, deadline=None)
+@example(paths={"a.b/a/a"}, top="a/\n!*.b", nested={})
+@example(paths={"a/a", "a/b/a"}, top="a/**/", nested={})
+@example(paths={"a/a", "a/b"}, top="a/**\n!a/b", nested={})
 @given(
     paths=st.sets(PATHS, min_size=1, max_size=8),
     top=IGNORE_FILES,
