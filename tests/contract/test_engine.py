@@ -19,6 +19,7 @@ from tarmac.model.ports import (
     Reaps,
 )
 from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.model.spec import Rehearsal
 
 LOG = "logs/main.0.0.log"
 
@@ -330,10 +331,11 @@ def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
 def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) -> None:
     engine = harness.engine
     assert isinstance(engine, OffersNodes)
-    nodes = engine.rehearsal_nodes("run1", 12, 6)
-    assert nodes == engine.rehearsal_nodes("run1", 12, 6)
+    rehearsal = Rehearsal(nodes=12, slots_per_node=6)
+    nodes = engine.cluster_nodes(rehearsal.cluster("run1"))
+    assert engine.cluster_nodes(rehearsal.cluster("run1")) is nodes
     assert {node.cluster for node in nodes} == {"rehearsal-run1"}
     assert [node.capacity.slots for node in nodes] == [6] * 12
-    others = [*engine.nodes(), *engine.rehearsal_nodes("run2", 12, 6)]
+    others = [*engine.nodes(), *engine.cluster_nodes(rehearsal.cluster("run2"))]
     assert len({node.name for node in [*nodes, *others]}) == 12 + len(others)
     assert len({node.address for node in nodes}) == 12

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tarmac.control.facts import candidate_of
-from tarmac.control.world import World, rehearsal_nodes
+from tarmac.control.fleet import rehearsal_nodes
+from tarmac.control.world import World
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, rehearsal_cluster
 from tarmac.model.errors import Refused
@@ -61,8 +62,8 @@ class Admission:
         if run.spec.rehearsal is not None:
             self._refuse(run, tuple(rehearsal_nodes(engine, run)))
             return
-        nodes = tuple(engine.nodes())
-        if nodes != self._known[0]:
+        nodes = self._world.standing()
+        if nodes is not self._known[0] and nodes != self._known[0]:
             self._known = (nodes, set())
         fitting = self._known[1]
         candidate = candidate_of(run)

@@ -7,10 +7,11 @@ from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record
 from tarmac.control.facts import candidate_of
+from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.passes.deliver import launch_of
 from tarmac.control.passes.schedule import FIRST_PORT
 from tarmac.control.steps import placed
-from tarmac.control.world import World, rehearsal_nodes
+from tarmac.control.world import World
 from tarmac.model.cluster import Node
 from tarmac.model.ports import Launch, OffersNodes
 from tarmac.model.run import Allocation, Run

@@ -17,6 +17,7 @@ from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import Why, why
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
+from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, RunQuery, RunSummary, Store, WorkerStatus
@@ -38,8 +39,18 @@ class ControlPlane:
     Unavailable when nothing could be made durable.
     """
 
-    def __init__(self, *, store: Store, engine: Engine[Any], code: CodeStore, clock: Clock, ids: Ids) -> None:
-        self.world = World(store=store, engine=engine, code=code, clock=clock, ids=ids)
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine[Any],
+        code: CodeStore,
+        clock: Clock,
+        ids: Ids,
+        pools: Sequence[Pool] = (),
+    ) -> None:
+        """`pools` are those of the engine's own cluster that have rules of their own."""
+        self.world = World(store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools)
         self._admission = Admission(self.world)
 
     # --- commands

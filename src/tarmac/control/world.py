@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
 from tarmac.control.facts import holding_of
+from tarmac.control.fleet import Fleet, Offer
 from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
 from tarmac.model.changes import Lease, NewRun, RunStep
-from tarmac.model.cluster import Node, NodeState, Pool
+from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersNodes, Store
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Snapshot
 
@@ -52,6 +52,7 @@ class World:
         code: CodeStore,
         clock: Clock,
         ids: Ids,
+        pools: Sequence[Pool] = (),
     ) -> None:
         self.store = store
         self.engine = engine
@@ -63,7 +64,7 @@ class World:
         self.lock = threading.RLock()
         self._mirror = Mirror()
         self._looked_at = float("-inf")
-        self._drained: frozenset[str] = frozenset()
+        self.fleet = Fleet(engine, pools)
 
     def accept(self, new: Sequence[NewRun]) -> list[Run]:
         """Make new runs durable; see `Store.create_runs`."""
@@ -98,8 +99,12 @@ class World:
             if now - self._looked_at >= FEED_PERIOD_S:
                 self._looked_at = now
                 self._mirror.refresh(self.store)
-                self._drained = self.store.drained_nodes()
+                self.look_at_clusters()
             return self._mirror
+
+    def look_at_clusters(self) -> None:
+        """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
+        self.fleet.learn(self.store.clusters(), self.store.drained_nodes())
 
     def live(self) -> list[tuple[Run, Attempt]]:
         """Every run with a live attempt, and the attempt."""
@@ -109,38 +114,37 @@ class World:
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes there are now: of the lasting cluster and of live rehearsals, drained ones marked."""
-        engine = self.engine
-        if not isinstance(engine, OffersNodes):
-            return ()
+        return self.offer()[1]
+
+    def offer(self) -> Offer:
+        """All pools with their rules, and all nodes; the same objects while nothing about them changes."""
         with self.lock:
-            rehearsals = list(self.mirror().rehearsals.values())
-            drained = self._drained
-        found = list(engine.nodes())
-        for run in rehearsals:
-            found += rehearsal_nodes(engine, run)
-        return tuple(
-            replace(node, state=NodeState.DRAINED) if node.name in drained else node for node in found
-        )
+            return self.fleet.offer(self.mirror().rehearsals.values())
+
+    def standing(self) -> tuple[Node, ...]:
+        """The nodes of every lasting cluster, those that a person drained included."""
+        with self.lock:
+            self.mirror()
+            return self.fleet.standing()
 
     def set_drained(self, node: str, drained: bool) -> None:
         """Drain a node or take it back, durably."""
         with self.lock:
             self.store.set_drained(node, drained)
-            self._drained = self.store.drained_nodes()
+            self.look_at_clusters()
         self.hub.ring(Bell.SCHEDULE)
 
     def snapshot(self) -> Snapshot:
         """The facts for one pass of the scheduler."""
-        nodes = self.nodes()
+        pools, nodes = self.offer()
         with self.lock:
             mirror = self.mirror()
             queue = tuple(mirror.queue.values())
             holdings = tuple(
                 holding_of(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()
             )
-        pools = dict.fromkeys((node.cluster, node.pool) for node in nodes)
         return Snapshot(
-            pools=tuple(Pool(name=pool, cluster=cluster) for cluster, pool in pools),
+            pools=pools,
             nodes=nodes,
             queue=queue,
             holdings=holdings,
@@ -149,11 +153,3 @@ class World:
     def _announce(self, runs: Sequence[Run]) -> None:
         self.hub.ring(*{_BELLS[run.state] for run in runs if run.state in _BELLS})
         self.hub.tell([run.id for run in runs])
-
-
-def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:
-    """The nodes of the run's own rehearsal cluster."""
-    rehearsal = run.spec.rehearsal
-    if rehearsal is None:
-        return ()
-    return engine.rehearsal_nodes(run.id, rehearsal.nodes, rehearsal.slots_per_node)

@@ -6,7 +6,7 @@ A node's name is unique among all clusters: its host name, and after it the clus
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address
 
@@ -15,6 +15,10 @@ from tarmac.model.resources import Resources
 
 MOST_NODES = 1 << 16
 """The most nodes that one described cluster may have."""
+
+
+CLUSTERS_KEPT = 4096
+"""How many clusters an engine remembers the nodes of."""
 
 
 def node_name(cluster: str, hostname: str) -> str:
@@ -39,6 +43,29 @@ def host_names(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str]]
         for _ in range(group.nodes):
             counted[group.prefix] += 1
             yield group, f"{group.prefix}{counted[group.prefix]}"
+
+
+class NodeCache:
+    """Nodes by cluster, made once for as long as the description stays as it is."""
+
+    def __init__(self, make: Callable[[Cluster], tuple[Node, ...]]) -> None:
+        self._make = make
+        self._kept: dict[str, tuple[Cluster, tuple[Node, ...]]] = {}
+
+    def nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        """The nodes of a cluster: the same object as before, if its description is the same."""
+        known = self._kept.get(cluster.name)
+        if known is not None and (known[0] is cluster or known[0] == cluster):
+            return known[1]
+        nodes = self._make(cluster)
+        if len(self._kept) >= CLUSTERS_KEPT:
+            self._kept.clear()  # rehearsals come and go; those that are still there are made again
+        self._kept[cluster.name] = cluster, nodes
+        return nodes
+
+    def forget(self) -> None:
+        """Make everything again: something about the nodes changed that no description says."""
+        self._kept.clear()
 
 
 def described_nodes(

@@ -360,11 +360,15 @@ class OffersNodes(Protocol):
     """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
 
     def nodes(self) -> Sequence[Node]:
-        """The nodes of its lasting cluster, as they are now."""
+        """The nodes of its own lasting cluster, as they are now; the same object while nothing changes."""
         ...
 
-    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
-        """The nodes of a cluster for one run alone (named `rehearsal-<run id>`); the same every time."""
+    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        """The nodes of a described cluster, as they are now; a rehearsal's is named `rehearsal-<run id>`.
+
+        While nothing about them changes, the answer is the same object. No two clusters share a node's name
+        or, where both were given a `first_address`, an address.
+        """
         ...
 
 

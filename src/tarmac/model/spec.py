@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
+from tarmac.model.described import renamed
 from tarmac.model.resources import Resources
 
 DEFAULT_GRACE_S = 30.0
@@ -107,10 +109,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """A cluster that exists for one run only: `nodes` x `slots_per_node` on loopback addresses."""
+    """A cluster that exists for one run only: `nodes` x `slots_per_node`, or one of the shape `described`."""
 
-    nodes: int
-    slots_per_node: int
+    nodes: int = 0
+    slots_per_node: int = 0
+    described: Cluster | None = None
+
+    def cluster(self, run_id: str) -> Cluster:
+        """The cluster of the run with this id."""
+        shape = self.described or Cluster(
+            name="", groups=(NodeGroup(nodes=self.nodes, slots=self.slots_per_node),)
+        )
+        return renamed(shape, rehearsal_cluster(run_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

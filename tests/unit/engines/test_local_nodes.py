@@ -9,9 +9,10 @@ import pytest
 
 from tarmac.engines.local import Machine, NodeGroup, local_nodes, survey
 from tarmac.engines.local.devices import slot_type
-from tarmac.engines.local.nodes import rehearsal_nodes
+from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.ports import free_port
 from tarmac.model.errors import InvalidInput
+from tarmac.model.spec import Rehearsal
 
 MACHINE = Machine(hostname="here", slots=2, slot_type="h100", cpus=16.0, memory_bytes=2**36)
 LOOPBACK = ip_network("127.0.0.0/8")
@@ -87,7 +88,7 @@ def test_settings_that_make_no_cluster_are_refused(groups: list[NodeGroup], mess
 
 @pytest.mark.parametrize("run_id", ["a", "b", "0123", "zz" * 20])
 def test_rehearsal_addresses_are_loopback_and_apart_from_the_lasting_cluster(run_id: str) -> None:
-    nodes = rehearsal_nodes(MACHINE, run_id, 5000, 1)
+    nodes = cluster_nodes(MACHINE, Rehearsal(nodes=5000, slots_per_node=1).cluster(run_id))
     addresses = {ip_address(node.address) for node in nodes}
     assert len(addresses) == 5000
     assert all(address in LOOPBACK and address not in ip_network("127.0.0.0/16") for address in addresses)

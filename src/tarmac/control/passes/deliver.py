@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 
+from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.steps import ASKS
-from tarmac.control.world import World, rehearsal_nodes
+from tarmac.control.world import World
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable

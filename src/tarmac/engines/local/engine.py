@@ -16,13 +16,14 @@ from threading import Lock
 from tarmac.engines.local import care, devices, ports, staging
 from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.nodes import rehearsal_nodes
+from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.notices import NoticeBoard
 from tarmac.engines.local.request import LocalRequest, render
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import WarmParent
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import Cluster, Node
+from tarmac.model.described import NodeCache
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
@@ -55,7 +56,8 @@ class LocalEngine:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
-        self._machine = machine or devices.survey()
+        surveyed = self._machine = machine or devices.survey()
+        self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
         self._views_lock = Lock()
         self._staging_lock = Lock()
@@ -123,8 +125,8 @@ class LocalEngine:
     def nodes(self) -> Sequence[Node]:
         return self._nodes
 
-    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
-        return rehearsal_nodes(self._machine, run_id, nodes, slots_per_node)
+    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        return self._described.nodes(cluster)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         return ports.free_port(address, taken)

@@ -6,13 +6,13 @@ An attempt is running when all of its nodes are, and has ended when all of them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from tarmac.model import codec
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Outcome
+from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Evidence, Outcome
 from tarmac.node import judge
 
 
@@ -43,6 +43,7 @@ class NodeFacts:
     started_at: float | None = None
     ended_at: float | None = None
     ended: Mapping[str, Any] | None = None
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 def lost(cause: Cause) -> Mapping[str, Any]:
@@ -55,6 +56,7 @@ def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
     native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
     claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
+    evidence = _evidence([fact.evidence for fact in facts])
     if all(fact.phase in OVER for fact in facts):
         outcome, cause = _ending(facts, ask)
         return Observation(
@@ -64,16 +66,35 @@ def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
             claimed_at=claimed_at,
             started_at=started_at,
             ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
+            evidence=evidence,
             native_state=native_state or Phase.FENCED,
         )
     state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
-    return Observation(state=state, claimed_at=claimed_at, started_at=started_at, native_state=native_state)
+    return Observation(
+        state=state,
+        claimed_at=claimed_at,
+        started_at=started_at,
+        evidence=evidence,
+        native_state=native_state,
+    )
 
 
 def _latest(times: Sequence[float | None]) -> float | None:
     """The last of the times; None while one is missing (or there are none)."""
     known = [at for at in times if at is not None]
     return max(known) if known and len(known) == len(times) else None
+
+
+def _evidence(seen: Sequence[Evidence]) -> Evidence:
+    """That of any node is that of the attempt: the first output, the newest checkpoint, the first reading."""
+    outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
+    checkpoints = [each.checkpoint_at for each in seen if each.checkpoint_at is not None]
+    reads = [each.read_at for each in seen if each.read_at is not None]
+    return Evidence(
+        first_output_at=min(outputs, default=None),
+        checkpoint_at=max(checkpoints, default=None),
+        read_at=min(reads, default=None),
+    )
 
 
 def _ending(facts: Sequence[NodeFacts], ask: Ask | None) -> tuple[Outcome, Cause | None]:

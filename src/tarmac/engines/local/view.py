@@ -26,6 +26,9 @@ from tarmac.node.paths import AttemptPaths, NodePaths
 
 WorkerKey = tuple[str, int, int]
 
+_EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
+"""The runner's events that are evidence, and what each says of."""
+
 
 class NodeView:
     """One node's part of an attempt. Guarded by the lock of its attempt."""
@@ -127,6 +130,9 @@ class NodeView:
             self._change_worker(
                 event, ended_at=at, exit_code=event.get("exit_code"), signal=event.get("signal")
             )
+        elif kind in _EVIDENCE:
+            evidence = replace(self.facts.evidence, **{_EVIDENCE[kind]: at})
+            self.facts = replace(self.facts, evidence=evidence)
         elif kind == "ended":
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm

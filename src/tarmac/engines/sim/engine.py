@@ -15,17 +15,22 @@ from threading import RLock
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.story import Facts, Story, first_worker
+from tarmac.engines.sim.story import Facts, Story, evidence, first_worker
 from tarmac.engines.sim.world import World
-from tarmac.model.cluster import Node, NodeState, rehearsal_cluster
+from tarmac.model.cluster import Cluster, Node, NodeState
+from tarmac.model.described import NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
-from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.model.run import Ask, Outcome
 
 Listener = Callable[[str], None]
 
 FIRST_PORT = 10_000
+
+FIRST_ADDRESS = "10.0.0.1"
+NODE_CPUS = 64.0
+NODE_MEMORY_BYTES = 2**38
+"""What a simulated node has where its description does not say."""
 
 
 class SimEngine:
@@ -52,6 +57,9 @@ class SimEngine:
         self.unreachable = False
         self._clock = clock
         self._nodes = {node.name: node for node in nodes}
+        self._offered: tuple[Node, ...] | None = None
+        self._described = NodeCache(self._make)
+        self._states: dict[str, NodeState] = {}
         self._world = World(clock, self._notify)
         self._world.delay_s = news_delay_s
         self._listeners: list[Listener] = []
@@ -106,19 +114,13 @@ class SimEngine:
 
     def nodes(self) -> Sequence[Node]:
         with self._lock:
-            return tuple(self._nodes.values())
+            if self._offered is None:
+                self._offered = tuple(self._nodes.values())
+            return self._offered
 
-    def rehearsal_nodes(self, run_id: str, nodes: int, slots_per_node: int) -> Sequence[Node]:
-        return tuple(
-            Node(
-                name=f"node{number}.{run_id}",
-                cluster=rehearsal_cluster(run_id),
-                address=f"10.0.{number // 250}.{number % 250 + 1}",
-                hostname=f"node{number}",
-                capacity=Resources(slots=slots_per_node, slot_type=CPU_ONLY, cpus=64.0, memory_bytes=2**38),
-            )
-            for number in range(1, nodes + 1)
-        )
+    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        with self._lock:
+            return self._described.nodes(cluster)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:  # noqa: ARG002 - one counter serves all
         with self._lock:
@@ -159,7 +161,12 @@ class SimEngine:
     def set_node(self, name: str, state: NodeState) -> None:
         """Change a node's state; what runs on a node that goes down or is lost is lost with it."""
         with self._lock:
-            self._nodes[name] = replace(self._nodes[name], state=state)
+            if name in self._nodes:
+                self._nodes[name] = replace(self._nodes[name], state=state)
+                self._offered = None
+            else:
+                self._states[name] = state
+                self._described.forget()
             if state in (NodeState.DOWN, NodeState.LOST):
                 self._world.lose_node(name)
 
@@ -167,6 +174,17 @@ class SimEngine:
         """Forget all listeners: the control plane they belonged to is dead."""
         with self._lock:
             self._listeners.clear()
+
+    def _make(self, cluster: Cluster) -> tuple[Node, ...]:
+        nodes = described_nodes(
+            cluster,
+            first_address=cluster.first_address or FIRST_ADDRESS,
+            cpus=NODE_CPUS,
+            memory_bytes=NODE_MEMORY_BYTES,
+        )
+        if not self._states:
+            return nodes
+        return tuple(replace(node, state=self._states.get(node.name, node.state)) for node in nodes)
 
     # --- what is seen ----------------------------------------------------------------------------
 
@@ -198,6 +216,7 @@ class SimEngine:
             claimed_at=story.claimed_at,
             started_at=story.started_at,
             ended_at=story.ended_at,
+            evidence=evidence(facts, story, self._clock.now() - self._world.delay_s),
             native_state=state.value,
         )
 

@@ -1,0 +1,111 @@
+"""All nodes and pools there are: of the engine's own cluster, of described clusters, of live rehearsals.
+
+Kept by `world.World`, which calls it under its lock. While nothing changes the answers are the same objects,
+so that a pass over ten thousand nodes costs no more than one over a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool
+from tarmac.model.ports import Engine, OffersNodes
+from tarmac.model.run import Run
+
+Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
+
+
+class Fleet:
+    """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the local cluster."""
+
+    def __init__(self, engine: Engine[Any], rules: Iterable[Pool]) -> None:
+        self._engine = engine if isinstance(engine, OffersNodes) else None
+        self._local_rules = {pool.name: pool for pool in rules}
+        self.clusters: tuple[Cluster, ...] = ()
+        self.drained: frozenset[str] = frozenset()
+        self._made_of: tuple[object, ...] = ()
+        self._offer: Offer = ((), ())
+        self._own: Sequence[Node] = ()
+        self._own_names: set[str] = set()
+        self._standing_of: tuple[Sequence[Node], ...] = ()
+        self._standing: tuple[Node, ...] = ()
+
+    def learn(self, clusters: Iterable[Cluster], drained: frozenset[str]) -> None:
+        """Take these described clusters and drained nodes for those there are."""
+        known = tuple(clusters)
+        if known != self.clusters:
+            self.clusters = known
+        if drained != self.drained:
+            self.drained = drained
+
+    def standing(self) -> tuple[Node, ...]:
+        """The nodes of every lasting cluster, those that a person drained as their engine has them."""
+        parts = self._parts(self.clusters)
+        if not _same(parts, self._standing_of):
+            self._standing_of = parts
+            self._standing = tuple(node for part in parts for node in part)
+        return self._standing
+
+    def nodes_of(self, cluster: Cluster) -> Sequence[Node]:
+        """The nodes of one cluster, none marked as drained; none where the engine offers no nodes."""
+        return () if self._engine is None else self._engine.cluster_nodes(cluster)
+
+    def offer(self, rehearsals: Iterable[Run]) -> Offer:
+        """All pools and nodes there are now, with those of the rehearsals of these runs."""
+        clusters = (*self.clusters, *filter(None, map(rehearsal_of, rehearsals)))
+        parts = self._parts(clusters)
+        made_of = (*parts, self.drained, self.clusters)
+        if not _same(made_of, self._made_of):
+            self._made_of = made_of
+            self._offer = self._make(parts, clusters)
+        return self._offer
+
+    def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
+        """The nodes of the engine's own cluster and of each of these; one that is its own has rules alone."""
+        if self._engine is None:
+            return ()
+        own = self._engine.nodes()
+        if own is not self._own:
+            self._own, self._own_names = own, {node.cluster for node in own}
+        others = (cluster for cluster in clusters if cluster.name not in self._own_names)
+        return (own, *map(self._engine.cluster_nodes, others))
+
+    def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
+        nodes = tuple(
+            replace(node, state=NodeState.DRAINED)
+            if node.state is NodeState.UP and node.name in self.drained
+            else node
+            for part in parts
+            for node in part
+        )
+        rules = {pool.key: pool for cluster in clusters for pool in cluster.pools}
+        keys = dict.fromkeys((node.cluster, node.pool) for node in nodes)
+        return tuple(rules.get(key) or self._usual(*key) for key in keys), nodes
+
+    def _usual(self, cluster: str, pool: str) -> Pool:
+        """The rules of a pool that nobody described; a rehearsal's are like those of the local cluster."""
+        settings = self._local_rules.get(pool)
+        if settings is not None and (cluster == LOCAL_CLUSTER or cluster.startswith(REHEARSAL_PREFIX)):
+            return replace(settings, cluster=cluster)
+        return Pool(name=pool, cluster=cluster)
+
+
+def rehearsal_of(run: Run) -> Cluster | None:
+    """The cluster that exists for this run alone, if there is one."""
+    rehearsal = run.spec.rehearsal
+    return rehearsal.cluster(run.id) if rehearsal is not None else None
+
+
+def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:
+    """The nodes of the run's own rehearsal cluster."""
+    cluster = rehearsal_of(run)
+    return engine.cluster_nodes(cluster) if cluster is not None else ()
+
+
+def _same(parts: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Whether nothing changed; engines answer with the same object while nothing does, and that is quick."""
+    return len(parts) == len(before) and all(
+        part is old or part == old for part, old in zip(parts, before, strict=True)
+    )
