@@ -1,0 +1,138 @@
+"""When queued runs start: the cluster lived on a few times over, and what the lives agree on.
+
+Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. How long a run
+lasts is a guess, and of many runs the first to end is sooner than the middle of each: so in every life the
+runs are dealt different luck, evenly spread, and what is told is the middle of the lives. One more life in
+which every run uses up its time limit tells the latest start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, modf
+
+from tarmac.sched.durations import Durations
+from tarmac.sched.estimate import Estimate, EstimateBasis
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.future import End, Future, Predict
+from tarmac.sched.ledger import Ledger
+
+LIVES = 5
+"""How many times the cluster is lived on. An odd number has a middle."""
+
+PASSES = 400
+"""A life is followed for so many passes. As passes come ever further apart, this reaches months ahead."""
+
+STARTS = 20_000
+"""... and for so many starts of runs, in all lives together."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples fall evenly between 0 and 1, however many there are."""
+
+
+def estimates(
+    ledger: Ledger,
+    now: float,
+    *,
+    durations: Durations,
+    until: str | None = None,
+    passes: int = PASSES,
+) -> Mapping[str, Estimate]:
+    """When each queued run starts (only the run `until`, if one is named), if nothing else is submitted.
+
+    The ledger stays as it is. Raises KeyError if `until` is not queued.
+    """
+    facts = ledger.snapshot()
+    queued = [candidate.run_id for candidate in facts.queue]
+    wanted = [until] if until is not None else queued
+    if until is not None and until not in queued:
+        raise KeyError(until)
+    lives = [
+        _live(ledger, now, wanted, Luck(facts, durations, turn=turn).end, passes)
+        for turn in range(LIVES if durations else 0)
+    ]
+    slowest = None
+    if not lives or _any_limit(facts):
+        slowest = _live(ledger, now, wanted, Limits().end, passes)
+    return {run_id: _estimate(run_id, lives or [slowest or {}], slowest) for run_id in wanted}
+
+
+_Start = tuple[float, EstimateBasis]
+"""When (inf: not known) and on what basis."""
+
+_DOUBT = list(EstimateBasis)
+"""From what is known best to what is not known at all."""
+
+
+def _live(
+    ledger: Ledger, now: float, wanted: Iterable[str], predict: Predict, passes: int
+) -> dict[str, _Start]:
+    """When the wanted runs start in one life."""
+    future = Future(ledger, now, predict)
+    missing = set(wanted)
+    going_on = True
+    for _ in range(passes):
+        going_on = future.step()
+        missing = {run_id for run_id in missing if run_id not in future.starts}
+        if not missing or not going_on or len(future.starts) > STARTS // LIVES:
+            break
+    why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
+    unknown = {
+        run_id: (inf, EstimateBasis.UNKNOWN if run_id in future.refused else why_not) for run_id in missing
+    }
+    return future.starts | unknown
+
+
+def _estimate(run_id: str, lives: Sequence[dict[str, _Start]], slowest: dict[str, _Start] | None) -> Estimate:
+    starts = sorted(life[run_id] for life in lives)
+    start_at = starts[len(starts) // 2][0]
+    if start_at == inf:
+        return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=starts[-1][1])
+    latest_at = slowest[run_id][0] if slowest is not None else inf
+    return Estimate(
+        run_id=run_id,
+        start_at=start_at,
+        latest_at=max(start_at, latest_at) if latest_at < inf else None,
+        basis=max((basis for at, basis in starts if at < inf), key=_DOUBT.index),
+    )
+
+
+def _any_limit(facts: Snapshot) -> bool:
+    """Whether a run that holds or waits for slots has a time limit."""
+    holding = (item.candidate for item in facts.holdings)
+    return any(candidate.time_limit_s is not None for candidate in (*holding, *facts.queue))
+
+
+class Limits:
+    """Every run uses up its time limit; one without a limit never ends."""
+
+    def end(self, candidate: Candidate, ran_s: float) -> End:
+        """When a run that has run so long ends."""
+        if candidate.time_limit_s is None:
+            return End(inf, EstimateBasis.UNKNOWN)
+        return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
+
+
+class Luck:
+    """Runs last as long as those alike did, each of them with its own luck; never beyond its time limit."""
+
+    def __init__(self, facts: Snapshot, durations: Durations, *, turn: int) -> None:
+        known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
+        known.sort(key=lambda candidate: (candidate.submitted_at, candidate.run_id))
+        self._shares = {
+            candidate.run_id: modf((rank + 1) * GOLDEN + (turn + 0.5) / LIVES)[0]
+            for rank, candidate in enumerate(known)
+        }
+        self._durations = durations
+        self._totals: dict[str, float] = {}
+
+    def end(self, candidate: Candidate, ran_s: float) -> End:
+        """When a run that has run so long ends: as was foreseen before, if it has been displaced since."""
+        total_s = self._totals.get(candidate.run_id)
+        if total_s is None:
+            share = self._shares[candidate.run_id]
+            left_s = self._durations.remaining_s(candidate, elapsed_s=ran_s, share=share)
+            total_s = self._totals[candidate.run_id] = ran_s + (inf if left_s is None else left_s)
+        limit = Limits().end(candidate, ran_s)
+        left_s = max(0.0, total_s - ran_s)
+        return End(left_s, EstimateBasis.HISTORY) if left_s < limit.in_s else limit
