@@ -12,7 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from tarmac.model.cluster import DEFAULT_POOL, NodeGroup, Pool
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.resources import CPU_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,25 +29,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalNodes:
-    """A group of like nodes that the local cluster offers."""
-
-    nodes: int
-    slots: int
-    slot_type: str | None
-    pool: str | None
-    shard: str | None
-    hostnames: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told."""
+    """What a server is told; `local` and `pools` make the local cluster."""
 
     database_url: str | None = None
     listen: str | None = None
     ended_days: float = 7.0
-    local: tuple[LocalNodes, ...] = ()
+    local: tuple[NodeGroup, ...] = ()
+    pools: tuple[Pool, ...] = ()
 
 
 TABLES: Mapping[str, Sequence[Setting]] = {
@@ -83,11 +74,57 @@ LOCAL_NODES: Sequence[Setting] = (
     Setting(key="slot_type", kind=str, meaning="what the slots are called, such as `h100`; default `cpu`"),
     Setting(key="pool", kind=str, meaning="the pool of these nodes; default `default`"),
     Setting(key="shard", kind=str, meaning="the shard of these nodes; default none"),
+    Setting(key="cpus", kind=float, least=0, meaning="processors of each; default those of this machine"),
+    Setting(key="memory", kind=str, meaning="memory of each, such as `64GiB`; default this machine's"),
     Setting(
         key="hostnames", kind=list, default=[], meaning="a name for each of them; default `node1` and so on"
     ),
 )
 """Keys of `[[local]]`, which may stand several times: the lasting cluster of the local engine."""
+
+POOL_RULES: Sequence[Setting] = (
+    Setting(
+        key="policy",
+        kind=str,
+        default="priority",
+        meaning="how batch runs are ordered: `priority`, `fair_share` or `least_attained`",
+    ),
+    Setting(
+        key="preemption",
+        kind=bool,
+        default="false",
+        meaning="whether batch runs may displace those ordered after them",
+    ),
+    Setting(
+        key="packing",
+        kind=str,
+        default="pack",
+        meaning="`pack`: the fullest nodes that still hold a run; `spread`: the emptiest",
+    ),
+    Setting(
+        key="guaranteed",
+        kind=str,
+        default="5m",
+        meaning="how long nobody is displaced after its start, except by a cycle run",
+    ),
+    Setting(
+        key="share_by",
+        kind=str,
+        default="user",
+        meaning="between whom a fair share is fair: `user` or `project`",
+    ),
+    Setting(
+        key="shares",
+        kind=dict,
+        default="{}",
+        meaning="what each of them weighs, such as `{ ada = 2, bo = 1 }`; 1 where it is not named",
+    ),
+    Setting(key="half_life", kind=str, default="7d", meaning="when what somebody used counts half"),
+    Setting(key="turn", kind=str, default="90s", meaning="how long a turn of a cycle run lasts"),
+    Setting(key="period", kind=str, default="2h", meaning="what interruptible runs share in blocks"),
+    Setting(key="floor", kind=str, default="5m", meaning="the shortest block of an interruptible run"),
+)
+"""Keys of `[pools.NAME]`: the rules of a pool of the local cluster, read as in a cluster description."""
 
 
 def read_settings(path: Path) -> Settings:
@@ -111,24 +148,57 @@ class _Reader:
         self._problems: list[Problem] = []
 
     def settings(self, content: Mapping[str, Any]) -> Settings:
-        self._refuse_unknown(content, [*TABLES, "local"], "")
+        self._refuse_unknown(content, [*TABLES, "local", "pools"], "")
         values = {name: self._table(content.get(name, {}), TABLES[name], f"{name}.") for name in TABLES}
         groups = content.get("local", [])
         if not isinstance(groups, list):
             self._problem("local: write [[local]], with double brackets: it may stand several times")
             groups = []
-        local = [self._table(group, LOCAL_NODES, f"local[{at}].") for at, group in enumerate(groups)]
-        for at, group in enumerate(local):
-            if group["slots"] is None:
-                self._problem(f"local[{at}].slots is missing: how many slots has each of these nodes?")
+        local = [self._group(group, f"local[{at}].") for at, group in enumerate(groups)]
+        pools = self._pools(content.get("pools"), local)
         if self._problems:
             raise InvalidInput(self._problems)
         return Settings(
             database_url=values["database"]["url"],
             listen=values["server"]["listen"],
             ended_days=values["list"]["ended_days"],
-            local=tuple(LocalNodes(**{**group, "hostnames": tuple(group["hostnames"])}) for group in local),
+            local=tuple(local),
+            pools=pools,
         )
+
+    def _group(self, table: Any, prefix: str) -> NodeGroup:
+        """A group of like nodes; whether the groups make a cluster is for the engine to say."""
+        values = self._table(table, LOCAL_NODES, prefix)
+        if values["slots"] is None:
+            self._problem(f"{prefix}slots is missing: how many slots has each of these nodes?")
+        return NodeGroup(
+            nodes=values["nodes"],
+            slots=values["slots"] or 0,
+            slot_type=(values["slot_type"] or CPU_ONLY).lower(),
+            cpus=values["cpus"],
+            memory_bytes=self._memory_bytes(values["memory"], f"{prefix}memory"),
+            pool=values["pool"] or DEFAULT_POOL,
+            shard=values["shard"],
+            hostnames=tuple(values["hostnames"]),
+        )
+
+    def _memory_bytes(self, text: str | None, path: str) -> int | None:
+        if text is None:
+            return None
+        from tarmac.server import local_cluster  # noqa: PLC0415 - see its docstring
+
+        size, problems = local_cluster.memory_bytes(text, path, self._file)
+        self._problems += problems
+        return size
+
+    def _pools(self, table: Any, groups: Sequence[NodeGroup]) -> tuple[Pool, ...]:
+        if table is None:
+            return ()
+        from tarmac.server import local_cluster  # noqa: PLC0415 - see its docstring
+
+        pools, problems = local_cluster.local_pools(table, groups, self._file)
+        self._problems += problems
+        return pools
 
     def _table(self, table: Any, settings: Sequence[Setting], prefix: str) -> dict[str, Any]:
         if not isinstance(table, dict):

@@ -14,15 +14,14 @@ from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.model.cluster import DEFAULT_POOL, Node, NodeGroup
+from tarmac.model.cluster import Node, NodeGroup
 from tarmac.model.home import Home
-from tarmac.model.resources import CPU_ONLY
 from tarmac.model.run import Attempt
 from tarmac.server.changes import Changes
 from tarmac.server.identity import RandomIds, SystemClock, server_name
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
-from tarmac.server.settings import LocalNodes, Settings
+from tarmac.server.settings import Settings
 from tarmac.store import SqlStore, open_store
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,9 @@ def join(home: Home, settings: Settings) -> Parts:
     machine = survey()
     engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine)
     code = DirectoryCodeStore(home.code, leave_out=(home.root,))
-    plane = ControlPlane(store=store, engine=engine, code=code, clock=clock, ids=RandomIds())
+    plane = ControlPlane(
+        store=store, engine=engine, code=code, clock=clock, ids=RandomIds(), pools=settings.pools
+    )
     loops = Loops(plane, owner=server_name(str(home.root)))
     return Parts(plane=plane, loops=loops, store=store, engine=engine, clock=clock)
 
@@ -76,24 +77,11 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     )
 
 
-def _nodes(machine: Machine, groups: Sequence[LocalNodes]) -> Sequence[Node]:
+def _nodes(machine: Machine, groups: Sequence[NodeGroup]) -> Sequence[Node]:
     """The nodes of the local cluster: as the settings say, else this machine with what it has."""
     if machine.note is not None and not groups:
         log.info("%s", machine.note)
-    return local_nodes(
-        machine,
-        [
-            NodeGroup(
-                nodes=group.nodes,
-                slots=group.slots,
-                slot_type=group.slot_type or CPU_ONLY,
-                pool=group.pool or DEFAULT_POOL,
-                shard=group.shard,
-                hostnames=group.hostnames,
-            )
-            for group in groups
-        ],
-    )
+    return local_nodes(machine, groups)
 
 
 def _directory(layout: Layout, attempt: Attempt) -> str | None:

@@ -6,7 +6,7 @@ Every reader of `spec` adds to one `Problems` and goes on with a harmless value;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from tarmac.model.errors import InvalidInput, Problem
@@ -30,6 +30,11 @@ class Problems:
     def first(self) -> Problem | None:
         """The problem noted first."""
         return self._found[0] if self._found else None
+
+    @property
+    def found(self) -> Sequence[Problem]:
+        """Everything noted so far, for a caller that collects further problems of its own."""
+        return tuple(self._found)
 
     def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
         """Note one problem at the place of a value (None: the input as a whole)."""

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
-from tarmac.server.settings import LOCAL_NODES, TABLES, Setting, Settings, read_settings
+from tarmac.server.settings import LOCAL_NODES, POOL_RULES, TABLES, Setting, Settings, read_settings
+from tarmac.spec.pool_rules import POOL
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
-TYPE_NAMES = {str: "text", int: "whole number", float: "number", list: "list"}
+TYPE_NAMES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    list: "list",
+    bool: "true or false",
+    dict: "table",
+}
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
@@ -24,7 +33,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
         tmp_path,
         '[database]\nurl = "sqlite:////x"\n[server]\nlisten = "127.0.0.1:1"\n[list]\nended_days = 3\n'
         '[[local]]\nnodes = 2\nslots = 4\nslot_type = "h100"\npool = "p"\nshard = "s"\n'
-        'hostnames = ["a", "b"]\n'
+        'hostnames = ["a", "b"]\ncpus = 2.5\nmemory = "64GiB"\n'
         "[[local]]\nslots = 1\n",
     )
     assert (settings.database_url, settings.listen, settings.ended_days) == (
@@ -41,7 +50,57 @@ def test_a_whole_file(tmp_path: Path) -> None:
         "s",
         ("a", "b"),
     )
-    assert (small.nodes, small.slots, small.hostnames) == (1, 1, ())
+    assert (big.cpus, big.memory_bytes) == (2.5, 64 * 2**30)
+    assert (small.nodes, small.slots, small.hostnames, small.slot_type) == (1, 1, (), "cpu")
+    assert (small.cpus, small.memory_bytes) == (None, None)
+
+
+def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
+    """I11, I12: policies, preemption, turns and periods are settings of a pool."""
+    settings = _read(
+        tmp_path,
+        '[pools.default]\npolicy = "fair_share"\npreemption = true\npacking = "spread"\n'
+        'guaranteed = "0s"\nshare_by = "project"\nshares = { vision = 2, "some text" = 0.5 }\n'
+        'half_life = "1d"\nturn = "5s"\nperiod = "1m"\nfloor = "10s"\n',
+    )
+    assert settings.pools == (
+        Pool(
+            cluster="local",
+            policy=Policy.FAIR_SHARE,
+            preemption=True,
+            packing=Packing.SPREAD,
+            guaranteed_s=0.0,
+            share_by=ShareBy.PROJECT,
+            shares={"vision": 2.0, "some text": 0.5},
+            half_life_s=86_400.0,
+            turn_s=5.0,
+            period_s=60.0,
+            floor_s=10.0,
+        ),
+    )
+
+
+def test_the_defaults_of_pool_rules_are_those_of_the_model(tmp_path: Path) -> None:
+    assert {item.key for item in POOL_RULES} == POOL.known
+    shared = {"share_by", "shares", "half_life"}
+    lines = [
+        f"{item.key} = {item.default if item.kind is not str else repr(item.default)}"
+        for item in POOL_RULES
+        if item.key not in shared
+    ]
+    assert _read(tmp_path, "\n".join(["[pools.default]", *lines])).pools == (Pool(cluster="local"),)
+    lines = [
+        f"{item.key} = {item.default if item.kind is not str else repr(item.default)}"
+        for item in POOL_RULES
+        if item.key in shared
+    ]
+    text = "\n".join(["[pools.default]", "policy = 'fair_share'", *lines])
+    assert _read(tmp_path, text).pools == (Pool(cluster="local", policy=Policy.FAIR_SHARE),)
+
+
+def test_slot_types_are_compared_without_regard_to_case(tmp_path: Path) -> None:
+    (group,) = _read(tmp_path, '[[local]]\nslots = 1\nslot_type = "H100"\n').local
+    assert group.slot_type == "h100"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +117,21 @@ def test_a_whole_file(tmp_path: Path) -> None:
         ("[[local]]\nslots = 1\nhostnames = [1]\n", "local[0].hostnames: a list of names is expected"),
         ("[[local]]\nslots = 1\nnodes = 0\n", "local[0].nodes: at least 1 is expected, not 0"),
         ("[server\n", "it is not TOML"),
+        (
+            "[[local]]\nslots = 1\nmemory = '3'\n",
+            "local[0].memory: a size such as 512MiB or 16GiB is expected",
+        ),
+        ("[pools.default]\npolcy = 'priority'\n", "unknown field 'polcy' (did you mean 'policy'?)"),
+        ("[pools.default]\npolicy = 'prio'\n", "pools.default.policy: one of priority, fair_share"),
+        (
+            "[pools.default]\nturn = 90\n",
+            "pools.default.turn: a duration such as 90s, 10m, 2h or 1d is expected",
+        ),
+        ("[pools.default]\npreemption = 'true'\n", "pools.default.preemption: true or false is expected"),
+        ("[pools.default]\nshares = { ada = 2 }\n", "nothing is shared under policy priority"),
+        ("[pools.default]\nperiod = '1m'\n", "a block of at least 300s does not fit into a period of 60s"),
+        ("[pools.big]\nturn = '5s'\n", "pools.big: no node is in this pool (pools with nodes: default)"),
+        ("pools = 3\n", "pools: pools by name, each with its rules, is expected, not '3'"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, text: str, message: str) -> None:
@@ -74,7 +148,8 @@ def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_setting() -> None:
-    tables = {f"[{name}]": settings for name, settings in TABLES.items()} | {"[[local]]": LOCAL_NODES}
+    tables = {f"[{name}]": settings for name, settings in TABLES.items()}
+    tables |= {"[[local]]": LOCAL_NODES, "[pools.NAME]": POOL_RULES}
     sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
     assert {section.split("`")[1] for section in sections} == tables.keys()
     for section in sections:

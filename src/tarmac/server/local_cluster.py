@@ -1,0 +1,36 @@
+"""The parts of the settings that are written as in a cluster description: pool rules and sizes.
+
+Called by `settings`, and only for a file that has them: what it imports takes longer than all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeGroup, Pool
+from tarmac.model.errors import Problem
+from tarmac.spec.located import from_plain
+from tarmac.spec.pool_rules import read_pools
+from tarmac.spec.problems import Problems
+from tarmac.spec.quantities import size_bytes
+from tarmac.spec.section import Value
+
+
+def local_pools(
+    table: Any, groups: Sequence[NodeGroup], file: str
+) -> tuple[tuple[Pool, ...], Sequence[Problem]]:
+    """The rules in the table `pools`, for pools that have nodes, and what is wrong with them."""
+    problems = Problems(file)
+    read = read_pools(Value(from_plain(table), "pools", problems), LOCAL_CLUSTER)
+    there = dict.fromkeys(group.pool for group in groups) or [DEFAULT_POOL]
+    for pool, rules in read:
+        if pool.name not in there:
+            rules.refuse("no node is in this pool", f"pools with nodes: {', '.join(there)}")
+    return tuple(pool for pool, _ in read), problems.found
+
+
+def memory_bytes(text: str, path: str, file: str) -> tuple[int | None, Sequence[Problem]]:
+    """A size such as `64GiB`, and what is wrong with it."""
+    problems = Problems(file)
+    return Value(from_plain(text), path, problems).read(size_bytes(), None), problems.found
