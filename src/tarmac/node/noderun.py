@@ -13,6 +13,7 @@ from tarmac.node import fifo, protocol, words
 from tarmac.node.attempt import AttemptPart, WorkerPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
+from tarmac.node.evidence import Witness
 from tarmac.node.judge import Asked, Cause, Exit, Verdict
 from tarmac.node.memory import Victims
 from tarmac.node.paths import AttemptPaths, NodePaths
@@ -53,6 +54,7 @@ class NodeRun:
         self.workers = [Worker(item, attempt) for item in part.workers]
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
+        self.witness: Optional[Witness] = None
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None
         limit_s = part.time_limit_s

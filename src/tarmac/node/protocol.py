@@ -49,6 +49,9 @@ EVENTS (every line has "at" (seconds) and "kind")
     setup_failed     {"step", "exit_code", "signal", "tail"}
     worker_started   {"role", "replica", "index", "pid"}
     running          every worker of the node was started
+    first_output     of any worker: the first byte of its log, or the SDK's first report
+    checkpoint       the newest whole checkpoint; told again now and then while newer ones follow
+    checkpoint_read  a worker read for the first time what an earlier attempt had left in the checkpoints
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)

@@ -22,12 +22,24 @@ MS_SLAVE = 0x80000
 
 MNT_DETACH = 2
 
+IN_ACCESS = 0x1
+IN_CLOSE_WRITE = 0x8
+IN_CLOSE_NOWRITE = 0x10
+IN_MOVED_FROM = 0x40
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
+IN_IGNORED = 0x8000
+IN_ONLYDIR = 0x01000000
+IN_ISDIR = 0x40000000
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 _libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
 _libc.unshare.argtypes = [ctypes.c_int]
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+_libc.inotify_init1.argtypes = [ctypes.c_int]
+_libc.inotify_add_watch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
 
 
 def become_subreaper() -> None:
@@ -63,7 +75,23 @@ def reserve(handle: int, size_bytes: int) -> None:
     _check(_libc.fallocate(handle, _WITHOUT_GROWING, 0, size_bytes), "fallocate")
 
 
+def inotify_open() -> int:
+    """A descriptor that tells what happens in directories; never waits, closed by exec. Raises OSError."""
+    return _natural(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify_init1")
+
+
+def inotify_watch(handle: int, path: str, mask: int) -> int:
+    """Watch a directory for what `mask` names, and nothing else from now on; the number of the watch."""
+    return _natural(_libc.inotify_add_watch(handle, os.fsencode(path), mask), "inotify_add_watch")
+
+
 def _check(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _natural(result: int, what: str) -> int:
+    """The result of a call that returns -1 when it fails."""
+    _check(min(result, 0), what)
+    return result

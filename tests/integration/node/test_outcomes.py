@@ -19,7 +19,14 @@ def test_a_worker_that_exits_with_0_completes(warm: Warm, tmp_path: Path) -> Non
         "cause": None,
         "finished": False,
     }
-    assert attempt.kinds() == ["claimed", "worker_started", "running", "worker_ended", "ended"]
+    assert attempt.kinds() == [
+        "claimed",
+        "worker_started",
+        "running",
+        "first_output",
+        "worker_ended",
+        "ended",
+    ]
     assert attempt.log() == f"out\nerr\n{attempt.node().work}\n"
 
 

@@ -16,6 +16,7 @@ import time
 from typing import Optional
 
 from tarmac.node import descendants, judge, tail, words
+from tarmac.node.evidence import Witness
 from tarmac.node.judge import Exit
 from tarmac.node.noderun import NodeRun, Worker
 
@@ -30,14 +31,17 @@ _LAUNCHER_SIGN = "SignalException"
 
 def watch(run: NodeRun) -> None:
     """Return when every descendant has ended; `run.exits` then tells how each worker left."""
-    Watch(run).until_over()
+    assert run.witness is not None
+    Watch(run, run.witness).until_over()
+    run.witness.close()
 
 
 class Watch:
     """The watch over one node's workers."""
 
-    def __init__(self, run: NodeRun) -> None:
+    def __init__(self, run: NodeRun, witness: Witness) -> None:
         self._run = run
+        self._witness = witness
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
         self._signalled: Optional[str] = None
@@ -65,6 +69,7 @@ class Watch:
         run, part, child = self._run, worker.part, worker.child
         assert child is not None
         worker.index.note(time.time(), final=True)
+        self._witness.note_exit(good=child.exit_code == 0)
         lines = tail.last_lines(worker.log) if child.exit_code != 0 else []
         struck = child.signal == signal.SIGKILL.name
         ours = struck and self._swept_at is not None
@@ -125,12 +130,14 @@ class Watch:
             self._ask_workers(run.leave_signal(words.STOP))
 
     def _ask_workers(self, number: Optional[str]) -> None:
+        self._witness.before_leaving()
         if number is not None and self._signalled is None:
             self._signal(number)
         self._told = True
         self._sweep_within(self._run.part.grace_s)
 
     def _signal(self, name: str) -> None:
+        self._witness.before_leaving()
         self._signalled = name
         self._told = True
         for worker in self._run.workers:
@@ -171,6 +178,7 @@ class Watch:
         for worker in self._run.workers:
             if worker.child is not None and not worker.child.left:
                 worker.index.note(now)
+        self._witness.look()
 
     def _next_due(self) -> Optional[float]:
         limit = None if self._told else self._run.limit_due

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.node import environment
+from tarmac.node.evidence import Witness
 from tarmac.node.hooks.asks import leave_if_asked
 from tarmac.node.judge import Exit
 from tarmac.node.noderun import NodeRun, Worker
@@ -12,6 +13,12 @@ from tarmac.node.spawn import CannotStart
 def start_workers(run: NodeRun) -> None:
     """Start them all, in order; one that cannot be started counts as having failed at once."""
     leave_if_asked(run)
+    run.witness = Witness(
+        run.events,
+        logs=[worker.log for worker in run.workers],
+        reports=run.node.reports,
+        checkpoints=run.part.artifacts.get("checkpoint"),
+    )
     for worker in run.workers:
         _start(run, worker)
     if all(worker.child for worker in run.workers):

@@ -1,0 +1,133 @@
+"""What can be seen of workers from outside: first output, checkpoints, whether they read earlier ones.
+
+Made by the hook `workers`, asked by the hook `watch` whenever it is awake anyway; what is seen becomes events
+(see `protocol`). A cycle run is judged by it, and who has lost the least progress is preempted first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Optional, Sequence, Union
+
+from tarmac.node.events import EventLog
+from tarmac.node.tree import Glimpse
+from tarmac.node.treetimes import TreeTimes
+from tarmac.node.treewatch import TreeWatch
+
+TELL_AGAIN_S = 30.0
+"""A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
+
+DOUBT_S = 0.25
+"""A file that was closed counts as whole once its writer has lived on for so long."""
+
+
+class Witness:
+    """Watches one node's workers from before their start to their end."""
+
+    def __init__(
+        self, events: EventLog, *, logs: Sequence[str], reports: str, checkpoints: Optional[str]
+    ) -> None:
+        self._events = events
+        self._logs = logs
+        self._reports = reports
+        self._tree = _tree(checkpoints)
+        self._output_seen = False
+        self._read_seen = False
+        self._checkpoint_at: Optional[float] = None
+        self._told_at: Optional[float] = None
+        self._tell_due = 0.0
+        self._doubtful_at: Optional[float] = None
+        self._told_to_leave = False
+
+    def look(self, *, writers_done: bool = False) -> None:
+        """Take in what happened; for whoever is awake."""
+        self._look_for_output()
+        if self._tree is None:
+            return
+        self._take(self._tree.look(writers_done=writers_done))
+        if not self._told_to_leave and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
+            self._believe()
+        if time.monotonic() >= self._tell_due:
+            self._tell_checkpoint()
+
+    def before_leaving(self) -> None:
+        """Workers are about to be told to leave: what they closed so far was of their own accord."""
+        if not self._told_to_leave:
+            self.look()
+            self._believe()
+            self._told_to_leave = True
+
+    def note_exit(self, *, good: bool) -> None:
+        """A worker left. What it held open was closed by that: only after exit code 0 is it surely whole."""
+        self.look(writers_done=good)
+        if good:
+            self._believe()
+        else:
+            self._doubtful_at = None
+
+    def close(self) -> None:
+        """The workers have ended: whoever reads now is none of them."""
+        if self._tree is not None:
+            self._take(self._tree.finish())
+            self._tell_checkpoint()
+            self._tree = None
+
+    def _take(self, seen: Glimpse) -> None:
+        if seen.shown_at is not None:
+            self._checkpoint_at = seen.shown_at
+        if seen.closed_at is not None:
+            self._doubtful_at = seen.closed_at
+        if seen.read_at is not None and not self._read_seen:
+            self._read_seen = True
+            self._events.append("checkpoint_read", at=round(seen.read_at, 6))
+
+    def _believe(self) -> None:
+        if self._doubtful_at is not None:
+            self._checkpoint_at = max(self._checkpoint_at or 0.0, self._doubtful_at)
+            self._doubtful_at = None
+
+    def _tell_checkpoint(self) -> None:
+        if self._checkpoint_at is not None and self._checkpoint_at != self._told_at:
+            self._told_at = self._checkpoint_at
+            self._tell_due = time.monotonic() + TELL_AGAIN_S
+            self._events.append("checkpoint", at=round(self._checkpoint_at, 6))
+
+    def _look_for_output(self) -> None:
+        if self._output_seen:
+            return
+        found = [at for at in (_written_at(log) for log in self._logs) if at is not None]
+        reported_at = _first_report_at(self._reports)
+        if reported_at is not None:
+            found.append(reported_at)
+        if found:
+            self._output_seen = True
+            self._events.append("first_output", at=round(min(found), 6))
+
+
+def _tree(root: Optional[str]) -> Union[TreeWatch, TreeTimes, None]:
+    if root is None:
+        return None
+    try:
+        return TreeWatch(root)
+    except OSError:
+        return TreeTimes(root)
+
+
+def _written_at(path: str) -> Optional[float]:
+    """When a file was last written; None while it is empty or not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime if found.st_size > 0 else None
+
+
+def _first_report_at(path: str) -> Optional[float]:
+    """When the SDK first reported, by its own word."""
+    try:
+        with open(path, "rb") as file:
+            return float(json.loads(file.readline(65536))["at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

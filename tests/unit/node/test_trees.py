@@ -1,0 +1,133 @@
+"""What the kernel and the times of files tell of a tree of checkpoints: the same, where both can tell."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tarmac.node import evidence, treewatch
+from tarmac.node.events import EventLog
+from tarmac.node.evidence import Witness
+from tarmac.node.inotify import Inotify
+from tarmac.node.tree import Glimpse, walk
+from tarmac.node.treetimes import TreeTimes
+from tarmac.node.treewatch import TreeWatch
+
+Tree = TreeWatch | TreeTimes
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Checkpoints that an earlier attempt left, read by nobody since."""
+    root = tmp_path / "checkpoint"
+    (root / "deep").mkdir(parents=True)
+    for name in ("a", "deep/b"):
+        (root / name).write_text("left")
+        os.utime(root / name, ns=(1, time.time_ns() - 10**9))
+    return root
+
+
+@pytest.fixture(params=[TreeWatch, TreeTimes])
+def tree(request: pytest.FixtureRequest, root: Path) -> Tree:
+    if request.param is TreeTimes and os.statvfs(root).f_flag & os.ST_NOATIME:
+        pytest.skip("this disk keeps no access times")
+    made: Tree = request.param(str(root))
+    return made
+
+
+def what(seen: Glimpse) -> set[str]:
+    """The names of what was seen; whatever was, was seen in the last minute."""
+    now = time.time()
+    found = {name: at for name, at in seen._asdict().items() if at is not None}
+    assert all(now - 60 < at <= now for at in found.values())
+    return set(found)
+
+
+CASES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
+    "nothing": (lambda root: None, set()),
+    "a new file": (lambda root: (root / "new").write_text("whole"), {"closed_at"}),
+    "a file further down": (lambda root: (root / "deep/new").write_text("whole"), {"closed_at"}),
+    "a file written again": (lambda root: (root / "a").write_text("whole"), {"closed_at"}),
+    "a link": (lambda root: (root / "latest").symlink_to("deep"), {"shown_at"}),
+    "an empty file": (lambda root: (root / "lock").touch(), set()),
+    "unfinished": (lambda root: (root / ".unfinished-1.0.x").write_text("half"), set()),
+    "read": (lambda root: (root / "a").read_text(), {"read_at"}),
+    "read further down": (lambda root: (root / "deep/b").read_text(), {"read_at"}),
+    "listed": (lambda root: (list(root.rglob("*")), (root / "a").stat()), set()),
+    "its own read": (lambda root: ((root / "a").write_text("x"), (root / "a").read_text()), {"closed_at"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_happened_is_told_once(tree: Tree, root: Path, case: str) -> None:
+    happens, told = CASES[case]
+    happens(root)
+    assert what(tree.look(writers_done=True)) == told
+    if isinstance(tree, TreeWatch):  # times only ever say when something happened last
+        assert what(tree.look(writers_done=True)) == set()
+    tree.finish()
+
+
+def test_times_are_looked_at_now_and_then_and_at_the_end(root: Path) -> None:
+    tree = TreeTimes(str(root))
+    (root / "new").write_text("whole")
+    assert what(tree.look()) == set()
+    assert what(tree.finish()) == {"closed_at"}
+
+
+def test_a_new_directory_is_watched_with_what_is_in_it(root: Path) -> None:
+    tree = TreeWatch(str(root))
+    (root / "new").mkdir()
+    (root / "new/early").write_text("whole")
+    assert what(tree.look()) == set(), "its file may still be written"
+    assert what(tree.look()) == {"closed_at"}
+    (root / "new/late").write_text("whole")
+    assert what(tree.look()) == {"closed_at"}
+    tree.finish()
+
+
+def test_a_tree_of_any_size_is_walked_within_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        (root / f"d{number}").mkdir()
+    monkeypatch.setattr("tarmac.node.tree.MOST_DIRECTORIES", 5)
+    assert len(list(walk(str(root)))) == 5
+    monkeypatch.setattr("tarmac.node.tree.MOST_NAMES", 3)
+    assert len(list(walk(str(root)))) == 1
+
+
+def test_without_watches_the_times_of_files_tell(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives a user a bounded number of queues: what runs beyond them is judged all the same."""
+
+    def refused(_self: Inotify) -> None:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(treewatch.Inotify, "__init__", refused)
+    events = EventLog(str(root.parent / "events.jsonl"))
+    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), checkpoints=str(root))
+    (root / "new").write_text("whole")
+    (root / "a").read_text()
+    witness.note_exit(good=True)
+    witness.close()
+    events.flush()
+    told = (root.parent / "events.jsonl").read_text()
+    assert '"checkpoint"' in told
+    if not os.statvfs(root).f_flag & os.ST_NOATIME:
+        assert '"checkpoint_read"' in told
+
+
+def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "TELL_AGAIN_S", 0.0)
+    events = EventLog(str(root.parent / "events.jsonl"))
+    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), checkpoints=str(root))
+    for number in range(3):
+        (root / "draft").write_text("whole")
+        (root / "draft").rename(root / f"ck{number}")
+        witness.look()
+    witness.close()
+    events.flush()
+    assert (root.parent / "events.jsonl").read_text().count('"checkpoint"') == 3
