@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_harness import Harness, LocalHarness, SimHarness, Work, ended, running
+from engine_harness import Harness, LocalHarness, SimHarness, Work, ended
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import (
     Notifies,
@@ -39,9 +39,9 @@ def submit(harness: Harness, work: Work, **wanted: object) -> str:
 
 
 def started(harness: Harness, work: Work, **wanted: object) -> str:
-    """Submit an attempt and wait until it runs; its id."""
+    """Submit an attempt and wait until it is at work; its id."""
     attempt = submit(harness, work, **wanted)
-    harness.settle(attempt, running)
+    harness.at_work(attempt)
     return attempt
 
 
@@ -140,21 +140,21 @@ def test_one_that_does_not_listen_is_ended_after_its_grace(harness: Harness) -> 
 
 
 def test_a_stop_after_a_pause_is_honoured(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=0.5)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
     harness.engine.ask(attempt, Ask.PAUSE)
     harness.engine.ask(attempt, Ask.STOP)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_stop_changes_nothing(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=0.5)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
     harness.engine.ask(attempt, Ask.STOP)
     harness.engine.ask(attempt, Ask.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_preemption_keeps_the_run_paused(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=0.5)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
     harness.engine.ask(attempt, Ask.PREEMPT)
     harness.engine.ask(attempt, Ask.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED
@@ -198,6 +198,34 @@ def test_a_pause_before_the_submission_is_nothing(harness: Harness) -> None:
     assert harness.engine.observe([launch.attempt_id])[launch.attempt_id].state is ObservedState.ABSENT
     harness.engine.submit(harness.engine.render(launch))
     assert harness.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+
+
+# --- evidence -----------------------------------------------------------------------------------------
+
+
+def test_what_nodes_see_of_an_attempt_is_told_while_it_runs_and_after(harness: Harness) -> None:
+    """I11: a first output at once, a whole checkpoint, and that the next attempt read it."""
+    first = started(harness, Work(output="hello\n", saves=True, lasts=True))
+    seen = harness.settle(first, lambda seen: seen.evidence.first_output_at is not None)
+    assert seen.state is ObservedState.RUNNING
+    assert seen.evidence.read_at is None
+    harness.engine.ask(first, Ask.PREEMPT)
+    seen = harness.settle(first, ended)
+    assert seen.ended_at is not None
+    assert seen.evidence.checkpoint_at is not None
+    assert seen.started_at is not None
+    assert seen.started_at <= seen.evidence.checkpoint_at <= seen.ended_at
+    assert seen.evidence.read_at is None
+    second = submit(harness, Work(output="hello again\n", saves=True), number=2)
+    assert harness.settle(second, ended).evidence.read_at is not None
+
+
+def test_an_attempt_that_saves_and_reads_nothing_has_no_such_evidence(harness: Harness) -> None:
+    for number in (1, 2):
+        attempt = submit(harness, Work(output="hello\n"), number=number)
+        evidence = harness.settle(attempt, ended).evidence
+        assert evidence.first_output_at is not None
+        assert (evidence.checkpoint_at, evidence.read_at) == (None, None)
 
 
 # --- several nodes ------------------------------------------------------------------------------------

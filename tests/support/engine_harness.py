@@ -24,14 +24,21 @@ from tarmac.model.run import attempt_id
 BOUND_S = 30.0
 LOOK_AGAIN_S = 0.2
 
+WORKING = "working"
+"""What a worker of the local engine says once it does what it was told."""
+
 MACHINE = Machine(hostname="here", slots=8, slot_type="cpu", cpus=2.0, memory_bytes=2**33)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What the worker of an attempt does, in words that every engine can follow."""
+    """What the worker of an attempt does, in words that every engine can follow.
+
+    One that `saves` reads the checkpoint of the attempt before, if there is one, and leaves its own.
+    """
 
     output: str = ""
+    saves: bool = False
     exit_code: int = 0
     signal: str | None = None
     lasts: bool = False
@@ -46,6 +53,9 @@ class Harness(Protocol):
     def launch(self, work: Work, **wanted: Any) -> Launch: ...
 
     def settle(self, attempt: str, until: Callable[[Observation], bool]) -> Observation: ...
+
+    def at_work(self, attempt: str) -> None:
+        """Wait until the workers of an attempt that lasts do what they were told, ignoring asks included."""
 
     def hang(self) -> None:
         """From now on no attempt gets as far as its first instruction."""
@@ -82,6 +92,9 @@ class SimHarness:
             self.clock.advance_to(upcoming)
         return seen
 
+    def at_work(self, attempt: str) -> None:
+        self.settle(attempt, running)
+
     def hang(self) -> None:
         self._hangs = True
 
@@ -98,6 +111,8 @@ class SimHarness:
             exit_signal=work.signal,
             ignores_asks=work.ignores_asks,
             output=work.output.encode(),
+            checkpoint_period_s=0.25 if work.saves else None,
+            leave_s=1.0 if work.saves else 0.0,
         )
 
 
@@ -129,6 +144,15 @@ class LocalHarness:
             self.news.clear()
         return seen
 
+    def at_work(self, attempt: str) -> None:
+        """Started is not enough: a shell needs a moment until it ignores what it is to ignore."""
+        deadline = time.monotonic() + BOUND_S
+        self.settle(attempt, running)
+        for worker in self.engine.workers(attempt):
+            while WORKING.encode() not in self.engine.read(attempt, worker.log):
+                assert time.monotonic() < deadline, f"{worker} does not get to work"
+                time.sleep(LOOK_AGAIN_S / 20)
+
     def reopen(self, **knobs: Any) -> None:
         """The server goes and another comes."""
         self.engine.close()
@@ -149,13 +173,21 @@ class LocalHarness:
         self.engine.close()
 
 
+SAVING = """cd "$CHECKPOINT_ARTIFACT_PATH"
+if [ -e state ]; then cat state > /dev/null; fi
+echo whole > draft; mv draft state"""
+
+
 def script(work: Work) -> str:
     """The bash script that does this work."""
     lines = [f"printf %s {shlex.quote(work.output)}"]
     if work.ignores_asks:
         lines.insert(0, "trap '' TERM")
+    if work.saves:
+        lines.insert(0, SAVING)
     if work.lasts:
-        lines.append("echo working; sleep 3600" if work.ignores_asks else "echo working; exec sleep 3600")
+        sleep = "sleep 3600" if work.ignores_asks else "exec sleep 3600"
+        lines.append(f"echo {WORKING}; {sleep}")
     elif work.signal:
         lines.append(f"kill -{work.signal.removeprefix('SIG')} $$")
     lines.append(f"exit {work.exit_code}")
