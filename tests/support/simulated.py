@@ -8,7 +8,7 @@ order the seed chooses. The invariants hold after every act; at the end everythi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
@@ -111,10 +111,12 @@ class InterruptibleStore(MemoryStore):
     def apply(
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
     ) -> list[bool]:
-        return self._interrupted(lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole))
+        return self._interrupted(
+            lambda: super(InterruptibleStore, self).apply(steps, lease=lease, whole=whole)
+        )
 
-    def set_drained(self, node: str, drained: bool) -> None:
-        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(node, drained))
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+        self._interrupted(lambda: super(InterruptibleStore, self).set_drained(nodes, drained))
 
     def _interrupted(self, write: Callable[[], T]) -> T:
         self.interrupt()
@@ -130,6 +132,7 @@ class Server:
     plane: ControlPlane
     owner: str = "server"
     news: set[str] = field(default_factory=set)
+    plan_at: float | None = None
 
     def turn(self, loop: str) -> None:
         """One pass of one loop, under its lease, as `loops` would run it."""
@@ -142,7 +145,7 @@ class Server:
                 case "stage":
                     stage_pass(world, lease)
                 case "schedule":
-                    schedule_pass(world, lease)
+                    self.plan_at = schedule_pass(world, lease).next_at
                 case "deliver":
                     deliver_pass(world)
                 case "reconcile":
@@ -194,6 +197,11 @@ class Simulation:
         went_through = [self.survive(lambda loop=loop: self.server.turn(loop)) for loop in LOOPS]
         return all(went_through)
 
+    def upcoming(self) -> float | None:
+        """When something happens by itself, or the scheduler wants to look again."""
+        moments = [at for at in (self.clock.next_event_at(), self.server.plan_at) if at is not None]
+        return min(moments, default=None)
+
     def settle(self, *, limit: int = 2000) -> None:
         """Let time pass until nothing more happens; a server that crashed is back before time goes on."""
         quiet = 0
@@ -201,7 +209,7 @@ class Simulation:
             before = self.store.last_event_id()
             if not self.turn_all():
                 continue
-            upcoming = self.clock.next_event_at()
+            upcoming = self.upcoming()
             if upcoming is not None:
                 self.clock.advance_to(max(upcoming, self.clock.now() + 1.0))
                 continue
@@ -289,7 +297,7 @@ class History:
         node = self.random.choice(self.simulation.engine.nodes())
         if self.random.random() < 0.5:
             drained = self.random.random() < 0.5
-            self.simulation.survive(lambda: self.simulation.server.plane.set_drained(node.name, drained))
+            self.simulation.survive(lambda: self.simulation.server.plane.set_drained([node.name], drained))
         else:
             state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
             self.simulation.engine.set_node(node.name, state)
@@ -338,7 +346,7 @@ class History:
         simulation.start()
         for node in simulation.engine.nodes():
             simulation.engine.set_node(node.name, NodeState.UP)
-            simulation.server.plane.set_drained(node.name, False)
+            simulation.server.plane.set_drained([node.name], False)
         for _ in range(20):
             simulation.settle()
             waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]

@@ -25,10 +25,12 @@ from tarmac.model.ports import Notifies
 
 LEASE_S = 15.0
 BACK_OFF_S = 0.5
+LEAST_REST_S = 0.01
 
 log = logging.getLogger(__name__)
 
-Pass = Callable[[World, Lease], object]
+Pass = Callable[[World, Lease], float | None]
+"""One turn of a loop; it says when it wants the next, if before long."""
 
 
 class Loops:
@@ -41,11 +43,11 @@ class Loops:
             world.engine.subscribe(partial(_on_news, world, news))
         reconcile = _Reconcile(news)
         self._loops = [
-            _Loop(world, Bell.STAGE, stage_pass, owner=owner, period_s=5.0),
-            _Loop(world, Bell.SCHEDULE, schedule_pass, owner=owner, period_s=1.0),
-            _Loop(world, Bell.DELIVER, lambda world, _lease: deliver_pass(world), owner=owner, period_s=1.0),
-            _Loop(world, Bell.RECONCILE, reconcile, owner=owner, period_s=1.0),
-            _Loop(world, Bell.REAP, reap_pass, owner=owner, period_s=10.0),
+            _Loop(world, Bell.STAGE, _in_time(stage_pass), owner=owner, period_s=5.0),
+            _Loop(world, Bell.SCHEDULE, _schedule, owner=owner, period_s=1.0),
+            _Loop(world, Bell.DELIVER, _in_time(_deliver), owner=owner, period_s=1.0),
+            _Loop(world, Bell.RECONCILE, _in_time(reconcile), owner=owner, period_s=1.0),
+            _Loop(world, Bell.REAP, _in_time(reap_pass), owner=owner, period_s=10.0),
         ]
 
     def start(self) -> None:
@@ -59,6 +61,23 @@ class Loops:
             loop.ask_to_end()
         for loop in self._loops:
             loop.join()
+
+
+def _schedule(world: World, lease: Lease) -> float | None:
+    return schedule_pass(world, lease).next_at
+
+
+def _deliver(world: World, _lease: Lease) -> None:
+    deliver_pass(world)
+
+
+def _in_time(body: Callable[[World, Lease], object]) -> Pass:
+    """A pass that is content with the period of its loop."""
+
+    def turn(world: World, lease: Lease) -> None:
+        body(world, lease)
+
+    return turn
 
 
 class _News:
@@ -139,7 +158,7 @@ class _Loop:
             lease = self._hold_lease()
             if lease is None:
                 return self._period_s
-            self._body(self._world, lease)
+            next_at = self._body(self._world, lease)
         except LeaseLost:
             self._lease = None
             return BACK_OFF_S
@@ -149,7 +168,9 @@ class _Loop:
         except Exception:  # the rim of the loop: a defect in one pass must not end the loop
             log.exception("%s failed", self._bell)
             return BACK_OFF_S
-        return self._period_s
+        if next_at is None:
+            return self._period_s
+        return min(max(next_at - self._world.clock.now(), LEAST_REST_S), self._period_s)
 
     def _hold_lease(self) -> Lease | None:
         now = self._world.clock.now()

@@ -1,38 +1,41 @@
 """The live runs in memory: what the passes decide on, kept up to date instead of read anew.
 
 Owned by `world.World`, which calls it under its lock. Every change that goes through this process is taken
-up as it is committed; what other servers on the same database do arrives through the feed.
+up as it is committed; what other servers on the same database do arrives through the feed. It notes which
+runs changed, for the scheduler's facts (`desk`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 
-from tarmac.control.facts import candidate_of
+from tarmac.control.facts import Shape, candidate_of, holding_of, shape_of
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Target
-from tarmac.sched import Candidate, Demand
-
-Shape = tuple[tuple[Demand, ...], Target]
+from tarmac.sched import Candidate, Holding
 
 SHAPES_KEPT = 10_000
 
+Change = tuple[str, Candidate | Holding | None]
+"""A run that changed, and what it is to the scheduler now: queued, holding, or nothing."""
+
 
 class Mirror:
-    """Live runs and their live attempts by run id, and the scheduler's view of the queued ones."""
+    """Live runs and their live attempts by run id. `foreign_ends` counts ends that other servers recorded."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
-        self.queue: dict[str, Candidate] = {}
         self.pending: dict[str, Run] = {}
         self.rehearsals: dict[str, Run] = {}
+        self.foreign_ends = 0
+        self._own_ends: set[str] = set()
         self._last_event_id: int | None = None
-        self._shapes: dict[Shape, Shape] = {}
+        self._changed: dict[str, None] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._shared: dict[Shape, Shape] = {}
 
     def refresh(self, store: Store) -> None:
         """Take up what others wrote; the first time, everything."""
@@ -45,9 +48,15 @@ class Mirror:
             for event in events:
                 known = self.runs.get(event.run_id)
                 if event.state in TERMINAL_STATES:
-                    self._forget(event.run_id)
-                elif known is None or known.seq < event.seq:
+                    news.discard(event.run_id)
+                    self.foreign_ends += event.run_id not in self._own_ends
+                    self._drop(event.run_id)
+                elif known is None:
+                    if event.run_id not in self._own_ends:
+                        news.add(event.run_id)
+                elif known.seq < event.seq:
                     news.add(event.run_id)
+        self._own_ends.clear()
         self.reload(store, news)
 
     def reload(self, store: Store, run_ids: Iterable[str]) -> None:
@@ -56,9 +65,12 @@ class Mirror:
         found = store.load_runs(wanted) if wanted else {}
         for run_id in wanted:
             run = found.get(run_id)
+            before = self.runs.get(run_id)
             if run is None:
-                self._forget(run_id)
+                self._drop(run_id)
                 continue
+            if before is not None and before.attained_slot_s != run.attained_slot_s:
+                self.foreign_ends += 1
             attempts = store.attempts(run_id) if run.state in OCCUPYING_STATES else []
             self.take(run, attempts[-1] if attempts else None)
 
@@ -68,29 +80,52 @@ class Mirror:
 
     def take(self, run: Run, attempt: Attempt | None) -> None:
         """Take up a run as it stands, with its newest attempt if it has one."""
-        self._forget(run.id)
+        run_id = run.id
         if run.state in TERMINAL_STATES:
+            self._own_ends.add(run_id)
+            self._drop(run_id)
             return
-        self.runs[run.id] = run
+        self._changed[run_id] = None
+        self.runs[run_id] = run
         if run.spec.rehearsal is not None:
-            self.rehearsals[run.id] = run
-        if run.state is RunState.QUEUED:
-            self.queue[run.id] = self._shared(candidate_of(run))
-        elif run.state is RunState.PENDING:
-            self.pending[run.id] = run
+            self.rehearsals[run_id] = run
+        if run.state is RunState.PENDING:
+            self.pending[run_id] = run
+        else:
+            self.pending.pop(run_id, None)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
-            self.attempts[run.id] = attempt
+            self.attempts[run_id] = attempt
+        else:
+            self.attempts.pop(run_id, None)
 
-    def _shared(self, candidate: Candidate) -> Candidate:
-        """The same candidate, sharing its request with those of the same shape."""
-        if len(self._shapes) > SHAPES_KEPT:
-            self._shapes.clear()
-        shape = (candidate.demands, candidate.target)
-        demands, target = self._shapes.setdefault(shape, shape)
-        return replace(candidate, demands=demands, target=target)
+    def changes(self) -> Iterator[Change]:
+        """Every run that changed since the last time, in the order in which they did."""
+        changed, self._changed = self._changed, {}
+        for run_id in changed:
+            yield run_id, self._fact(run_id)
 
-    def _forget(self, run_id: str) -> None:
-        for table in (self.runs, self.attempts, self.queue, self.pending, self.rehearsals):
+    def _fact(self, run_id: str) -> Candidate | Holding | None:
+        run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
+        if run is None:
+            return None
+        if attempt is not None:
+            return holding_of(run, attempt, self._shape(run))
+        return candidate_of(run, self._shape(run)) if run.state is RunState.QUEUED else None
+
+    def _shape(self, run: Run) -> Shape:
+        """What the run asks for, the same object for all runs that ask for the same."""
+        shape = self._shapes.get(run.id)
+        if shape is None:
+            if len(self._shared) > SHAPES_KEPT:
+                self._shared.clear()
+            shape = shape_of(run.spec)
+            shape = self._shapes[run.id] = self._shared.setdefault(shape, shape)
+        return shape
+
+    def _drop(self, run_id: str) -> None:
+        if run_id in self.runs:
+            self._changed[run_id] = None
+        for table in (self.runs, self.attempts, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
 
     def _load(self, store: Store) -> None:

@@ -16,7 +16,7 @@ from tarmac.sched import Estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueEntry:
-    """One line of the queue of a pool: `number` counts from 1, in scheduling order, with those that hold slots.
+    """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
 
     `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
     are held now. `estimate` says when a queued run is likely to start (None: it holds its slots).

@@ -14,7 +14,7 @@ from tarmac.control.steps import placed
 from tarmac.control.world import World
 from tarmac.model.cluster import Node
 from tarmac.model.ports import Launch, OffersNodes
-from tarmac.model.run import Allocation, Run
+from tarmac.model.run import Run
 from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
 
 DRY_RUN_ID = "dry-run"
@@ -75,7 +75,7 @@ def dry_run(world: World, submission: Submission) -> DryRun:
     nodes = world.nodes()
     if isinstance(world.engine, OffersNodes):
         nodes += tuple(rehearsal_nodes(world.engine, run))
-    snapshot = world.snapshot()
+    snapshot = world.desk.snapshot()
     busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
     verdict = explain(busy, run.id, now)
     reasons: tuple[Reason, ...] = ()
@@ -86,11 +86,11 @@ def dry_run(world: World, submission: Submission) -> DryRun:
     if not isinstance(verdict, Placement):
         largest = verdict.largest if isinstance(verdict, Refusal) else None
         return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
-    launch = _launch(world, run, verdict.allocation, {node.name: node for node in nodes}, now)
+    launch = _launch(world, run, verdict, {node.name: node for node in nodes}, now)
     return DryRun(run=run, launch=launch, request=world.engine.render(launch), reasons=reasons)
 
 
-def _launch(world: World, run: Run, allocation: Allocation, nodes: dict[str, Node], now: float) -> Launch:
-    step = placed(run, allocation, engine=world.engine.name, token="", port=FIRST_PORT, now=now)
+def _launch(world: World, run: Run, placement: Placement, nodes: dict[str, Node], now: float) -> Launch:
+    step = placed(run, placement, engine=world.engine.name, token="", port=FIRST_PORT, now=now)
     assert step.attempt is not None, "placing makes an attempt"
     return launch_of(world, step.after, step.attempt, nodes)

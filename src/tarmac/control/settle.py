@@ -5,7 +5,8 @@
     completed              anything                  ends completed
     paused, preempted      stop                      ends stopped
                            pause                     is paused
-                           give way (preempting)     queues again
+                           give way (preempting)     queues again; a cycle run whose last turn is over
+                                                     ends completed
                            nothing                   queues again (counted as a fault of the platform)
     stopped                anything                  ends stopped
     failed                 stop                      ends failed
@@ -15,6 +16,7 @@
                            pause                     is paused
                            otherwise                 queues again, MAX_FAULTS times; then ends failed
 
+A cycle run is not retried: an error in a turn is what it was to find. What is counted stands in `counting`.
 Called by the reconcile pass.
 """
 
@@ -22,14 +24,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tarmac.control.steps import ending_detail, started
+from tarmac.control.counting import counted, turn_is_over, unproven, witnessed
+from tarmac.control.steps import ending_detail, noted, started
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Outcome, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Run
+from tarmac.model.spec import Mode
 
 MAX_FAULTS = 3
 """How many attempts the platform may lose before a run is given up."""
+
+CHECKPOINT_STEP_S = 10.0
+"""A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
 
 _LEAVES = {
     RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
@@ -42,14 +49,28 @@ _NO_RETRY = frozenset({CauseCode.TIME_LIMIT})
 def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     """The step that `observation` calls for, or None when there is nothing to record."""
     if observation.state is ObservedState.RUNNING:
-        if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-            return started(run, attempt, observation.started_at or now)
-        return None
+        return _running(run, attempt, observation, now)
     if observation.state is ObservedState.ABSENT and attempt.state is AttemptState.RUNNING:
         observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
     if observation.state is ObservedState.ENDED:
         return _ended(run, attempt, observation, now)
     return None
+
+
+def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    evidence = witnessed(attempt.evidence, observation.evidence)
+    if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
+        return started(run, replace(attempt, evidence=evidence), observation.started_at or now)
+    return noted(run, attempt, evidence) if _worth_noting(attempt.evidence, evidence) else None
+
+
+def _worth_noting(known: Evidence, seen: Evidence) -> bool:
+    if known == seen:
+        return False
+    if known.checkpoint_at is None or seen.checkpoint_at is None:
+        return True
+    only_newer = replace(known, checkpoint_at=seen.checkpoint_at) == seen
+    return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
 
 def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep:
@@ -58,7 +79,6 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         outcome = Outcome.LOST
     events: list[StepEvent] = []
     current = run
-    began = attempt.started_at or observation.started_at
     if run.state is RunState.STARTING and observation.started_at is not None:
         first = started(run, attempt, observation.started_at)
         events += first.events
@@ -66,49 +86,44 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     over = replace(
         attempt,
         state=AttemptState.ENDED,
-        started_at=began,
-        ended_at=observation.ended_at or now,
+        started_at=attempt.started_at or observation.started_at,
+        ended_at=max(observation.ended_at or now, attempt.created_at),
         outcome=outcome,
         cause=observation.cause,
+        evidence=witnessed(attempt.evidence, observation.evidence),
     )
-    current = _counted(current, outcome)
-    event, run_outcome = _verdict(current, outcome, observation.cause)
+    event, run_outcome = _verdict(current, over)
+    current = counted(current, over, retried=outcome is Outcome.FAILED and run_outcome is None)
     detail = {"attempt": attempt.number} | ending_detail(outcome, observation.cause)
+    if run_outcome is not None and run_outcome is not outcome:
+        detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     after = replace(current, state=step(current.state, event), seq=run.seq + len(events))
     if run_outcome is not None:
-        after = replace(after, outcome=run_outcome, cause=observation.cause, ended_at=over.ended_at)
+        cause = unproven(after) if run_outcome is Outcome.COMPLETED else observation.cause
+        after = replace(after, outcome=run_outcome, cause=cause, ended_at=over.ended_at)
     elif after.state is RunState.QUEUED:
         after = replace(after, queued_at=now)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 
-def _counted(run: Run, outcome: Outcome) -> Run:
-    """Failures, faults and preemptions are counted apart: only failures spend the user's retries."""
-    if outcome is Outcome.FAILED:
-        return replace(run, failures=run.failures + 1)
-    if outcome is Outcome.LOST:
-        return replace(run, faults=run.faults + 1)
-    if outcome is Outcome.PREEMPTED:
-        return replace(run, preemptions=run.preemptions + 1)
-    return run
-
-
-def _verdict(run: Run, outcome: Outcome, cause: Cause | None) -> tuple[RunEvent, Outcome | None]:
+def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     """The event, and the outcome of the run if it ends; see the table above."""
+    outcome, cause = attempt.outcome, attempt.cause
     if outcome in (Outcome.COMPLETED, Outcome.STOPPED):
         return RunEvent.FINISHED, outcome
     if outcome is Outcome.FAILED:
-        retry = run.failures <= run.spec.retries and not (cause and cause.code in _NO_RETRY)
-        if run.state is RunState.STOPPING or not retry:
+        retry = run.failures < run.spec.retries and run.spec.mode is not Mode.CYCLE
+        if run.state is RunState.STOPPING or not retry or (cause and cause.code in _NO_RETRY):
             return RunEvent.FINISHED, Outcome.FAILED
         return (_LEAVES[run.state] if run.state is RunState.PAUSING else RunEvent.RETRIED), None
     if run.state is RunState.STOPPING:
         return RunEvent.FINISHED, Outcome.STOPPED
     if outcome is not Outcome.LOST and run.state in _LEAVES:
-        return _LEAVES[run.state], None
+        last = turn_is_over(run, attempt) and run.turns + 1 >= run.spec.max_rapid_cycles
+        return (RunEvent.FINISHED, Outcome.COMPLETED) if last else (_LEAVES[run.state], None)
     if run.state is RunState.PAUSING:
         return RunEvent.ATTEMPT_PAUSED, None
-    if run.faults > MAX_FAULTS:
+    if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
         return RunEvent.FINISHED, Outcome.FAILED
     return RunEvent.FAULTED, None

@@ -12,15 +12,18 @@ from typing import Any
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.run import (
-    Allocation,
     Ask,
     Attempt,
     Cause,
     CauseCode,
+    Evidence,
     Outcome,
     Run,
+    Share,
+    Standing,
 )
-from tarmac.sched import Preemption
+from tarmac.model.spec import Mode
+from tarmac.sched import Placement, Preemption, PreemptionReason
 
 ASKS = {
     RunState.PAUSING: Ask.PAUSE,
@@ -38,9 +41,12 @@ def staged(run: Run, digest: str, now: float) -> RunStep:
     return _step(run, after, RunEvent.STAGED, now, {"code": digest})
 
 
-def placed(run: Run, allocation: Allocation, *, engine: str, token: str, port: int, now: float) -> RunStep:
-    """It is granted an allocation: its next attempt begins."""
-    number = run.attempt + 1
+def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int, now: float) -> RunStep:
+    """It is granted an allocation: its next attempt begins.
+
+    The place that a person gave a cycle run in its line is that of one turn.
+    """
+    number, allocation = run.attempt + 1, placement.allocation
     attempt = Attempt(
         run_id=run.id,
         number=number,
@@ -50,14 +56,20 @@ def placed(run: Run, allocation: Allocation, *, engine: str, token: str, port: i
         token=token,
         master_port=port,
         created_at=now,
+        allotted_s=placement.allotted_s,
     )
     after = replace(_after(run, RunEvent.PLACED), attempt=number)
+    if run.spec.mode is Mode.CYCLE and run.standing is not None:
+        after = replace(after, standing=replace(run.standing, position=None))
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
+        "pool": allocation.pool,
         "nodes": list(allocation.nodes),
         "slots": allocation.slots,
     }
+    if placement.allotted_s is not None:
+        detail["allotted_s"] = placement.allotted_s
     return _step(run, after, RunEvent.PLACED, now, detail, attempt=attempt)
 
 
@@ -84,13 +96,42 @@ def resume_asked(run: Run, now: float) -> RunStep:
 
 
 def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
-    """The scheduler takes its slots."""
+    """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
     after = _after(run, RunEvent.PREEMPT_ASKED)
     attempt = replace(attempt, asked=ASKS[after.state], asked_at=now)
+    if preemption.reason is PreemptionReason.TURN_OVER:
+        lasted_s = now - (attempt.started_at or attempt.created_at)
+        attempt = replace(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
     return _step(run, after, RunEvent.PREEMPT_ASKED, now, detail, attempt=attempt)
+
+
+def granted(run: Run, share: Share) -> RunStep:
+    """It is promised a share of the period that has begun. No event: nothing happens to the run by it.
+
+    Numbers are kept as floats: the guard of the next step compares what is stored.
+    """
+    exact = Share(
+        period_at=float(share.period_at),
+        allotted_s=float(share.allotted_s),
+        rank=share.rank,
+        used_s=float(share.used_s),
+        credit_s=float(share.credit_s),
+    )
+    return RunStep(before=run, after=replace(run, share=exact), events=())
+
+
+def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: float) -> RunStep:
+    """A person gave it another place in the queue."""
+    after = replace(_after(run, RunEvent.REORDERED), standing=standing)
+    return _step(run, after, RunEvent.REORDERED, now, detail)
+
+
+def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
+    """More was seen of its attempt. No event: nothing happens to the run by it."""
+    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, evidence=evidence))
 
 
 def started(run: Run, attempt: Attempt, at: float) -> RunStep:

@@ -60,7 +60,7 @@ def why(world: World, run: Run) -> Why:
 
 
 def _why_queued(world: World, run: Run) -> Why:
-    snapshot = world.snapshot()
+    snapshot = world.desk.snapshot()
     if all(candidate.run_id != run.id for candidate in snapshot.queue):
         return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
     verdict = explain(snapshot, run.id, world.clock.now())

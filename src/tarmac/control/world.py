@@ -6,20 +6,21 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
-from tarmac.control.facts import holding_of
+from tarmac.control.desk import Desk, News
 from tarmac.control.fleet import Fleet, Offer
 from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
+from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.run import Attempt, Run
-from tarmac.sched import Snapshot
+from tarmac.model.spec import Mode
 
 FEED_PERIOD_S = 0.5
 """How often the feed is read for what other servers on the same database did."""
@@ -62,7 +63,10 @@ class World:
         self.hub = Hub()
         self.deliveries = Deliveries()
         self.lock = threading.RLock()
+        self.desk = Desk(self._news)
         self._mirror = Mirror()
+        self._usage = UsageBook()
+        self._foreign_ends = 0
         self._looked_at = float("-inf")
         self.fleet = Fleet(engine, pools)
 
@@ -77,19 +81,22 @@ class World:
         self._announce(accepted)
         return accepted
 
-    def commit(self, steps: Sequence[RunStep], *, lease: Lease | None = None) -> list[bool]:
+    def commit(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
         """Apply steps; see `Store.apply`. Runs whose step was stale are read again."""
         if not steps:
             return []
         with self.lock:
-            taken = self.store.apply(steps, lease=lease)
-            for step, done in zip(steps, taken, strict=True):
-                if done:
-                    self._mirror.absorb(step)
-            self._mirror.reload(
-                self.store, [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
-            )
-        self._announce([step.after for step, done in zip(steps, taken, strict=True) if done])
+            taken = self.store.apply(steps, lease=lease, whole=whole)
+            applied = [step for step, done in zip(steps, taken, strict=True) if done]
+            for step in applied:
+                self._mirror.absorb(step)
+            self._usage.note(applied)
+            if len(applied) < len(steps):
+                stale = [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
+                self._mirror.reload(self.store, stale)
+        self._announce([step.after for step in applied if step.events])
         return taken
 
     def mirror(self) -> Mirror:
@@ -127,29 +134,28 @@ class World:
             self.mirror()
             return self.fleet.standing()
 
-    def set_drained(self, node: str, drained: bool) -> None:
-        """Drain a node or take it back, durably."""
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+        """Drain nodes or take them back, durably."""
         with self.lock:
-            self.store.set_drained(node, drained)
+            self.store.set_drained(nodes, drained)
             self.look_at_clusters()
         self.hub.ring(Bell.SCHEDULE)
 
-    def snapshot(self) -> Snapshot:
-        """The facts for one pass of the scheduler."""
-        pools, nodes = self.offer()
+    def _news(self) -> News:
+        """What the desk has not been told yet."""
         with self.lock:
-            mirror = self.mirror()
-            queue = tuple(mirror.queue.values())
-            holdings = tuple(
-                holding_of(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()
-            )
-        return Snapshot(
-            pools=pools,
-            nodes=nodes,
-            queue=queue,
-            holdings=holdings,
-        )
+            pools, nodes = self.offer()
+            mirror, now = self.mirror(), self.clock.now()
+            half_life_s = max((pool.half_life_s for pool in pools), default=0.0)
+            self._usage.load(self.store, now - HALF_LIVES * half_life_s)
+            if mirror.foreign_ends != self._foreign_ends:
+                self._foreign_ends = mirror.foreign_ends
+                self._usage.catch_up(self.store, now)
+            return pools, nodes, list(mirror.changes()), self._usage.take()
 
     def _announce(self, runs: Sequence[Run]) -> None:
-        self.hub.ring(*{_BELLS[run.state] for run in runs if run.state in _BELLS})
+        bells = {_BELLS[run.state] for run in runs if run.state in _BELLS}
+        if any(run.state is RunState.RUNNING and run.spec.mode is not Mode.BATCH for run in runs):
+            bells.add(Bell.SCHEDULE)  # its turn or its block has begun: when it ends is known now
+        self.hub.ring(*bells)
         self.hub.tell([run.id for run in runs])

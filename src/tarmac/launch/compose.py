@@ -16,6 +16,9 @@ from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import FailureBehaviour
 
+LEAST_LIMIT_S = 1.0
+"""The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
+
 
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
@@ -56,7 +59,13 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             )
             for rank, node in enumerate(ranked)
         ),
-        time_limit_s=spec.time_limit_s,
+        time_limit_s=_time_left_s(run),
         pause_signal=spec.pause.signal,
         grace_s=spec.pause.grace_s,
     )
+
+
+def _time_left_s(run: Run) -> float | None:
+    """What earlier attempts have left of the time limit, which counts the running time of all together."""
+    limit_s = run.spec.time_limit_s
+    return None if limit_s is None else max(limit_s - run.ran_s, LEAST_LIMIT_S)

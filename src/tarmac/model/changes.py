@@ -41,9 +41,10 @@ class StepEvent:
 class RunStep:
     """One atomic change of one run: the record before and after, the events between, the attempt touched.
 
-    Guard: the stored run still has `before.seq` and a state from which the first event may happen.
-    `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced whole (same transaction).
-    A step without events (an attempt field alone changes) keeps `seq` and is guarded by it all the same.
+    Guard: the stored run still has `before.seq`, a state from which the first event may happen, and the
+    `share` of `before`. `after.seq` = `before.seq` + len(events). `attempt` is inserted or replaced whole
+    (same transaction). A step without events (a share is granted, or an attempt field alone changes) keeps
+    `seq` and is guarded all the same.
     """
 
     before: Run

@@ -47,6 +47,7 @@ class CauseCode(StrEnum):
     PLATFORM_FAULT = "platform_fault"
     NEVER_FITS = "never_fits"
     BUSY = "busy"
+    UNPROVEN = "unproven"
     USER_REQUEST = "user_request"
     PREEMPTION = "preemption"
 

@@ -7,7 +7,7 @@ test breaks a write, throws the control plane away and builds another on the sam
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -178,9 +178,9 @@ class MemoryStore:
         with self._lock:
             return frozenset(self._drained)
 
-    def set_drained(self, node: str, drained: bool) -> None:
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
         with self._write():
-            (self._drained.add if drained else self._drained.discard)(node)
+            (self._drained.update if drained else self._drained.difference_update)(nodes)
 
     def usage(self, since: float) -> list[UsageBucket]:
         with self._lock:
@@ -253,7 +253,12 @@ class MemoryStore:
         taken = []
         for step in steps:
             stored = runs.get(step.before.id) or self._runs.get(step.before.id)
-            fits = stored is not None and stored.seq == step.before.seq and stored.state in guard_states(step)
+            fits = (
+                stored is not None
+                and stored.seq == step.before.seq
+                and stored.share == step.before.share
+                and stored.state in guard_states(step)
+            )
             taken.append(fits)
             if not fits:
                 continue

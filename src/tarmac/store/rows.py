@@ -96,6 +96,7 @@ def of_step(step: RunStep) -> Values:
     values["new_pool"] = attempt.allocation.pool if attempt is not None else after.place.pool
     values["guard_id"] = before.id
     values["guard_seq"] = before.seq
+    values["guard_share"] = _body(before.share)
     values.update(_guard(guard_states(step)))
     return values
 

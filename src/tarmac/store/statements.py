@@ -66,6 +66,7 @@ STEP_RUNS: Update = (
     .where(
         run.c.id == bindparam("guard_id"),
         run.c.seq == bindparam("guard_seq"),
+        run.c.share.is_not_distinct_from(bindparam("guard_share")),
         run.c.state.in_([bindparam(f"guard_state_{index}") for index in range(GUARD_STATES)]),
     )
     .values(
@@ -258,6 +259,7 @@ RELEASE_LEASE = (
     .values(owner=None, expires_at=0.0)
 )
 
+NODES = select(node.c.name)
 DRAINED = select(node.c.name).where(node.c.drained)
 UPDATE_NODE = update(node).where(node.c.name == bindparam("guard_name"))
 INSERT_NODE = insert(node)

@@ -1,12 +1,10 @@
-"""Schedule: one snapshot, one plan, one commit. Run by the schedule loop under its lease.
+"""Schedule: bring the facts up to date, plan, commit. Run by the schedule loop under its lease.
 
 A plan is optimistic: each decision holds only for the sequence number it was made on, and a stale one is
 dropped; the loop is rung again and decides on fresher facts.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from tarmac.control import steps
 from tarmac.control.admission import refusal_text
@@ -15,53 +13,62 @@ from tarmac.control.world import World
 from tarmac.model.changes import Lease, RunStep
 from tarmac.model.ports import OffersPorts
 from tarmac.model.run import Cause, Outcome, Run
-from tarmac.sched import Placement, Plan, Preemption, Refusal, Snapshot, plan
+from tarmac.sched import Placement, Plan, Preemption, Refusal, ShareGrant
+
+Decision = ShareGrant | Placement | Preemption | Refusal
 
 FIRST_PORT = 20000
 PORTS = 10000
 
+MOST_ROUNDS = 3
+"""How often a pass plans again at once, because it recorded the shares of a period that has begun."""
+
 
 def schedule_pass(world: World, lease: Lease | None) -> Plan:
-    """Decide once and commit what was decided; returns the plan."""
-    now = world.clock.now()
-    snapshot = world.snapshot()
-    decided = plan(snapshot, now)
-    if not (decided.placements or decided.preemptions or decided.refusals):
-        return decided
+    """Decide and commit what was decided; returns the last plan: its `next_at` says when to look again."""
+    for _ in range(MOST_ROUNDS):
+        now = world.clock.now()
+        decided = world.desk.plan(now)
+        if not (decided.placements or decided.preemptions or decided.refusals or decided.shares):
+            return decided
+        decisions, complete = _decisions(world, decided, now)
+        taken = world.commit(decisions, lease=lease)
+        if not (complete and all(taken)):
+            world.hub.ring(Bell.SCHEDULE)
+        if not decided.shares:
+            break
+    return decided
+
+
+def _decisions(world: World, decided: Plan, now: float) -> tuple[list[RunStep], bool]:
+    """The steps of a plan, and whether none of its decisions was overtaken."""
+    every: tuple[Decision, ...] = (
+        *decided.shares,
+        *decided.placements,
+        *decided.preemptions,
+        *decided.refusals,
+    )
     with world.lock:
         mirror = world.mirror()
-        mentioned = tuple(_mentioned(decided))
-        runs = {run_id: mirror.runs.get(run_id) for run_id in mentioned}
-        attempts = {run_id: mirror.attempts.get(run_id) for run_id in mentioned}
-    decisions: list[RunStep] = []
-    ports = _Ports(world, snapshot)
-    for placement in decided.placements:
-        run = _current(runs, placement)
-        if run is not None:
-            port = ports.take(placement)
-            decisions.append(
-                steps.placed(
-                    run,
-                    placement.allocation,
-                    engine=world.engine.name,
-                    token=world.ids.token(),
-                    port=port,
-                    now=now,
-                )
-            )
-    for preemption in decided.preemptions:
-        run = _current(runs, preemption)
-        attempt = attempts.get(preemption.run_id)
-        if run is not None and attempt is not None:
-            decisions.append(steps.preempt_asked(run, attempt, preemption, now))
-    for refusal in decided.refusals:
-        run = _current(runs, refusal)
-        if run is not None:
-            decisions.append(steps.finished(run, Outcome.FAILED, refusal_cause(refusal), now))
-    taken = world.commit(decisions, lease=lease)
-    if not all(taken):
-        world.hub.ring(Bell.SCHEDULE)
-    return decided
+        runs = {item.run_id: mirror.runs.get(item.run_id) for item in every}
+        attempts = {item.run_id: mirror.attempts.get(item.run_id) for item in decided.preemptions}
+    starting = _Starting(world, now) if decided.placements else None
+    found: list[RunStep] = []
+    for item in every:
+        run = runs[item.run_id]
+        if run is None or run.seq != item.seq:
+            continue
+        if isinstance(item, ShareGrant):
+            found.append(steps.granted(run, item.share))
+        elif isinstance(item, Refusal):
+            found.append(steps.finished(run, Outcome.FAILED, refusal_cause(item), now))
+        elif isinstance(item, Preemption):
+            attempt = attempts[item.run_id]
+            if attempt is not None:
+                found.append(steps.preempt_asked(run, attempt, item, now))
+        elif starting is not None:
+            found.append(starting.step(run, item))
+    return found, len(found) == len(every)
 
 
 def refusal_cause(refusal: Refusal) -> Cause:
@@ -72,29 +79,30 @@ def refusal_cause(refusal: Refusal) -> Cause:
     return Cause(code=refusal.code, message=text)
 
 
-def _mentioned(decided: Plan) -> Iterable[str]:
-    for decisions in (decided.placements, decided.preemptions, decided.refusals):
-        for decision in decisions:
-            yield decision.run_id
+class _Starting:
+    """Makes attempts of placements, with MASTER_PORTs that no live one on their address was promised."""
 
-
-def _current(runs: dict[str, Run | None], decision: Placement | Preemption | Refusal) -> Run | None:
-    """The run a decision is about, while it is still the one that was decided on."""
-    run = runs[decision.run_id]
-    return run if run is not None and run.seq == decision.seq else None
-
-
-class _Ports:
-    """Hands out MASTER_PORTs that no live attempt on the same address was promised."""
-
-    def __init__(self, world: World, snapshot: Snapshot) -> None:
+    def __init__(self, world: World, now: float) -> None:
         self._engine = world.engine
-        self._addresses = {node.name: node.address for node in snapshot.nodes}
+        self._ids = world.ids
+        self._now = now
+        self._addresses = {node.name: node.address for node in world.nodes()}
         self._taken: dict[str, set[int]] = {}
         for _, attempt in world.live():
             self._taken.setdefault(self._address(attempt.allocation.nodes), set()).add(attempt.master_port)
 
-    def take(self, placement: Placement) -> int:
+    def step(self, run: Run, placement: Placement) -> RunStep:
+        """The step of one placement."""
+        return steps.placed(
+            run,
+            placement,
+            engine=self._engine.name,
+            token=self._ids.token(),
+            port=self._port(placement),
+            now=self._now,
+        )
+
+    def _port(self, placement: Placement) -> int:
         """A free port on the first node of the placement."""
         address = self._address(placement.allocation.nodes)
         taken = self._taken.setdefault(address, set())

@@ -1,0 +1,109 @@
+"""What the end of an attempt adds to the counts of its run: failures, faults, preemptions, turns, time.
+
+Each is counted apart: only failures spend the retries, only turns those of a cycle run. Pure; called by
+`settle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tarmac.model.run import Ask, Attempt, Cause, CauseCode, Evidence, Outcome, Run, Share, Verdict
+from tarmac.model.spec import Mode
+
+EPSILON_S = 1e-6
+"""Sums of times differ by less from what they should be."""
+
+GONE_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.LOST})
+"""Outcomes of an attempt after which the run goes on from where it was: its time limit goes on too."""
+
+
+def counted(run: Run, attempt: Attempt, *, retried: bool) -> Run:
+    """The run with what its attempt, now ended, adds. One that is retried starts its time limit anew."""
+    outcome, turn = attempt.outcome, turn_is_over(run, attempt)
+    ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
+    return replace(
+        run,
+        failures=run.failures + (outcome is Outcome.FAILED),
+        faults=run.faults + (outcome is Outcome.LOST),
+        preemptions=run.preemptions + (outcome is Outcome.PREEMPTED and not turn),
+        turns=run.turns + turn,
+        attained_slot_s=run.attained_slot_s + _held_slot_s(attempt),
+        ran_s=0.0 if retried else ran_s,
+        share=_used(run.share, attempt),
+        verdict=_judged(run, attempt, run.turns + turn) if run.spec.mode is Mode.CYCLE else None,
+    )
+
+
+def turn_is_over(run: Run, attempt: Attempt) -> bool:
+    """Whether the end of this attempt is the end of a turn: by its time, or because the run ended in it."""
+    if run.spec.mode is not Mode.CYCLE:
+        return False
+    if attempt.outcome in (Outcome.COMPLETED, Outcome.FAILED):
+        return True
+    if attempt.outcome not in (Outcome.PREEMPTED, Outcome.PAUSED) or attempt.asked is not Ask.PREEMPT:
+        return False
+    if attempt.allotted_s is None or attempt.asked_at is None:
+        return False
+    began_at = attempt.started_at or attempt.created_at
+    return attempt.asked_at >= began_at + attempt.allotted_s - EPSILON_S
+
+
+def witnessed(known: Evidence, seen: Evidence) -> Evidence:
+    """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
+    checkpoints = [at for at in (known.checkpoint_at, seen.checkpoint_at) if at is not None]
+    return Evidence(
+        first_output_at=known.first_output_at if known.first_output_at is not None else seen.first_output_at,
+        checkpoint_at=max(checkpoints, default=None),
+        read_at=known.read_at if known.read_at is not None else seen.read_at,
+    )
+
+
+def unproven(run: Run) -> Cause | None:
+    """What a cycle run that completed has not shown; None for one that has shown all, and for other runs."""
+    verdict = run.verdict
+    if verdict is None or verdict.proven:
+        return None
+    missing = "the next turn did not read it"
+    if not verdict.committed:
+        missing = "no checkpoint was left"
+    elif run.attempt <= 1:
+        missing = "there was no second turn to read it"
+    return Cause(code=CauseCode.UNPROVEN, message=f"completed, pause and resume unproven: {missing}")
+
+
+def _judged(run: Run, attempt: Attempt, turns: int) -> Verdict:
+    """The verdict so far."""
+    before = run.verdict or Verdict(turns=0, first_output_s=None, committed=False, resumed=False)
+    seen, firsts = attempt.evidence, []
+    if before.first_output_s is not None:
+        firsts.append(before.first_output_s)
+    if seen.first_output_at is not None and attempt.started_at is not None:
+        firsts.append(max(0.0, seen.first_output_at - attempt.started_at))
+    return Verdict(
+        turns=turns,
+        first_output_s=min(firsts, default=None),
+        committed=before.committed or seen.checkpoint_at is not None,
+        resumed=before.resumed or seen.read_at is not None,
+    )
+
+
+def _held_slot_s(attempt: Attempt) -> float:
+    """The slot-seconds of an attempt that has ended."""
+    assert attempt.ended_at is not None, "it has ended"
+    return attempt.allocation.slots * max(0.0, attempt.ended_at - attempt.created_at)
+
+
+def _running_s(attempt: Attempt) -> float:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return 0.0
+    return max(0.0, attempt.ended_at - attempt.started_at)
+
+
+def _used(share: Share | None, attempt: Attempt) -> Share | None:
+    """The share after the attempt: what it held of this period, up to when it was asked to leave."""
+    until = attempt.asked_at if attempt.asked_at is not None else attempt.ended_at
+    if share is None or until is None:
+        return share
+    used_s = until - max(attempt.created_at, share.period_at)
+    return replace(share, used_s=share.used_s + max(0.0, used_s))
