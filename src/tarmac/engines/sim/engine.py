@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from threading import RLock
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
@@ -26,6 +27,7 @@ from tarmac.model.run import Ask, Outcome
 Listener = Callable[[str], None]
 
 FIRST_PORT = 10_000
+LAST_PORT = 65_535
 
 FIRST_ADDRESS = "10.0.0.1"
 NODE_CPUS = 64.0
@@ -124,7 +126,9 @@ class SimEngine:
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:  # noqa: ARG002 - one counter serves all
         with self._lock:
-            self._last_port = next(port for port in range(self._last_port + 1, 65_536) if port not in taken)
+            after = range(self._last_port + 1, LAST_PORT + 1)
+            around = range(FIRST_PORT, self._last_port + 1)
+            self._last_port = next(port for port in chain(after, around) if port not in taken)
             return self._last_port
 
     def subscribe(self, listener: Listener) -> None:
