@@ -19,6 +19,17 @@ def age(at: float | None, now: float) -> str:
     return f"{int(seconds // size)}{unit} ago"
 
 
+def until(at: float, now: float) -> str:
+    """How soon, as exact as an estimate is: "now", "in 40 s", "in 12 min", "in 3 h", "in 2 d"."""
+    seconds = at - now
+    if seconds < 1:
+        return "now"
+    for unit, size, most in (("s", 1, 90), ("min", 60, 90), ("h", 3600, 36)):
+        if seconds < size * most:
+            return f"in {max(1, round(seconds / size))} {unit}"
+    return f"in {round(seconds / 86400)} d"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in at most two units: "32ms", "0.3s", "12s", "3m 05s", "2h 10m", "1d 4h"."""
     if seconds is None:

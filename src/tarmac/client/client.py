@@ -27,6 +27,7 @@ from tarmac.client.records import (
     LogChunk,
     Message,
     NodeRecord,
+    QueuePoolRecord,
     ReportRecord,
     RunPage,
     RunRecord,
@@ -265,6 +266,24 @@ class Client:
     def why(self, reference: str) -> WhyRecord:
         """Why a run is where it is: what it waits for, and what would unblock it."""
         answer: WhyRecord = self._get(_run_path(reference, "/why"))
+        return answer
+
+    def queue(
+        self, *, cluster: str | None = None, pool: str | None = None, mine: bool = False
+    ) -> list[QueuePoolRecord]:
+        """The queue of each pool: what holds slots and what waits for them, in scheduling order."""
+        given = {"cluster": cluster, "pool": pool, "mine": "true" if mine else None}
+        query = urlencode({key: value for key, value in given.items() if value is not None})
+        answer: list[QueuePoolRecord] = self._get(f"/queue?{query}")
+        return answer
+
+    def change_queue(self, changes: Sequence[Mapping[str, Any]]) -> list[QueuePoolRecord]:
+        """Change places in the queue, all or none; each is a `QueueChange` of docs/api.md.
+
+        Answers the queues of the pools that were touched.
+        """
+        body = {"changes": [dict(change) for change in changes]}
+        answer: list[QueuePoolRecord] = self._send("POST", "/queue/changes", body)
         return answer
 
     def nodes(self) -> list[NodeRecord]:

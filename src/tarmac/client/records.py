@@ -27,6 +27,22 @@ class CauseRecord(TypedDict):
     tail: list[str]
 
 
+class VerdictRecord(TypedDict):
+    turns: int
+    first_output_s: float | None
+    committed: bool
+    resumed: bool
+    proven: bool
+
+
+class ShareRecord(TypedDict):
+    period_at: float
+    allotted_s: float
+    rank: int
+    used_s: float
+    credit_s: float
+
+
 class RunRecord(TypedDict):
     id: str
     name: str
@@ -37,7 +53,10 @@ class RunRecord(TypedDict):
     outcome: str | None
     cause: CauseRecord | None
     attempt: int
+    mode: str
     priority: int
+    weight: float
+    pool: str | None
     slots: int
     created_at: float
     queued_at: float | None
@@ -46,6 +65,12 @@ class RunRecord(TypedDict):
     failures: int
     faults: int
     preemptions: int
+    turns: int
+    max_turns: int | None
+    attained_slot_s: float
+    ran_s: float
+    verdict: VerdictRecord | None
+    share: ShareRecord | None
     code_digest: str | None
     exit_status: int | None
     spec: dict[str, Any]
@@ -62,10 +87,12 @@ class RunSummaryRecord(TypedDict):
     dialect: str
     state: str
     outcome: str | None
+    mode: str
     priority: int
     slots: int
     attempt: int
     cluster: str | None
+    pool: str | None
     created_at: float
     started_at: float | None
     ended_at: float | None
@@ -98,6 +125,12 @@ class WorkerRecord(TypedDict):
     signal: str | None
 
 
+class EvidenceRecord(TypedDict):
+    first_output_at: float | None
+    checkpoint_at: float | None
+    read_at: float | None
+
+
 class AttemptRecord(TypedDict):
     number: int
     state: str
@@ -109,6 +142,8 @@ class AttemptRecord(TypedDict):
     started_at: float | None
     ended_at: float | None
     asked: str | None
+    allotted_s: float | None
+    evidence: EvidenceRecord
     outcome: str | None
     cause: CauseRecord | None
     directory: str | None
@@ -151,14 +186,58 @@ class ReasonRecord(TypedDict):
     node: str | None
 
 
+class WhyEstimateRecord(TypedDict):
+    start_at: float | None
+    latest_at: float | None
+    basis: str
+    text: str
+
+
+class NamedRunRecord(TypedDict):
+    id: str
+    name: str
+
+
 class WhyRecord(TypedDict):
     run_id: str
     state: str
     headline: str
     reasons: list[ReasonRecord]
-    ahead: int | None
-    unblocked_by: str | None
+    ahead: int
+    ahead_first: list[NamedRunRecord]
+    unblocked_by: str
+    estimate: WhyEstimateRecord | None
     largest: str | None
+
+
+class EstimateRecord(TypedDict):
+    start_at: float | None
+    latest_at: float | None
+    basis: str
+
+
+class QueueEntryRecord(TypedDict):
+    number: int
+    id: str
+    name: str
+    mode: str
+    priority: int
+    weight: float
+    submitted_at: float
+    slots_acquired: int
+    slots_needed: int
+    state: str
+    user: str
+    project: str
+    estimate: EstimateRecord | None
+
+
+class QueuePoolRecord(TypedDict):
+    cluster: str
+    pool: str
+    policy: str
+    preemption: bool
+    runs: list[QueueEntryRecord]
 
 
 class NodeRunRecord(TypedDict):

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.control.reports import DryRun, NodeReport
-from tarmac.control.why import Why
+from tarmac.control.why import Why, WhyEstimate
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import NodeLaunch, RunSummary, WorkerStatus, summary_of
-from tarmac.model.run import Attempt, Cause, Event, Run, Seat, exit_status
+from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
+from tarmac.model.spec import Mode
 from tarmac.sched import Reason
 
 Json = dict[str, Any]
@@ -33,7 +34,10 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "outcome": run.outcome,
         "cause": cause_record(run.cause),
         "attempt": run.attempt,
-        "priority": run.spec.priority,
+        "mode": run.spec.mode,
+        "priority": run.place.priority,
+        "weight": run.place.weight,
+        "pool": run.place.pool or run.spec.target.pool,
         "slots": run.spec.slots,
         "created_at": run.created_at,
         "queued_at": run.queued_at,
@@ -42,6 +46,12 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "failures": run.failures,
         "faults": run.faults,
         "preemptions": run.preemptions,
+        "turns": run.turns,
+        "max_turns": run.spec.max_rapid_cycles if run.spec.mode is Mode.CYCLE else None,
+        "attained_slot_s": run.attained_slot_s,
+        "ran_s": run.ran_s,
+        "verdict": _verdict_record(run.verdict),
+        "share": _share_record(run.share),
         "code_digest": run.code_digest,
         "exit_status": exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         "spec": spec,
@@ -61,10 +71,12 @@ def summary_record(summary: RunSummary) -> Json:
         "dialect": summary.dialect,
         "state": summary.state,
         "outcome": summary.outcome,
+        "mode": summary.mode,
         "priority": summary.priority,
         "slots": summary.slots,
         "attempt": summary.attempt,
         "cluster": summary.cluster,
+        "pool": summary.pool,
         "created_at": summary.created_at,
         "started_at": summary.started_at,
         "ended_at": summary.ended_at,
@@ -74,8 +86,8 @@ def summary_record(summary: RunSummary) -> Json:
 
 def state_record(run: Run, attempt: Attempt | None) -> Json:
     """A `RunSummary` with the cause, as the log stream sends it; `attempt` is the newest."""
-    cluster = attempt.allocation.cluster if attempt else run.spec.target.cluster
-    return {**summary_record(summary_of(run, cluster)), "cause": cause_record(run.cause)}
+    place = attempt.allocation if attempt else run.spec.target
+    return {**summary_record(summary_of(run, place.cluster, place.pool)), "cause": cause_record(run.cause)}
 
 
 def cause_record(cause: Cause | None) -> Json | None:
@@ -108,6 +120,8 @@ def attempt_record(attempt: Attempt, workers: Sequence[WorkerStatus], *, directo
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,
         "asked": attempt.asked,
+        "allotted_s": attempt.allotted_s,
+        "evidence": _evidence_record(attempt.evidence),
         "outcome": attempt.outcome,
         "cause": cause_record(attempt.cause),
         "directory": directory,
@@ -136,7 +150,9 @@ def why_record(why: Why) -> Json:
         "headline": why.headline,
         "reasons": [_reason_record(reason) for reason in why.reasons],
         "ahead": why.ahead,
+        "ahead_first": [{"id": run.run_id, "name": run.name} for run in why.ahead_first],
         "unblocked_by": why.unblocked_by,
+        "estimate": _why_estimate_record(why.estimate),
         "largest": why.largest,
     }
 
@@ -172,6 +188,49 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
         "largest": dry_run.largest,
         "request": None if dry_run.request is None else str(dry_run.request),
         "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
+    }
+
+
+def _verdict_record(verdict: Verdict | None) -> Json | None:
+    if verdict is None:
+        return None
+    return {
+        "turns": verdict.turns,
+        "first_output_s": verdict.first_output_s,
+        "committed": verdict.committed,
+        "resumed": verdict.resumed,
+        "proven": verdict.proven,
+    }
+
+
+def _share_record(share: Share | None) -> Json | None:
+    if share is None:
+        return None
+    return {
+        "period_at": share.period_at,
+        "allotted_s": share.allotted_s,
+        "rank": share.rank,
+        "used_s": share.used_s,
+        "credit_s": share.credit_s,
+    }
+
+
+def _evidence_record(evidence: Evidence) -> Json:
+    return {
+        "first_output_at": evidence.first_output_at,
+        "checkpoint_at": evidence.checkpoint_at,
+        "read_at": evidence.read_at,
+    }
+
+
+def _why_estimate_record(estimate: WhyEstimate | None) -> Json | None:
+    if estimate is None:
+        return None
+    return {
+        "start_at": estimate.start_at,
+        "latest_at": estimate.latest_at,
+        "basis": estimate.basis,
+        "text": estimate.text,
     }
 
 

@@ -15,8 +15,24 @@ class Reason(BaseModel):
     node: str | None
 
 
+class WhyEstimate(BaseModel):
+    """When a run is likely to start, and by when at the latest; null: not known."""
+
+    start_at: float | None
+    latest_at: float | None
+    basis: str
+    text: str
+
+
+class NamedRun(BaseModel):
+    """A run, by its id and the name people gave it."""
+
+    id: str
+    name: str
+
+
 class Why(BaseModel):
-    """What a run waits for, and what would unblock it."""
+    """What a run waits for, and what would unblock it. `ahead_first` are the first of those ahead."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,7 +41,9 @@ class Why(BaseModel):
     headline: str
     reasons: list[Reason]
     ahead: int
+    ahead_first: list[NamedRun]
     unblocked_by: str
+    estimate: WhyEstimate | None
     largest: str | None
 
 

@@ -21,8 +21,32 @@ class Cause(BaseModel):
     tail: list[str]
 
 
+class Verdict(BaseModel):
+    """What the turns of a cycle run have shown so far."""
+
+    turns: int
+    first_output_s: float | None
+    committed: bool
+    resumed: bool
+    proven: bool
+
+
+class Share(BaseModel):
+    """What an interruptible run was promised of a period, and what it used of it."""
+
+    period_at: float
+    allotted_s: float
+    rank: int
+    used_s: float
+    credit_s: float
+
+
 class Run(BaseModel):
-    """What a user asked for. Times are seconds since the epoch."""
+    """What a user asked for. Times are seconds since the epoch.
+
+    `priority`, `weight` and `pool` are those it has now, whoever set them. `max_turns` is null for a run that
+    is no cycle run.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,7 +59,10 @@ class Run(BaseModel):
     outcome: str | None
     cause: Cause | None
     attempt: int
+    mode: str
     priority: int
+    weight: float
+    pool: str | None
     slots: int
     created_at: float
     queued_at: float | None
@@ -44,6 +71,12 @@ class Run(BaseModel):
     failures: int
     faults: int
     preemptions: int
+    turns: int
+    max_turns: int | None
+    attained_slot_s: float
+    ran_s: float
+    verdict: Verdict | None
+    share: Share | None
     code_digest: str | None
     exit_status: int | None
     spec: dict[str, Any]
@@ -64,10 +97,12 @@ class RunSummary(BaseModel):
     dialect: str
     state: str
     outcome: str | None
+    mode: str
     priority: int
     slots: int
     attempt: int
     cluster: str | None
+    pool: str | None
     created_at: float
     started_at: float | None
     ended_at: float | None
@@ -109,6 +144,14 @@ class Worker(BaseModel):
     signal: str | None
 
 
+class Evidence(BaseModel):
+    """What the nodes saw of an attempt; null: not seen."""
+
+    first_output_at: float | None
+    checkpoint_at: float | None
+    read_at: float | None
+
+
 class Attempt(BaseModel):
     """One stretch of running."""
 
@@ -124,6 +167,8 @@ class Attempt(BaseModel):
     started_at: float | None
     ended_at: float | None
     asked: str | None
+    allotted_s: float | None
+    evidence: Evidence
     outcome: str | None
     cause: Cause | None
     directory: str | None

@@ -1,0 +1,125 @@
+"""`tarmac queue`: what runs and what waits, in scheduling order; `set` and `move` change it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tarmac.cli.lazy import Subcommands
+from tarmac.cli.options import complete_run, json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.queuechanges import Change, is_assignment, read_assignments, read_options
+from tarmac.cli.queueview import queue_text
+from tarmac.cli.session import connect, resolve
+from tarmac.cli.terminal import stdout_terminal
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import QueuePoolRecord
+
+
+@click.group(cls=Subcommands, invoke_without_command=True)
+@click.option("--cluster", metavar="NAME", help="Only the pools of this cluster.")
+@click.option("--pool", metavar="NAME", help="Only pools of this name.")
+@click.option("--mine", is_flag=True, help="Only your own runs.")
+@json_option
+@click.pass_context
+def queue(ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bool, as_json: bool) -> None:
+    """Show the queue of each pool: what runs and what waits, in scheduling order.
+
+    SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
+    else is submitted. Runs that have ended are left out.
+    """
+    if ctx.invoked_subcommand is not None:
+        if cluster or pool or mine or as_json:
+            raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
+        return
+    pools = connect().queue(cluster=cluster, pool=pool, mine=mine)
+    if not (cluster or pool) and not as_json:
+        pools = [found for found in pools if found["runs"]]
+    if not pools and not as_json:
+        remark("none of your runs is queued or running" if mine else "nothing is queued or running")
+        return
+    _print(pools, as_json=as_json)
+
+
+@queue.command("set")
+@click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+@click.option("--priority", metavar="N", help="A bigger number is sooner.")
+@click.option("--weight", metavar="W", help="Its share of a fair-share pool.")
+@click.option("--pool", metavar="NAME", help="Another pool; a run that runs starts again there.")
+@json_option
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    /,
+    *,
+    words: tuple[str, ...],
+    priority: str | None,
+    weight: str | None,
+    pool: str | None,
+    as_json: bool,
+) -> None:
+    """Change the priority, weight or pool of runs, all or none.
+
+    Several different changes at once are written RUN.OPERATION=VALUE, where OPERATION is priority, weight,
+    pool, ahead-of or behind-of. They are checked as if made one after another, before any is made.
+
+    \b
+    tarmac queue set digits --priority 10
+    tarmac queue set digits.priority=10 other.pool=big third.ahead-of=digits
+    """
+    options = {"pool": pool, "priority": priority, "weight": weight}
+    given = {field: value for field, value in options.items() if value is not None}
+    batch = [word for word in words if is_assignment(word)]
+    if batch and given:
+        option = next(iter(given))
+        raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form", ctx)
+    if not batch and not given:
+        raise click.UsageError("what is to change? Give --priority, --weight or --pool", ctx)
+    _change(read_assignments(words) if batch else read_options(words, given), as_json=as_json)
+
+
+@queue.command()
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option("--ahead-of", metavar="RUN", shell_complete=complete_run, help="Right before this run.")
+@click.option("--behind-of", metavar="RUN", shell_complete=complete_run, help="Right after this run.")
+@click.option("--top", is_flag=True, help="Before all batch runs of its pool.")
+@json_option
+@click.pass_context
+def move(
+    ctx: click.Context, /, *, run: str, ahead_of: str | None, behind_of: str | None, top: bool, as_json: bool
+) -> None:
+    """Move a run to another place in the queue of its pool.
+
+    It takes the priority of the run it is moved next to. In a pool where runs can be displaced, one that
+    is moved ahead of a running run takes its slots.
+    """
+    given = {"ahead_of": ahead_of, "behind_of": behind_of, "top": top or None}
+    wanted = {field: value for field, value in given.items() if value is not None}
+    if len(wanted) != 1:
+        raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top", ctx)
+    _change([{"run": run, **wanted}], as_json=as_json)
+
+
+def _change(changes: Sequence[Change], *, as_json: bool) -> None:
+    client = connect()
+    _print(client.change_queue([_resolved(client, change) for change in changes]), as_json=as_json)
+
+
+def _resolved(client: Client, change: Change) -> Change:
+    """The change with `@last` replaced where a run is meant."""
+    return {
+        field: resolve(client, value) if field in ("run", "ahead_of", "behind_of") else value
+        for field, value in change.items()
+    }
+
+
+def _print(pools: Sequence[QueuePoolRecord], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"pools": pools})
+    else:
+        print_text(queue_text(pools, now=time.time(), terminal=stdout_terminal()))

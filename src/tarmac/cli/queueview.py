@@ -1,0 +1,79 @@
+"""The queue as tables, one for each pool. Called by `commands.queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.amounts import age, number, until
+from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.terminal import Terminal
+from tarmac.cli.wording import state_cell
+
+if TYPE_CHECKING:
+    from tarmac.client.records import EstimateRecord, QueueEntryRecord, QueuePoolRecord
+
+_POLICIES = {
+    "priority": "by priority",
+    "fair_share": "by fair share",
+    "least_attained": "what has run least first",
+}
+_UNKNOWN = {"unknown": "unknown", "too far": "far off"}
+
+
+def queue_text(pools: Sequence[QueuePoolRecord], *, now: float, terminal: Terminal) -> str:
+    """A table for each pool, under a heading that says by which rules it is ordered."""
+    return "\n\n".join(
+        f"{_heading(pool, terminal)}\n{_table(pool, now=now, terminal=terminal)}" for pool in pools
+    )
+
+
+def start_text(estimate: EstimateRecord | None, now: float) -> str:
+    """When a run is likely to start: "in 12 min", "unknown"; nothing for one that holds its slots."""
+    if estimate is None:
+        return ""
+    if estimate["start_at"] is not None:
+        return until(estimate["start_at"], now)
+    return _UNKNOWN.get(estimate["basis"], "unknown")
+
+
+def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
+    policy = _POLICIES.get(pool["policy"], pool["policy"])
+    rule = "later runs can be displaced" if pool["preemption"] else "no run is displaced"
+    name = terminal.paint(f"pool {pool['pool']} of {pool['cluster']}", "bold")
+    return f"{name}: {policy}, {rule}"
+
+
+def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
+    if not pool["runs"]:
+        return "  nothing runs or waits here"
+    shared = pool["policy"] == "fair_share"
+    heads = (
+        Column(title="#", right=True),
+        Column(title="ID"),
+        Column(title="TYPE"),
+        Column(title="NAME", flexible=True),
+        Column(title="WEIGHT" if shared else "PRIORITY", right=True),
+        Column(title="SUBMITTED", right=True, optional=True),
+        Column(title="SLOTS", right=True),
+        Column(title="STATE"),
+        Column(title="USER", optional=True),
+        Column(title="EST. START"),
+    )
+    rows = (_row(run, shared=shared, now=now) for run in pool["runs"])
+    return render(heads, rows, terminal)
+
+
+def _row(run: QueueEntryRecord, *, shared: bool, now: float) -> Sequence[Cell | str]:
+    return (
+        str(run["number"]),
+        run["id"],
+        run["mode"],
+        Cell(run["name"], "bold"),
+        number(run["weight"]) if shared else str(run["priority"]),
+        age(run["submitted_at"], now),
+        f"{run['slots_acquired']}/{run['slots_needed']}",
+        state_cell(run["state"]),
+        run["user"],
+        start_text(run["estimate"], now),
+    )
