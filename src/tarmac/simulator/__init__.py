@@ -1,0 +1,1 @@
+"""The simulator: traces and histories played through the real control plane in virtual time."""

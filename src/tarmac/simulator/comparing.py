@@ -1,0 +1,187 @@
+"""Plays several settings, each in a process of its own, and brings together what they came to.
+
+Called by `tarmac simulate` and the benchmark.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from tarmac.model.cluster import Cluster
+from tarmac.simulator.jobs import Trace
+from tarmac.simulator.measures import Measures, measures
+from tarmac.simulator.playing import Play, Rules
+from tarmac.simulator.series import Series, series
+from tarmac.simulator.shapes import slots_of
+
+Progress = Callable[[int, int], None]
+"""Called with how many jobs have ended in all plays together, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One play to be made: which jobs, where, under which rules. `label` tells it from the others."""
+
+    label: str
+    trace: Trace
+    cluster: Cluster
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverFits:
+    """A job that could never start, and why."""
+
+    job: str
+    slots: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of a play. One that was interrupted is not `complete`: it is what was known by then."""
+
+    measures: Measures
+    series: Series
+    never_fits: tuple[NeverFits, ...]
+    complete: bool
+    wall_s: float
+
+
+class Interruption:
+    """Set when somebody has had enough; plays look at it between two moments and end there."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
+def play_all(
+    settings: Sequence[Setting],
+    *,
+    workers: int,
+    interruption: Interruption | None = None,
+    progress: Progress = lambda _ended, _all: None,
+) -> list[Result]:
+    """The result of each setting, in order; `workers` plays at once (1: in this process)."""
+    stop = interruption or Interruption()
+    tally = _Tally(settings, progress)
+    if workers == 1 or len(settings) == 1:
+        return [play(setting, stop, tally.of(at)) for at, setting in enumerate(settings)]
+    return _Pool(settings, stop, tally).run(workers)
+
+
+def play(setting: Setting, interruption: Interruption, progress: Progress) -> Result:
+    """Make one play, here."""
+    began = time.perf_counter()
+    slots = slots_of(setting.cluster)
+    game = Play(setting.trace.jobs, setting.cluster, setting.rules)
+    record = game.run(progress, stop=interruption)
+    return Result(
+        measures=measures(record, slots),
+        series=series(record, slots),
+        never_fits=tuple(
+            NeverFits(job=record.jobs[number].name, slots=record.jobs[number].slots, reason=reason)
+            for number, reason in record.never_fits.items()
+        ),
+        complete=record.complete,
+        wall_s=time.perf_counter() - began,
+    )
+
+
+class _Tally:
+    """The progress of all plays together."""
+
+    def __init__(self, settings: Sequence[Setting], progress: Progress) -> None:
+        self._ended = [0] * len(settings)
+        self._all = sum(len(setting.trace.jobs) for setting in settings)
+        self._progress = progress
+
+    def of(self, number: int) -> Progress:
+        """What to tell of the play of this number."""
+
+        def told(ended: int, _all: int) -> None:
+            self._ended[number] = ended
+            self._progress(sum(self._ended), self._all)
+
+        return told
+
+
+class _Pool:
+    """Processes at play, a few at a time."""
+
+    def __init__(self, settings: Sequence[Setting], interruption: Interruption, tally: _Tally) -> None:
+        self._settings = settings
+        self._interruption = interruption
+        self._tally = tally
+        self._context = multiprocessing.get_context("fork")
+        self._waiting = list(enumerate(settings))
+        self._playing: dict[Connection, tuple[int, BaseProcess]] = {}
+        self._results: dict[int, Result] = {}
+
+    def run(self, workers: int) -> list[Result]:
+        """All results; those of plays that were never begun are made, and end, at once."""
+        told = False
+        try:
+            while self._waiting or self._playing:
+                while self._waiting and len(self._playing) < workers:
+                    self._begin(*self._waiting.pop(0))
+                for channel in wait(list(self._playing), timeout=0.2):
+                    assert isinstance(channel, Connection)
+                    self._hear(channel)
+                if self._interruption() and not told:
+                    told = True
+                    self._interrupt()
+        finally:
+            for _, process in self._playing.values():
+                process.kill()
+        return [self._results[number] for number in range(len(self._settings))]
+
+    def _begin(self, number: int, setting: Setting) -> None:
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_play_apart, args=(setting, self._interruption, theirs))
+        process.start()
+        theirs.close()
+        self._playing[ours] = number, process
+
+    def _hear(self, channel: Connection) -> None:
+        number, process = self._playing[channel]
+        try:
+            message = channel.recv()
+        except EOFError:
+            process.join()
+            raise ChildProcessError(f"a play ended by itself, with {process.exitcode}") from None
+        if isinstance(message, Result):
+            self._results[number] = message
+            process.join()
+            channel.close()
+            del self._playing[channel]
+        else:
+            self._tally.of(number)(*message)
+
+    def _interrupt(self) -> None:
+        for _, process in self._playing.values():
+            if process.pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGINT)
+
+
+def _play_apart(setting: Setting, interruption: Interruption, channel: Connection) -> None:
+    """In a process of its own: play, and tell of it through the channel."""
+
+    def interrupted(_number: int, _frame: object) -> None:
+        interruption.asked = True
+
+    signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours once more
+    channel.send(play(setting, interruption, lambda ended, count: channel.send((ended, count))))
+    channel.close()

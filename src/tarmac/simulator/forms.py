@@ -1,0 +1,148 @@
+"""The forms of traces that are known: which column says what, and how a file of each is told. See `traces`.
+
+A form is data; reading one is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from tarmac.model.errors import InvalidInput
+
+
+class Meaning(StrEnum):
+    """What a column of a trace can say of a job."""
+
+    SUBMITTED = "submitted"
+    DURATION = "duration"
+    SLOTS = "slots"
+    USER = "user"
+    PROJECT = "project"
+    NAME = "name"
+    MODE = "mode"
+    PRIORITY = "priority"
+    WEIGHT = "weight"
+    LIMIT = "limit"
+
+
+NEEDED = (Meaning.SUBMITTED, Meaning.DURATION, Meaning.SLOTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a kind of trace is written.
+
+    `columns` are names of the header line, or for a file without one the numbers of columns from 0; times
+    are in units of `unit_s`. `signature` are the columns a header must have for the file to be of this form.
+    `cluster` is the shape its sets were published for.
+    """
+
+    name: str
+    columns: Mapping[Meaning, str | int]
+    signature: frozenset[str] = frozenset()
+    delimiter: str = ","
+    unit_s: float = 1.0
+    width: int | None = None
+    cluster: str | None = None
+
+    @property
+    def headed(self) -> bool:
+        """Whether the first line names the columns."""
+        return self.width is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """From one day to another, both included, as seconds since the epoch (None: open)."""
+
+    since: float | None = None
+    until: float | None = None
+
+    def holds(self, at: float) -> bool:
+        """Whether a time lies within."""
+        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
+
+
+PHILLY = Form(
+    name="philly",
+    columns={
+        Meaning.SUBMITTED: "timestamp",
+        Meaning.DURATION: "duration",
+        Meaning.SLOTS: "num_gpus",
+        Meaning.USER: "cluster",
+    },
+    signature=frozenset({"timestamp", "duration", "num_gpus", "gpu_time"}),
+    cluster="64x8",
+)
+MURI = Form(
+    name="muri",
+    columns={
+        Meaning.SUBMITTED: "submit_time",
+        Meaning.DURATION: "duration",
+        Meaning.SLOTS: "num_gpu",
+        Meaning.NAME: "model_name",
+    },
+    signature=frozenset({"job_id", "num_gpu", "submit_time", "duration", "model_name"}),
+    unit_s=0.001,
+    cluster="8x8",
+)
+SHOCKWAVE = Form(
+    name="shockwave",
+    columns={Meaning.SUBMITTED: 11, Meaning.DURATION: 10, Meaning.SLOTS: 6, Meaning.NAME: 0},
+    delimiter="\t",
+    width=12,
+    cluster="8x4",
+)
+CSV = Form(name="csv", columns={meaning: meaning.value for meaning in Meaning}, signature=frozenset(NEEDED))
+
+FORMS = {form.name: form for form in (PHILLY, MURI, SHOCKWAVE, CSV)}
+
+
+def form_of(first_line: str, second_line: str) -> Form | None:
+    """The form of a file that begins with these lines; None when it is of none that is known."""
+    fields = first_line.split(SHOCKWAVE.delimiter)
+    if len(fields) == SHOCKWAVE.width and all(is_number(fields[at]) for at in (6, 10, 11)):
+        return SHOCKWAVE
+    header = frozenset(name.strip() for name in first_line.split(","))
+    known = (form for form in (PHILLY, MURI, CSV) if form.signature <= header)
+    return next(known, None) if second_line or first_line else None
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def mapped(form: Form, columns: Mapping[Meaning, str]) -> Form:
+    """The form with some columns named otherwise."""
+    return Form(
+        name=form.name,
+        columns={**form.columns, **columns},
+        delimiter=form.delimiter,
+        unit_s=form.unit_s,
+        width=form.width,
+        cluster=form.cluster,
+    )
+
+
+def columns_of(text: str) -> dict[Meaning, str]:
+    """The columns in `submitted=NAME,duration=NAME,...`; raises InvalidInput for what is none."""
+    columns: dict[Meaning, str] = {}
+    for item in text.split(","):
+        word, equals, name = item.partition("=")
+        meaning = next((known for known in Meaning if known == word.strip()), None)
+        if meaning is None or not equals or not name.strip():
+            close = get_close_matches(word.strip(), list(Meaning), n=1)
+            hint = (
+                f"did you mean {close[0]}=NAME?" if close else f"what columns can say: {', '.join(Meaning)}"
+            )
+            raise InvalidInput(f"--columns: {item!r} is not of the form MEANING=NAME", hint=hint)
+        columns[meaning] = name.strip()
+    return columns

@@ -1,0 +1,44 @@
+"""What a trace tells: jobs with their times and sizes. Made by `traces` and `history`, played by `playing`.
+
+A job is a trace's word for what becomes a run here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.model.spec import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One line of a trace: when it was submitted, how long it works on how many slots, and whose it is.
+
+    `user` None: the trace names none, and everybody is their own. `limit_s` is the time limit it was given.
+    """
+
+    id: str
+    name: str
+    submitted_at: float
+    duration_s: float
+    slots: int
+    user: str | None = None
+    project: str = "default"
+    mode: Mode = Mode.BATCH
+    priority: int = 0
+    weight: float = 1.0
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Jobs in the order of submission. `cluster` is the shape it was published for, where it was (`64x8`).
+
+    `digest` names the content of its file and the part that was taken of it (see `published`).
+    """
+
+    name: str
+    form: str
+    jobs: tuple[Job, ...]
+    cluster: str | None = None
+    digest: str = ""

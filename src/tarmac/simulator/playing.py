@@ -1,0 +1,227 @@
+"""Plays jobs through the real control plane in virtual time: the passes of `control` over `sched`, on `sim`.
+
+Nothing is skipped but what needs threads: each pass runs when its bell rang, when the engine had news for
+it, or when the plan asked for it (`next_at`). Called by `playing_all` and tests.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tarmac.control.admission import Submission
+from tarmac.control.hub import Bell
+from tarmac.control.passes.deliver import deliver_pass
+from tarmac.control.passes.reconcile import reconcile_pass
+from tarmac.control.passes.schedule import schedule_pass
+from tarmac.control.service import ControlPlane
+from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.cluster import Cluster, Policy
+from tarmac.model.errors import Refused
+from tarmac.model.ports import Launch
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Command, Process, Role, RunSpec
+from tarmac.simulator.jobs import Job
+from tarmac.simulator.record import Record
+from tarmac.simulator.shapes import with_rules
+from tarmac.store.memory import MemoryStore
+
+EPOCH_S = 1_000_080_000.0
+"""Where virtual time begins for a trace that counts from zero: a midnight."""
+
+NO_DATES_S = 1e8
+"""Below this, the times of a trace are no dates."""
+
+KEEPS_ALL_S = 1e15
+"""A checkpoint period that never passes: work is saved on the way out alone."""
+
+COLLECT_EVERY = 100_000
+"""New objects between two collections: nearly all that a simulation makes is kept or freed by counting."""
+
+PROGRESS_EVERY = 200
+"""Ended jobs between two words on progress."""
+
+_TRAIN = Process(command=Command(argv=("train",)), resources=Resources())
+
+Progress = Callable[[int, int], None]
+"""Called now and then with how many jobs have ended, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a play is played under. `policy` None leaves every pool its own rules; `preemption` None is then
+    as those say, else the custom of the policy.
+
+    Every attempt pays `restart_s` before it works; with `limit_factor`, each job has a time limit of so many
+    times its true duration.
+    """
+
+    policy: Policy | None = Policy.PRIORITY
+    preemption: bool | None = None
+    limit_factor: float | None = None
+    restart_s: float = 0.0
+    estimates: bool = False
+
+    @property
+    def preempting(self) -> bool | None:
+        """Whether batch runs displace others: by custom under the policies that share time."""
+        if self.preemption is not None or self.policy is None:
+            return self.preemption
+        return self.policy is not Policy.PRIORITY
+
+
+class Play:
+    """One play: a control plane, its engine and its clock, and the jobs that have yet to come."""
+
+    def __init__(self, jobs: Sequence[Job], cluster: Cluster, rules: Rules) -> None:
+        self.record = Record(jobs)
+        self._rules = rules
+        offset_s = EPOCH_S if jobs[0].submitted_at < NO_DATES_S else 0.0
+        self._arrivals = [job.submitted_at + offset_s for job in jobs]
+        self._jobs = jobs
+        self._next = 0
+        self._clock = VirtualClock(self._arrivals[0])
+        self._store = MemoryStore()
+        self._news: set[str] = set()
+        self._specs: dict[tuple[object, ...], RunSpec] = {}
+        self._roles: dict[int, tuple[Role, ...]] = {}
+        self._behaviours = [
+            Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
+            for job in jobs
+        ]
+        engine = SimEngine(self._clock, (), behaviour=self._behaviour)
+        self._store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
+        self._plane = ControlPlane(
+            store=self._store, engine=engine, code=_NoCode(), clock=self._clock, ids=_Ids()
+        )
+        engine.subscribe(self._news.add)
+        self._plan_at: float | None = None
+
+    def run(
+        self,
+        progress: Progress = lambda _ended, _all: None,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Record:
+        """Play to the end, or until `stop` says so; the record stands as far as it got."""
+        told = 0
+        with _rare_collections():
+            while True:
+                self._settle()
+                self.record.take(self._store, self._clock.now())
+                if self.record.ended >= told + PROGRESS_EVERY:
+                    told = self.record.ended
+                    progress(told, len(self._jobs))
+                upcoming = self._upcoming()
+                if upcoming is None or stop():
+                    break
+                self._clock.advance_to(upcoming)
+        self.record.complete = upcoming is None
+        progress(self.record.ended, len(self._jobs))
+        return self.record
+
+    def _upcoming(self) -> float | None:
+        """The next moment at which something happens."""
+        moments = [at for at in (self._clock.next_event_at(), self._plan_at) if at is not None]
+        if self._next < len(self._arrivals):
+            moments.append(self._arrivals[self._next])
+        return min(moments, default=None)
+
+    def _settle(self) -> None:
+        """Do everything that is due now, until nothing more is."""
+        world, hub = self._plane.world, self._plane.world.hub
+        schedule, deliver = hub.event(Bell.SCHEDULE), hub.event(Bell.DELIVER)
+        now = self._clock.now()
+        while self._next < len(self._arrivals) and self._arrivals[self._next] <= now:
+            self._submit(self._next)
+            self._next += 1
+        while True:
+            if self._news:
+                news = frozenset(self._news)
+                self._news.clear()
+                reconcile_pass(world, None, only=news)
+            elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
+                schedule.clear()
+                self._plan_at = schedule_pass(world, None).next_at
+            elif deliver.is_set():
+                deliver.clear()
+                deliver_pass(world)
+            else:
+                self._clock.advance_to(now)  # what happens at once is heard of at once
+                if not self._news:
+                    return
+
+    def _submit(self, number: int) -> None:
+        job = self._jobs[number]
+        user = job.user if job.user is not None else job.id
+        try:
+            accepted = self._plane.submit([Submission(spec=self._spec(job), user=user)])
+        except Refused as refusal:
+            self.record.refused(number, str(refusal))
+        else:
+            self.record.accepted(number, accepted[0].run.id, self._clock.now())
+
+    def _spec(self, job: Job) -> RunSpec:
+        limit_s = job.limit_s
+        if self._rules.limit_factor is not None:
+            limit_s = max(1.0, self._rules.limit_factor * job.duration_s)
+        key = (job.name, job.slots, job.project, job.mode, job.priority, job.weight, limit_s)
+        spec = self._specs.get(key)
+        if spec is None:
+            roles = self._roles.setdefault(job.slots, _roles(job.slots))
+            spec = self._specs[key] = RunSpec(
+                name=job.name,
+                roles=roles,
+                project=job.project,
+                mode=job.mode,
+                priority=job.priority,
+                weight=job.weight,
+                time_limit_s=limit_s,
+            )
+        return spec
+
+    def _behaviour(self, launch: Launch) -> Behaviour:
+        return self._behaviours[self.record.number_of(launch.run_id)]
+
+
+def _roles(slots: int) -> tuple[Role, ...]:
+    """One role on so many slots. A trace says how many, not how they lie: any split will do."""
+    if slots == 0:
+        return (Role(processes=(_TRAIN,)),)
+    return (Role(processes=(_TRAIN,), replicas=None, slots=slots, uneven=True),)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """The collector looks rarely: what a simulation makes is nearly all kept, or freed by counting."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+class _Ids:
+    """Ids that count: the runs of a play are numbered as its jobs come."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def run_id(self, now: float) -> str:  # noqa: ARG002 the port's
+        self._made += 1
+        return f"r{self._made:08}"
+
+    def token(self) -> str:
+        return "simulated"
+
+
+class _NoCode:
+    """Jobs of a trace bring no code."""
+
+    def snapshot(self, directory: str) -> str:
+        raise NotImplementedError(directory)

@@ -1,0 +1,112 @@
+"""What happened in a play: when each job began and ended, how long the queue was, how full the cluster.
+
+Read from the store's events as they come, so that it stands however far a play got. Kept by `playing`, and
+read by `measures` and `series`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.run import Event, Outcome
+from tarmac.simulator.jobs import Job
+from tarmac.store.memory import MemoryStore
+
+
+@dataclass(slots=True, kw_only=True)
+class Passage:
+    """What became of one job: times are virtual, None for what has not happened."""
+
+    job: Job
+    submitted_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    held_s: float = 0.0
+    preemptions: int = 0
+    placed_at: float | None = None
+    failed: bool = False
+
+    @property
+    def completion_s(self) -> float:
+        """From submission to end, for a job that has ended."""
+        return self.ended_at - self.submitted_at if self.ended_at is not None else 0.0
+
+
+class Record:
+    """The passages of the jobs of a play, and the state of the cluster over time."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.passages: dict[int, Passage] = {}
+        self.never_fits: dict[int, str] = {}
+        self.complete = False
+        self.ended = 0
+        self.now = 0.0
+        self.times = array("d")
+        self.present = array("l")
+        self.queued = array("l")
+        self.busy_slots = array("l")
+        self._numbers: dict[str, int] = {}
+        self._last_event_id = 0
+        self._queued = 0
+        self._gone = 0
+        self._busy_slots = 0
+
+    def number_of(self, run_id: str) -> int:
+        """The number of the job that a run stands for."""
+        return self._numbers[run_id]
+
+    def accepted(self, number: int, run_id: str, now: float) -> None:
+        """A job was taken."""
+        self._numbers[run_id] = number
+        self.passages[number] = Passage(job=self.jobs[number], submitted_at=now)
+
+    def refused(self, number: int, reason: str) -> None:
+        """A job was refused: it could never start."""
+        self.never_fits[number] = reason
+        self.ended += 1
+
+    def take(self, store: MemoryStore, now: float) -> None:
+        """Take up what has happened since the last time."""
+        self.now = now
+        while events := store.feed(after_id=self._last_event_id):
+            self._last_event_id = events[-1].id
+            for event in events:
+                self._event(event)
+        self.times.append(now)
+        self.present.append(len(self.passages) - self._gone)
+        self.queued.append(self._queued)
+        self.busy_slots.append(self._busy_slots)
+
+    def _event(self, event: Event) -> None:
+        kind, state, at = event.event, event.state, event.at
+        passage = self.passages[self._numbers[event.run_id]]
+        if kind is RunEvent.PLACED:
+            self._queued -= 1
+            self._busy_slots += passage.job.slots
+            passage.placed_at = at
+            return
+        if kind is RunEvent.STARTED and passage.started_at is None:
+            passage.started_at = at
+        if state is RunState.QUEUED:
+            self._leave(passage, at)
+            self._queued += 1
+            if kind is RunEvent.VACATED:
+                passage.preemptions += 1
+        elif state is RunState.ENDED:
+            if passage.placed_at is None:
+                self._queued -= 1
+            self._leave(passage, at)
+            passage.ended_at = at
+            passage.failed = event.detail.get("outcome") != Outcome.COMPLETED
+            self.ended += 1
+            self._gone += 1
+
+    def _leave(self, passage: Passage, at: float) -> None:
+        if passage.placed_at is not None:
+            self._busy_slots -= passage.job.slots
+            passage.held_s += at - passage.placed_at
+            passage.placed_at = None

@@ -1,0 +1,47 @@
+"""Clusters to play on: from a shape such as `64x8`, or with other rules. Called by `playing` and `cli`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
+
+SIMULATED = "simulated"
+"""What a cluster is called that is a shape alone."""
+
+_SHAPE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,3})")
+
+
+def shape_of(text: str) -> Cluster | None:
+    """The cluster of a shape: `64x8` is 64 nodes of 8 slots each; None when the text is no shape."""
+    match = _SHAPE.fullmatch(text)
+    if match is None:
+        return None
+    return Cluster(name=SIMULATED, groups=(NodeGroup(nodes=int(match[1]), slots=int(match[2])),))
+
+
+def shape_text(cluster: Cluster) -> str:
+    """A cluster in a few characters: `64x8`, `4x8 + 2x4`."""
+    return " + ".join(f"{group.nodes}x{group.slots}" for group in cluster.groups)
+
+
+def slots_of(cluster: Cluster) -> int:
+    """How many slots a cluster has in all."""
+    return sum(group.nodes * group.slots for group in cluster.groups)
+
+
+def with_rules(cluster: Cluster, policy: Policy | None, *, preemption: bool | None) -> Cluster:
+    """The cluster with this policy in all of its pools, and preemption on or off in all (None: as it is)."""
+    named = {pool.name: pool for pool in cluster.pools}
+    for group in cluster.groups:
+        named.setdefault(group.pool, Pool(name=group.pool, cluster=cluster.name))
+    pools = tuple(
+        replace(
+            pool,
+            policy=pool.policy if policy is None else policy,
+            preemption=pool.preemption if preemption is None else preemption,
+        )
+        for pool in named.values()
+    )
+    return replace(cluster, pools=pools)

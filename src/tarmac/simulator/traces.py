@@ -1,0 +1,261 @@
+"""Reads traces: a file, its form told by its content, its lines as jobs, everything wrong with it at once.
+
+Called by `tarmac simulate` and the benchmark.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from io import StringIO
+from math import isfinite
+from pathlib import Path
+
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.spec import Mode
+from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
+from tarmac.simulator.jobs import Job, Trace
+from tarmac.simulator.published import WINDOWS
+
+PROBLEMS_TOLD = 20
+"""How many problems of a file are told one by one; the others are counted."""
+
+DIGEST_CHARACTERS = 16
+
+Cell = tuple[int, str]
+"""Where a field begins in its line, and what it says."""
+
+
+def read_trace(
+    path: str,
+    *,
+    form: str | None = None,
+    columns: Mapping[Meaning, str] | None = None,
+    window: Window | None = None,
+) -> Trace:
+    """The trace in a file; raises InvalidInput with all that is wrong with it.
+
+    `form` None: told by the content; `columns` names columns otherwise than the form does; `window` leaves
+    out what was submitted outside it (None: the one the set was published with, if it is a published one).
+    """
+    content = _content(path)
+    text = content.decode("utf-8-sig", errors="replace")
+    digest = hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]
+    chosen = mapped(_form(path, text, form, bool(columns)), columns or {})
+    chosen_window = window or WINDOWS.get(digest) or Window()
+    reading = _Reading(path, chosen)
+    jobs = [job for job in reading.jobs(text) if chosen_window.holds(job.submitted_at)]
+    reading.conclude()
+    if not jobs:
+        raise InvalidInput([Problem(message="there is no job in it" + _outside(window), file=path)])
+    jobs.sort(key=lambda job: job.submitted_at)  # stable: those of one instant stay in the order of the file
+    whole = window is None
+    return Trace(
+        name=Path(path).stem,
+        form=chosen.name,
+        jobs=tuple(jobs),
+        cluster=chosen.cluster,
+        digest=digest if whole else "",
+    )
+
+
+def parse_time(text: str) -> float | None:
+    """Seconds since the epoch of a date (taken as UTC where it names no zone); None when it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidInput([Problem(message=f"it cannot be read: {reason}", file=path)]) from error
+
+
+def _form(path: str, text: str, wanted: str | None, columned: bool) -> Form:
+    if wanted is not None:
+        return FORMS[wanted]
+    found = CSV if columned else form_of(*_two_lines(text))
+    if found is None:
+        known = ", ".join(FORMS)
+        raise InvalidInput(
+            [
+                Problem(
+                    message=f"the form of this trace is not known (known: {known})",
+                    file=path,
+                    line=1,
+                    hint="name its columns: --columns submitted=NAME,duration=NAME,slots=NAME",
+                )
+            ]
+        )
+    return found
+
+
+def _two_lines(text: str) -> tuple[str, str]:
+    first, _, rest = text.partition("\n")
+    return first.rstrip("\r"), rest.partition("\n")[0].rstrip("\r")
+
+
+def _outside(window: Window | None) -> str:
+    return " within the dates asked for" if window is not None and window != Window() else ""
+
+
+class _Reading:
+    """One file being read: its columns, and what was wrong so far."""
+
+    def __init__(self, path: str, form: Form) -> None:
+        self._path = path
+        self._form = form
+        self._problems: list[Problem] = []
+        self._wrong = 0
+        self._columns: dict[Meaning, int] = {}
+        self._titles: dict[Meaning, str] = {}
+
+    def jobs(self, text: str) -> Iterator[Job]:
+        """The jobs of the file that are right, in its order."""
+        rows = csv.reader(StringIO(text, newline=""), delimiter=self._form.delimiter)
+        if not self._find_columns(next(rows, []) if self._form.headed else []):
+            return
+        needed = max(self._columns.values()) + 1
+        for row in rows:
+            if not row:
+                continue
+            if len(row) < needed:
+                self._wrong_line(rows.line_num, f"{len(row)} columns, and {needed} are needed")
+                continue
+            job = self._job(row, rows.line_num)
+            if job is not None:
+                yield job
+
+    def conclude(self) -> None:
+        """Raise what was wrong."""
+        if not self._problems:
+            return
+        more = self._wrong - len(self._problems)
+        if more:
+            self._problems.append(Problem(message=f"and {more} more problems like these", file=self._path))
+        raise InvalidInput(self._problems)
+
+    def _find_columns(self, header: list[str]) -> bool:
+        """Where each meaning stands; False, with the problems noted, when a needed column is missing."""
+        if not self._form.headed:
+            self._columns = {meaning: at for meaning, at in self._form.columns.items() if isinstance(at, int)}
+            self._titles = {meaning: f"column {at + 1}" for meaning, at in self._columns.items()}
+            return True
+        names = [name.strip() for name in header]
+        renamed = self._form.columns.items() - FORMS[self._form.name].columns.items()
+        for meaning, name in self._form.columns.items():
+            if name in names:
+                self._columns[meaning] = names.index(str(name))
+                self._titles[meaning] = f"column {name!r}"
+            elif meaning in NEEDED or (meaning, name) in renamed:
+                self._no_column(meaning, str(name), names)
+        return not self._problems
+
+    def _no_column(self, meaning: Meaning, name: str, names: list[str]) -> None:
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"its columns: {', '.join(names)}"
+        self._note(Problem(message=f"no column {name!r} ({meaning})", file=self._path, line=1, hint=hint))
+
+    def _job(self, row: list[str], line: int) -> Job | None:
+        before = self._wrong
+        unit_s = self._form.unit_s
+        submitted_at = self._time(row, line, Meaning.SUBMITTED)
+        duration_s = self._number(row, line, Meaning.DURATION)
+        slots = self._number(row, line, Meaning.SLOTS, whole=True)
+        priority = self._number(row, line, Meaning.PRIORITY, whole=True, default=0.0, negative=True)
+        weight = self._number(row, line, Meaning.WEIGHT, default=1.0, positive=True)
+        limit_s = self._number(row, line, Meaning.LIMIT, default=0.0)
+        mode = self._mode(row, line)
+        if self._wrong > before:
+            return None
+        number = f"{line:06}"
+        return Job(
+            id=number,
+            name=self._text(row, Meaning.NAME) or f"job-{line}",
+            submitted_at=submitted_at,
+            duration_s=duration_s * unit_s,
+            slots=int(slots),
+            user=self._text(row, Meaning.USER),
+            project=self._text(row, Meaning.PROJECT) or "default",
+            mode=mode,
+            priority=int(priority),
+            weight=weight,
+            limit_s=limit_s * unit_s or None,
+        )
+
+    def _time(self, row: list[str], line: int, meaning: Meaning) -> float:
+        text = row[self._columns[meaning]].strip()
+        try:
+            value = float(text) * self._form.unit_s
+        except ValueError:
+            at = parse_time(text)
+            if at is None:
+                self._wrong_field(row, line, meaning, "a number or a date like 2017-10-01 08:30:00")
+            return at or 0.0
+        if not isfinite(value) or value < 0:
+            self._wrong_field(row, line, meaning, "a time, not below 0")
+        return value
+
+    def _number(
+        self,
+        row: list[str],
+        line: int,
+        meaning: Meaning,
+        *,
+        default: float | None = None,
+        whole: bool = False,
+        positive: bool = False,
+        negative: bool = False,
+    ) -> float:
+        at = self._columns.get(meaning)
+        text = row[at].strip() if at is not None else ""
+        if not text and default is not None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        wrong = not isfinite(value) or (whole and value != int(value)) or (positive and value <= 0)
+        if wrong or (value < 0 and not negative):
+            kind = "a whole number" if whole else "a number"
+            bound = "" if negative else " above 0" if positive else ", not below 0"
+            self._wrong_field(row, line, meaning, kind + bound)
+            return 0.0
+        return value
+
+    def _mode(self, row: list[str], line: int) -> Mode:
+        text = self._text(row, Meaning.MODE)
+        if text is None:
+            return Mode.BATCH
+        try:
+            return Mode(text.lower())
+        except ValueError:
+            self._wrong_field(row, line, Meaning.MODE, f"one of {', '.join(Mode)}")
+            return Mode.BATCH
+
+    def _text(self, row: list[str], meaning: Meaning) -> str | None:
+        at = self._columns.get(meaning)
+        return (row[at].strip() or None) if at is not None else None
+
+    def _wrong_field(self, row: list[str], line: int, meaning: Meaning, allowed: str) -> None:
+        at = self._columns[meaning]
+        begins = sum(len(field) + 1 for field in row[:at]) + 1
+        found = row[at].strip()
+        message = f"{self._titles[meaning]} is {found!r}, and has to be {allowed}"
+        self._note(Problem(message=message, file=self._path, line=line, column=begins))
+
+    def _wrong_line(self, line: int, message: str) -> None:
+        self._note(Problem(message=message, file=self._path, line=line))
+
+    def _note(self, problem: Problem) -> None:
+        self._wrong += 1
+        if len(self._problems) < PROBLEMS_TOLD:
+            self._problems.append(problem)
