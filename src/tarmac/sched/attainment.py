@@ -1,0 +1,51 @@
+"""How far runs have got, on a ladder: the measure behind the policy `least_attained`. Used by `precedence`.
+
+A run begins on the lowest rung and climbs as it uses slot-seconds, ten times as many for each rung. So what
+has lasted ten times longer gives way to what may still be short, and runs alike are done one after another
+instead of all by halves. docs/scheduler.md tells why the rungs lie where they do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from math import inf
+
+FIRST_RUNG_SLOT_S = 360.0
+"""A tenth of a slot-hour: the rungs are powers of ten of slot-hours, on every cluster."""
+
+STEP = 10
+"""How many times more a run without a time limit has used on the next rung: then it counts as long."""
+
+KNOWN_STEP = 2
+"""With a time limit it is known how much is left, up to the margin people leave: rungs may lie closer."""
+
+INSTANT_S = 1e-3
+"""A rung is reached this much earlier, so that a pass made at the computed moment finds it reached."""
+
+LADDER = (0.0, *(FIRST_RUNG_SLOT_S * STEP**number for number in range(12)))
+KNOWN_LADDER = (0.0, *(FIRST_RUNG_SLOT_S * KNOWN_STEP**number for number in range(40)))
+
+
+def rung(attained_slot_s: float) -> float:
+    """The rung of a run of which nothing but its past is known, told by where it begins in slot-seconds."""
+    return LADDER[bisect_right(LADDER, attained_slot_s) - 1]
+
+
+def known_rung(left_slot_s: float) -> float:
+    """The rung of a run whose time limit leaves it this much, on the same scale."""
+    return KNOWN_LADDER[bisect_right(KNOWN_LADDER, max(0.0, left_slot_s)) - 1]
+
+
+def attained_slot_s(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+    """What a run has used that used `before_slot_s` and has held so many slots since then."""
+    return before_slot_s + slots * (max(0.0, now - since) + INSTANT_S)
+
+
+def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+    """When a run that holds slots since then reaches the next rung (inf: never)."""
+    if not slots:
+        return inf
+    index = bisect_right(LADDER, attained_slot_s(before_slot_s, slots, since=since, now=now))
+    if index == len(LADDER):
+        return inf
+    return since + (LADDER[index] - before_slot_s) / slots

@@ -1,0 +1,180 @@
+"""Blocks of time for interruptible runs (I12): periods, shares, credit, and who is owed what. Used by a pass.
+
+At the beginning of a period each interruptible run of a pool is promised a block of it, all of them alike:
+so short that they would all get theirs if they ran one after another. Runs that fit side by side run side by
+side, and what is left over is used by whoever is there. What a run was promised and could not have, because
+others went before it, is its credit in the next period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import floor, inf
+
+from tarmac.model.cluster import Pool
+from tarmac.model.run import Share
+from tarmac.model.spec import DEFAULT_GRACE_S
+from tarmac.sched.decisions import ShareGrant
+from tarmac.sched.facts import Candidate, Holding
+
+SERVED_S = 1e-3
+"""A promise that is kept up to this much is kept."""
+
+HANDOVER_SHARE = 0.1
+"""No more than this share of a block is set aside for the run before to leave."""
+
+
+class Tier(IntEnum):
+    """What a run may expect in this period: less than its block so far, credit beyond it, or nothing more."""
+
+    OWED = 0
+    CREDIT = 1
+    REST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An interruptible run: queued, or holding slots."""
+
+    candidate: Candidate
+    holding: Holding | None = None
+
+    def used_s(self, period_at: float, now: float) -> float:
+        """How long it has held slots in the period of its share, its running attempt with it."""
+        share = self.candidate.share
+        before_s = share.used_s if share is not None and share.period_at == period_at else 0.0
+        if self.holding is None:
+            return before_s
+        return before_s + max(0.0, now - max(self.holding.granted_at, period_at))
+
+
+def period_at(pool: Pool, now: float) -> float:
+    """When the period that contains `now` began."""
+    return floor(now / pool.period_s + 1e-9) * pool.period_s
+
+
+def period_end(pool: Pool, now: float) -> float:
+    """When the period that contains `now` ends, and the next is shared out."""
+    return (floor(now / pool.period_s + 1e-9) + 1) * pool.period_s
+
+
+def tier(member: Member, pool: Pool, now: float) -> Tier:
+    """What a run may expect now."""
+    promised_s, credit_s = _promise(member.candidate, period_at(pool, now))
+    used_s = member.used_s(period_at(pool, now), now)
+    if used_s < promised_s - SERVED_S:
+        return Tier.OWED
+    return Tier.CREDIT if used_s < promised_s + credit_s - SERVED_S else Tier.REST
+
+
+def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
+    """Who goes first: the tier; those whose block was cut; rank; beyond the promise, who used least of it."""
+    began = period_at(pool, now)
+    share = member.candidate.share
+    expects = tier(member, pool, now)
+    if expects is Tier.REST or share is None:
+        promised_s, credit_s = _promise(member.candidate, began)
+        return Tier.REST, max(0.0, member.used_s(began, now) - promised_s - credit_s), 0
+    cut = expects is Tier.OWED and (share.used_s > 0.0 or member.holding is not None)
+    return expects, 0 if cut else 1, share.rank
+
+
+def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float:
+    """How long a run that starts now is meant to hold its slots."""
+    member = Member(candidate)
+    expects = tier(member, pool, now)
+    if expects is Tier.REST:
+        return period_end(pool, now) - now
+    promised_s, credit_s = _promise(candidate, period_at(pool, now))
+    end_s = promised_s if expects is Tier.OWED else promised_s + credit_s
+    return end_s - member.used_s(period_at(pool, now), now)
+
+
+def changes_at(holding: Holding, pool: Pool, now: float) -> float:
+    """When a run that holds slots has used up its block, or its credit (inf: not in this period)."""
+    began = period_at(pool, now)
+    member = Member(holding.candidate, holding)
+    promised_s, credit_s = _promise(holding.candidate, began)
+    used_s = member.used_s(began, now)
+    ends_s = {Tier.OWED: promised_s, Tier.CREDIT: promised_s + credit_s}.get(tier(member, pool, now))
+    return inf if ends_s is None else now + ends_s - used_s
+
+
+def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
+    """Whether this period is to be shared out: somebody was there when it began, and nobody has a share."""
+    began = period_at(pool, now)
+    somebody = False
+    for member in members:
+        share = member.candidate.share
+        if share is not None and share.period_at == began:
+            return False
+        somebody = somebody or member.candidate.submitted_at < began
+    return somebody
+
+
+def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGrant, ...]:
+    """Shares of this period, for all who were there when it began; in the order in which they are served."""
+    began, end = period_at(pool, now), period_end(pool, now)
+    there = [member for member in members if member.candidate.submitted_at < began]
+    waiting_longest = sorted(there, key=lambda member: _waits_since(member, now))
+    served = _how_many(len(there), pool, end - now)
+    each_s = (end - now) / served if served else 0.0
+    block_s = each_s - min(_handover_s(there), HANDOVER_SHARE * each_s)
+    first = sorted(
+        waiting_longest[:served], key=lambda member: (member.holding is None, _waits_since(member, now))
+    )
+    return tuple(
+        ShareGrant(
+            run_id=member.candidate.run_id,
+            seq=member.candidate.seq,
+            share=Share(
+                period_at=began,
+                allotted_s=block_s if rank < served else 0.0,
+                rank=rank,
+                credit_s=_carried_s(member, pool, began),
+            ),
+        )
+        for rank, member in enumerate((*first, *waiting_longest[served:]))
+    )
+
+
+def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
+    """What a run was promised in the period that began then, and its credit on top."""
+    share = candidate.share
+    if share is None or share.period_at != began:
+        return 0.0, 0.0
+    return share.allotted_s, share.credit_s
+
+
+def _waits_since(member: Member, now: float) -> tuple[float, float, str]:
+    candidate = member.candidate
+    since = candidate.queued_at if member.holding is None else now
+    return since, candidate.submitted_at, candidate.run_id
+
+
+def _how_many(members: int, pool: Pool, time_s: float) -> int:
+    """How many blocks this much time is cut into: one for each, or as many as are no shorter than the floor."""
+    if members * pool.floor_s <= time_s:
+        return members
+    return max(1, floor(time_s / pool.floor_s)) if members else 0
+
+
+def _handover_s(members: Sequence[Member]) -> float:
+    """How long the run before may take to leave."""
+    return max(
+        (DEFAULT_GRACE_S if member.holding is None else member.holding.grace_s for member in members),
+        default=0.0,
+    )
+
+
+def _carried_s(member: Member, pool: Pool, began: float) -> float:
+    """What its last share left unserved: at most a period of it."""
+    share = member.candidate.share
+    if share is None:
+        return 0.0
+    used_s = share.used_s
+    if member.holding is not None:
+        used_s += max(0.0, began - max(member.holding.granted_at, share.period_at))
+    return min(pool.period_s, max(0.0, share.allotted_s + share.credit_s - used_s))

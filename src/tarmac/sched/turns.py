@@ -1,0 +1,19 @@
+"""Turns of cycle runs (I11): each has its slots for a while, then the next one does. Used by a pass.
+
+A turn is over whether or not somebody waits: the point of a cycle run is to be paused and resumed.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from tarmac.model.cluster import Pool
+from tarmac.model.spec import Mode
+from tarmac.sched.facts import Holding
+
+
+def ends_at(holding: Holding, pool: Pool) -> float:
+    """When the turn of a holding is over (inf: it has none, or has not begun it, or is leaving)."""
+    if holding.candidate.mode is not Mode.CYCLE or holding.leaving or holding.started_at is None:
+        return inf
+    return holding.started_at + pool.turn_s

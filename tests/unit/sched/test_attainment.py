@@ -1,0 +1,51 @@
+"""The ladder behind `least_attained`: levels by order of magnitude, and when a run reaches the next."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.sched.attainment import FIRST_RUNG_SLOT_S, attained_slot_s, climbs_at, known_rung, rung
+
+some_moments = st.floats(1.0, 2e9)
+some_amounts = st.floats(0.0, 1e12)
+
+
+@pytest.mark.parametrize(
+    ("attained", "expected"), [(0, 0), (359, 0), (360, 360), (3599, 360), (3600, 3600), (4e5, 360_000)]
+)
+def test_a_rung_is_ten_times_the_one_below(attained, expected):
+    assert rung(attained) == expected
+
+
+@pytest.mark.parametrize(("left", "expected"), [(-5, 0), (0, 0), (360, 360), (719, 360), (720, 720)])
+def test_what_is_left_by_a_time_limit_is_told_more_finely_on_the_same_scale(left, expected):
+    assert known_rung(left) == expected
+
+
+@given(some_amounts, some_amounts)
+def test_more_is_never_on_a_lower_rung(one, other):
+    less, more = sorted((one, other))
+    assert rung(less) <= rung(more)
+    assert known_rung(less) <= known_rung(more)
+    assert rung(more) <= more
+    assert known_rung(more) <= more < max(360.0, 2 * known_rung(more))
+
+
+@given(some_amounts, st.integers(1, 100_000), some_moments, st.floats(0, 1e6))
+def test_at_the_moment_it_is_told_to_climb_a_run_has_climbed(before, slots, since, held_s):
+    """Otherwise a pass at that moment would decide nothing, and ask to be called at the same moment again."""
+    now = since + held_s
+    at = climbs_at(before, slots, since=since, now=now)
+    assert at > now
+    if at < inf:
+        lower = rung(attained_slot_s(before, slots, since=since, now=now))
+        assert rung(attained_slot_s(before, slots, since=since, now=at)) > lower
+
+
+def test_a_run_without_slots_never_climbs():
+    assert climbs_at(0.0, 0, since=0.0, now=10.0) == inf
+    assert FIRST_RUNG_SLOT_S > 0
