@@ -92,6 +92,17 @@ class Fleet:
         return Pool(name=pool, cluster=cluster)
 
 
+class NodeTable:
+    """Nodes by name, and the names of those at each address."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self.by_name = {node.name: node for node in nodes}
+        self.at: dict[str, list[str]] = {}
+        for node in nodes:
+            self.at.setdefault(node.address, []).append(node.name)
+
+
 def rehearsal_of(run: Run) -> Cluster | None:
     """The cluster that exists for this run alone, if there is one."""
     rehearsal = run.spec.rehearsal

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tarmac.control.facts import Shape, candidate_of, holding_of, shape_of
+from tarmac.control.steps import ASKS
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
@@ -23,13 +24,19 @@ Change = tuple[str, Candidate | Holding | None]
 
 
 class Mirror:
-    """Live runs and their live attempts by run id. `foreign_ends` counts ends that other servers recorded."""
+    """Live runs and their live attempts by run id.
+
+    `undelivered` are those that may have something to tell the engine; `masters` the promised ports by
+    first node and run. `foreign_ends` counts ends that other servers recorded.
+    """
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
         self.rehearsals: dict[str, Run] = {}
+        self.undelivered: dict[str, None] = {}
+        self.masters: dict[str, dict[str, int]] = {}
         self.foreign_ends = 0
         self._own_ends: set[str] = set()
         self._last_event_id: int | None = None
@@ -94,15 +101,33 @@ class Mirror:
         else:
             self.pending.pop(run_id, None)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
-            self.attempts[run_id] = attempt
+            self._hold(run, attempt)
         else:
-            self.attempts.pop(run_id, None)
+            self._release(run_id)
 
     def changes(self) -> Iterator[Change]:
         """Every run that changed since the last time, in the order in which they did."""
         changed, self._changed = self._changed, {}
         for run_id in changed:
             yield run_id, self._fact(run_id)
+
+    def _hold(self, run: Run, attempt: Attempt) -> None:
+        before = self.attempts.get(run.id)
+        if before is None or before.number != attempt.number:
+            self._release(run.id)
+            self.masters.setdefault(attempt.allocation.first_node, {})[run.id] = attempt.master_port
+        self.attempts[run.id] = attempt
+        if attempt.state is AttemptState.STARTING or run.state in ASKS:
+            self.undelivered[run.id] = None
+
+    def _release(self, run_id: str) -> None:
+        attempt = self.attempts.pop(run_id, None)
+        if attempt is not None:
+            self.undelivered.pop(run_id, None)
+            promised = self.masters[attempt.allocation.first_node]
+            del promised[run_id]
+            if not promised:
+                del self.masters[attempt.allocation.first_node]
 
     def _fact(self, run_id: str) -> Candidate | Holding | None:
         run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
@@ -125,7 +150,8 @@ class Mirror:
     def _drop(self, run_id: str) -> None:
         if run_id in self.runs:
             self._changed[run_id] = None
-        for table in (self.runs, self.attempts, self.pending, self.rehearsals, self._shapes):
+        self._release(run_id)
+        for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
 
     def _load(self, store: Store) -> None:

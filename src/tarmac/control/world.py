@@ -6,12 +6,12 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
 from tarmac.control.desk import Desk, News
-from tarmac.control.fleet import Fleet, Offer
+from tarmac.control.fleet import Fleet, NodeTable, Offer
 from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
 from tarmac.control.usage import HALF_LIVES, UsageBook
@@ -19,7 +19,7 @@ from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.spec import Mode
 
 FEED_PERIOD_S = 0.5
@@ -67,6 +67,7 @@ class World:
         self._mirror = Mirror()
         self._usage = UsageBook()
         self._foreign_ends = 0
+        self._table = NodeTable(())
         self._looked_at = float("-inf")
         self.fleet = Fleet(engine, pools)
 
@@ -113,11 +114,46 @@ class World:
         """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
         self.fleet.learn(self.store.clusters(), self.store.drained_nodes())
 
-    def live(self) -> list[tuple[Run, Attempt]]:
-        """Every run with a live attempt, and the attempt."""
+    def live(self, only: Iterable[str] | None = None) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""
         with self.lock:
             mirror = self.mirror()
-            return [(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()]
+            if only is None:
+                return [(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()]
+            named = [
+                (attempt_id, mirror.attempts.get(split_attempt_id(attempt_id)[0])) for attempt_id in only
+            ]
+            return [
+                (mirror.runs[attempt.run_id], attempt)
+                for attempt_id, attempt in named
+                if attempt is not None and attempt.id == attempt_id
+            ]
+
+    def undelivered(self) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt of which the engine may not have been told everything."""
+        with self.lock:
+            mirror = self.mirror()
+            return [(mirror.runs[run_id], mirror.attempts[run_id]) for run_id in mirror.undelivered]
+
+    def note_delivered(self, run: Run) -> None:
+        """The engine was told everything of this run as it is here; nothing happens if it has moved on."""
+        with self.lock:
+            if self._mirror.runs.get(run.id) is run:
+                self._mirror.undelivered.pop(run.id, None)
+
+    def node_table(self) -> NodeTable:
+        """All nodes by name and by address; the same object while no node changes."""
+        with self.lock:
+            nodes = self.nodes()
+            if nodes is not self._table.nodes:
+                self._table = NodeTable(nodes)
+            return self._table
+
+    def ports_at(self, address: str) -> set[int]:
+        """The ports at an address that live attempts were promised."""
+        with self.lock:
+            masters, names = self._mirror.masters, self.node_table().at.get(address, ())
+            return {port for name in names for port in masters.get(name, {}).values()}
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes there are now: of the lasting cluster and of live rehearsals, drained ones marked."""

@@ -115,6 +115,11 @@ class Allocation:
         return tuple(dict.fromkeys(seat.node for seat in self.seats))
 
     @property
+    def first_node(self) -> str:
+        """The node of rank 0; "" where there are no seats."""
+        return self.seats[0].node if self.seats else ""
+
+    @property
     def slots(self) -> int:
         return sum(len(seat.slots) for seat in self.seats)
 

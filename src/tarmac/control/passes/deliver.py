@@ -18,6 +18,9 @@ from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Launch, OffersNodes
 from tarmac.model.run import Ask, Attempt, Run
 
+MOST_KEPT = 4096
+"""How many attempts are remembered as delivered before those that are gone are forgotten."""
+
 RETRY_AFTER_S = 1.0
 """How long an attempt is left alone after the engine could not take it."""
 
@@ -26,21 +29,22 @@ log = logging.getLogger(__name__)
 
 def deliver_pass(world: World) -> None:
     """Submit every attempt that was not yet, and pass on every ask."""
-    now = world.clock.now()
-    live = world.live()
-    world.deliveries.keep_only({attempt.id for _, attempt in live})
-    nodes: dict[str, Node] | None = None
-    for run, attempt in live:
-        if not world.deliveries.due(attempt.id, now):
+    waiting = world.undelivered()
+    if not waiting:
+        return
+    now, deliveries = world.clock.now(), world.deliveries
+    for run, attempt in waiting:
+        if not deliveries.due(attempt.id, now):
             continue
         ask = ASKS.get(run.state)
-        unborn = attempt.state is AttemptState.STARTING and not world.deliveries.submitted(attempt.id)
+        unborn = attempt.state is AttemptState.STARTING and not deliveries.submitted(attempt.id)
         if unborn and ask is not Ask.STOP:  # a stop alone sees to it that it is never born
-            if nodes is None:
-                nodes = {node.name: node for node in world.nodes()}
-            _submit(world, run, attempt, nodes, now)
-        if ask is not None and not world.deliveries.asked(attempt.id, ask):
-            _ask(world, attempt, ask, now)
+            unborn = not _submit(world, run, attempt, now)
+        told = ask is None or deliveries.asked(attempt.id, ask) or _ask(world, attempt, ask, now)
+        if told and (ask is Ask.STOP or not unborn):
+            world.note_delivered(run)
+    if len(deliveries) > MOST_KEPT:
+        deliveries.keep_only({attempt.id for _, attempt in world.live()})
 
 
 def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
@@ -50,24 +54,30 @@ def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) 
     return compose(run, attempt, nodes)
 
 
-def _submit(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node], now: float) -> None:
+def _submit(world: World, run: Run, attempt: Attempt, now: float) -> bool:
+    """Submit the attempt; whether the engine has taken it, or never will."""
     try:
+        nodes = world.node_table().by_name
         world.engine.submit(world.engine.render(launch_of(world, run, attempt, nodes)))
     except Unavailable as error:
         log.warning("attempt %s could not be started now: %s", attempt.id, error)
         world.deliveries.postpone(attempt.id, now + RETRY_AFTER_S)
+        return False
     except InvalidInput as error:
         log.error("the engine refuses attempt %s: %s", attempt.id, error)
         world.deliveries.refuse(attempt.id, str(error))
     else:
         world.deliveries.note_submitted(attempt.id)
+    return True
 
 
-def _ask(world: World, attempt: Attempt, ask: Ask, now: float) -> None:
+def _ask(world: World, attempt: Attempt, ask: Ask, now: float) -> bool:
+    """Pass the ask on; whether the engine has it."""
     try:
         world.engine.ask(attempt.id, ask)
     except Unavailable as error:
         log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
         world.deliveries.postpone(attempt.id, now + RETRY_AFTER_S)
-    else:
-        world.deliveries.note_asked(attempt.id, ask)
+        return False
+    world.deliveries.note_asked(attempt.id, ask)
+    return True

@@ -18,7 +18,7 @@ from tarmac.model.run import Cause, CauseCode, Outcome
 
 def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | None = None) -> list[bool]:
     """Observe the live attempts (`only` those with these ids) and commit what follows."""
-    live = [(run, attempt) for run, attempt in world.live() if only is None or attempt.id in only]
+    live = world.live(only)
     if not live:
         return []
     observed = dict(world.engine.observe([attempt.id for _, attempt in live]))

@@ -83,35 +83,32 @@ class _Starting:
     """Makes attempts of placements, with MASTER_PORTs that no live one on their address was promised."""
 
     def __init__(self, world: World, now: float) -> None:
-        self._engine = world.engine
-        self._ids = world.ids
+        self._world = world
         self._now = now
-        self._addresses = {node.name: node.address for node in world.nodes()}
+        self._addresses = world.node_table().by_name
         self._taken: dict[str, set[int]] = {}
-        for _, attempt in world.live():
-            self._taken.setdefault(self._address(attempt.allocation.nodes), set()).add(attempt.master_port)
 
     def step(self, run: Run, placement: Placement) -> RunStep:
         """The step of one placement."""
         return steps.placed(
             run,
             placement,
-            engine=self._engine.name,
-            token=self._ids.token(),
+            engine=self._world.engine.name,
+            token=self._world.ids.token(),
             port=self._port(placement),
             now=self._now,
         )
 
     def _port(self, placement: Placement) -> int:
         """A free port on the first node of the placement."""
-        address = self._address(placement.allocation.nodes)
-        taken = self._taken.setdefault(address, set())
-        if isinstance(self._engine, OffersPorts):
-            port = self._engine.free_port(address, frozenset(taken))
+        node = self._addresses.get(placement.allocation.first_node)
+        address = node.address if node is not None else ""
+        taken = self._taken.get(address)
+        if taken is None:
+            taken = self._taken[address] = self._world.ports_at(address)
+        if isinstance(self._world.engine, OffersPorts):
+            port = self._world.engine.free_port(address, frozenset(taken))
         else:
             port = next(port for port in range(FIRST_PORT, FIRST_PORT + PORTS) if port not in taken)
         taken.add(port)
         return port
-
-    def _address(self, nodes: tuple[str, ...]) -> str:
-        return self._addresses.get(nodes[0], "") if nodes else ""
