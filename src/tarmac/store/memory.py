@@ -6,8 +6,7 @@ test breaks a write, throws the control plane away and builds another on the sam
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -58,7 +57,8 @@ class MemoryStore:
         self._by_key: dict[Key, str] = {}
         self._attempts: dict[str, dict[int, Attempt]] = {}
         self._live_attempts: set[tuple[str, int]] = set()
-        self._events: list[Event] = []
+        self._events: list[Event] = []  # numbered from `_forgotten` + 1 on
+        self._forgotten = 0
         self._histories: dict[str, list[Event]] = {}
         self._leases: dict[str, tuple[str | None, int, float]] = {}
         self._drained: set[str] = set()
@@ -74,6 +74,15 @@ class MemoryStore:
     def fail_after(self, write: int, error: BaseException) -> None:
         """Do the write of this number, durably, and raise `error` where its caller expects the result."""
         self._failures_after[write] = error
+
+    def forget(self, run_ids: Iterable[str], *, events_until: int) -> None:
+        """Keep nothing of these runs, and no event up to this id: long simulations would fill the memory."""
+        with self._lock:
+            for run_id in run_ids:
+                for table in (self._runs, self._attempts, self._histories, self._where):
+                    table.pop(run_id, None)
+            del self._events[: max(0, events_until - self._forgotten)]
+            self._forgotten = max(self._forgotten, events_until)
 
     # --- runs -------------------------------------------------------------------------------------
 
@@ -151,12 +160,12 @@ class MemoryStore:
 
     def feed(self, *, after_id: int, limit: int = 1000) -> list[Event]:
         with self._lock:
-            start = bisect_right(self._events, after_id, key=lambda event: event.id)
+            start = max(0, after_id - self._forgotten)
             return self._events[start : start + limit]
 
     def last_event_id(self) -> int:
         with self._lock:
-            return self._events[-1].id if self._events else 0
+            return self._forgotten + len(self._events)
 
     # --- leases and nodes -------------------------------------------------------------------------
 
@@ -293,7 +302,7 @@ class MemoryStore:
     def _append(self, run_id: str, item: StepEvent, state: RunState) -> None:
         history = self._histories.setdefault(run_id, [])
         event = Event(
-            id=len(self._events) + 1,
+            id=self._forgotten + len(self._events) + 1,
             run_id=run_id,
             seq=len(history) + 1,
             at=item.at,

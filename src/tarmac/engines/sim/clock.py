@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 Callback = Callable[[], None]
 
 
-@dataclass(slots=True, order=True)
+@dataclass(slots=True)
 class Appointment:
-    """A callback at a time; `number` keeps those of one instant in the order they were made."""
+    """A callback to come; None once it was made, or forgotten."""
 
-    at: float
-    number: int
-    callback: Callback | None = field(compare=False)
+    callback: Callback | None
 
 
 class VirtualClock:
@@ -29,7 +27,7 @@ class VirtualClock:
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start
-        self._appointments: list[Appointment] = []
+        self._appointments: list[tuple[float, int, Appointment]] = []  # the number tells those of an instant
         self._made = 0
 
     def now(self) -> float:
@@ -42,24 +40,24 @@ class VirtualClock:
 
     def advance_to(self, at: float) -> None:
         """Move to `at` (never backwards); callbacks run in order, each at its own time."""
-        while self._appointments and self._appointments[0].at <= at:
-            due = heapq.heappop(self._appointments)
-            self._now = max(self._now, due.at)
+        while self._appointments and self._appointments[0][0] <= at:
+            due_at, _, due = heapq.heappop(self._appointments)
+            self._now = max(self._now, due_at)
             if due.callback is not None:
                 due.callback()
         self._now = max(self._now, at)
 
     def next_event_at(self) -> float | None:
         """When the next callback falls due; None when nothing is going to happen."""
-        while self._appointments and self._appointments[0].callback is None:
+        while self._appointments and self._appointments[0][2].callback is None:
             heapq.heappop(self._appointments)
-        return self._appointments[0].at if self._appointments else None
+        return self._appointments[0][0] if self._appointments else None
 
     def call_at(self, at: float, callback: Callback) -> Appointment:
         """Call `callback` when the time comes; one that is past falls due at the next advance."""
         self._made += 1
-        appointment = Appointment(at, self._made, callback)
-        heapq.heappush(self._appointments, appointment)
+        appointment = Appointment(callback)
+        heapq.heappush(self._appointments, (at, self._made, appointment))
         return appointment
 
     @staticmethod

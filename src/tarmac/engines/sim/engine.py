@@ -174,6 +174,11 @@ class SimEngine:
             if state in (NodeState.DOWN, NodeState.LOST):
                 self._world.lose_node(name)
 
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of a run whose attempts are over: long simulations would fill the memory."""
+        with self._lock:
+            self._world.forget(run_id)
+
     def disconnect(self) -> None:
         """Forget all listeners: the control plane they belonged to is dead."""
         with self._lock:

@@ -30,8 +30,11 @@ class World:
         self._facts: dict[str, Facts] = {}
         self._stories: dict[str, Story] = {}
         self._by_run: dict[str, list[str]] = {}
+        self._saved_s: dict[str, float] = {}
+        self._unsettled: dict[str, list[str]] = {}
         self._appointments: dict[str, list[Appointment]] = {}
         self._open: dict[str, Held] = {}
+        self._holders: dict[tuple[str, int], str] = {}
 
     def facts(self, attempt_id: str) -> Facts | None:
         """What was done to an attempt; None if nothing ever was."""
@@ -49,6 +52,7 @@ class World:
         self.violations.extend(self._overlaps(launch, held))
         self.starts[launch.attempt_id] += 1
         self._open[launch.attempt_id] = held
+        self._holders.update(dict.fromkeys(held, launch.attempt_id))
         facts = Facts(
             launch=launch,
             behaviour=behaviour,
@@ -83,24 +87,45 @@ class World:
 
     def live(self) -> frozenset[str]:
         """The attempts that exist now."""
-        now = self._clock.now()
         for attempt_id in list(self._open):
-            ended_at = self._stories[attempt_id].ended_at
-            if ended_at is not None and ended_at <= now:
+            if not self._lives(attempt_id):
                 del self._open[attempt_id]
         return frozenset(self._open)
 
     def progress_s(self, run_id: str) -> float:
-        """How much work of a run its checkpoints hold."""
-        attempts = self._by_run.get(run_id, ())
-        return max((saved_s(self._facts[attempt_id]) for attempt_id in attempts), default=0.0)
+        """How much work of a run its checkpoints hold; what ended attempts saved is worked out once."""
+        best_s = self._saved_s.get(run_id, 0.0)
+        unsettled = []
+        for attempt_id in self._unsettled.get(run_id, ()):
+            done_s = saved_s(self._facts[attempt_id], self._stories[attempt_id])
+            best_s = max(best_s, done_s)
+            if self._lives(attempt_id):
+                unsettled.append(attempt_id)
+            else:
+                self._saved_s[run_id] = max(self._saved_s.get(run_id, 0.0), done_s)
+        self._unsettled[run_id] = unsettled
+        return best_s
+
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of a run whose attempts are over."""
+        for attempt_id in self._by_run.pop(run_id, ()):
+            for table in (self._facts, self._stories, self._appointments, self._open, self.starts):
+                table.pop(attempt_id, None)
+        self._unsettled.pop(run_id, None)
+        self._saved_s.pop(run_id, None)
+
+    def _lives(self, attempt_id: str) -> bool:
+        story = self._stories.get(attempt_id)
+        return story is not None and (story.ended_at is None or story.ended_at > self._clock.now())
 
     def _overlaps(self, launch: Launch, held: Held) -> Iterator[str]:
-        for other in sorted(self.live()):
-            if split_attempt_id(other)[0] == launch.run_id:
+        for other in self._by_run.get(launch.run_id, ()):
+            if other in self._open and self._lives(other):
                 yield f"{launch.attempt_id} began while {other} lived"
-            for node, slot in sorted(held & self._open[other]):
-                yield f"{launch.attempt_id} took slot {slot} of {node}, which {other} held"
+        for node, slot in sorted(held):
+            holder = self._holders.get((node, slot))
+            if holder is not None and self._lives(holder):
+                yield f"{launch.attempt_id} took slot {slot} of {node}, which {holder} held"
 
     def _fence(self, attempt_id: str) -> Facts:
         facts = Facts(launch=None, behaviour=Behaviour(), submitted_at=self._clock.now())
@@ -109,7 +134,9 @@ class World:
 
     def _add(self, attempt_id: str, facts: Facts) -> None:
         self._facts[attempt_id] = facts
-        self._by_run.setdefault(split_attempt_id(attempt_id)[0], []).append(attempt_id)
+        run_id = split_attempt_id(attempt_id)[0]
+        self._by_run.setdefault(run_id, []).append(attempt_id)
+        self._unsettled.setdefault(run_id, []).append(attempt_id)
         self._retell(attempt_id)
 
     def _retell(self, attempt_id: str) -> None:
