@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.followview import SharedView, View
 from tarmac.cli.news import News
+from tarmac.cli.sharing import story
 from tarmac.cli.wording import Json
 from tarmac.model.spec import DEFAULT_ROLE
 
@@ -85,9 +86,10 @@ def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
             view.log(data)
     elif event == "state":
         workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
+        told = places.story(data)
         with shared.held() as view:
             view.expect(workers)
-            view.state(data, nodes)
+            view.state(data, nodes, told)
     elif event == "notice":
         with shared.held() as view:
             view.notice(str(data["text"]))
@@ -101,6 +103,10 @@ class _Places:
         self._run_id = run_id
         self._choice = choice
         self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
+
+    def story(self, summary: Json) -> str:
+        """What is to be told beside a new state."""
+        return story(self._client, summary)
 
     def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
         """The workers to expect of attempt `number` the first time it is asked for, and its nodes."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TextIO
 
 from tarmac.cli.amounts import number
 from tarmac.cli.logview import LogView
+from tarmac.cli.sharing import submitted_text
 from tarmac.cli.terminal import Terminal, stderr_terminal, stdout_terminal
 from tarmac.cli.wording import Json, ending
 
@@ -24,7 +25,7 @@ class View(Protocol):
     def submitted(self, run: Json) -> None: ...
     def expect(self, workers: Iterable[Json]) -> None: ...
     def log(self, chunk: Json) -> None: ...
-    def state(self, summary: Json, nodes: Sequence[str]) -> None: ...
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None: ...
     def notice(self, text: str) -> None: ...
     def waiting(self, why: Json) -> None: ...
     def report(self, report: Json) -> None: ...
@@ -56,7 +57,7 @@ class TextView:
     def submitted(self, run: Json) -> None:
         for warning in run.get("warnings") or ():
             self._write(f"{self._terminal.paint('warning:', 'yellow')} {warning}")
-        self._remark(f"{run['name']} is run {run['id']}")
+        self._remark(f"{run['name']} is run {run['id']}{submitted_text(run)}")
 
     def expect(self, workers: Iterable[Json]) -> None:
         self._logs.expect(workers)
@@ -65,8 +66,8 @@ class TextView:
         self._last_from = (str(chunk["role"]), int(chunk["replica"]), int(chunk["worker"]))
         self._logs.write(chunk)
 
-    def state(self, summary: Json, nodes: Sequence[str]) -> None:
-        text = _state_text(summary, nodes, self._previous)
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:
+        text = _state_text(summary, nodes, self._previous, told)
         self._previous = str(summary["state"])
         if text and not (self._quiet and self._previous == "running"):
             self._remark(text)
@@ -75,10 +76,11 @@ class TextView:
         self._remark(text)
 
     def waiting(self, why: Json) -> None:
-        ahead = why.get("ahead")
+        ahead, estimate = why.get("ahead"), why.get("estimate")
         place = f"; {ahead} ahead of it" if ahead else ""
+        start = f"; {estimate['text'].rstrip('.')}" if estimate else ""
         until = f". {why['unblocked_by'].rstrip('.')}" if why.get("unblocked_by") else ""
-        self._remark(f"{why['headline']}{place}{until} (tarmac why {why['run_id']})")
+        self._remark(f"{why['headline']}{place}{start}{until} (tarmac why {why['run_id']})")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))
@@ -131,7 +133,7 @@ class JsonView:
     def log(self, chunk: Json) -> None:
         self._line("log", **chunk)
 
-    def state(self, summary: Json, nodes: Sequence[str]) -> None:
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:  # noqa: ARG002 words
         self._line("state", run=summary, nodes=list(nodes))
 
     def notice(self, text: str) -> None:
@@ -195,20 +197,22 @@ def report_text(report: Json) -> str:
     return ", ".join(parts) or "a report without values"
 
 
-def _state_text(summary: Json, nodes: Sequence[str], previous: str | None) -> str | None:
-    """What a new state is worth saying, if anything: short waits are silent."""
+def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, told: str) -> str | None:
+    """What a new state is worth saying, if anything (short waits are silent); `told` is known beside it."""
     state, attempt, identifier = summary["state"], summary.get("attempt") or 0, summary["id"]
     if state == previous:
         return None
     if state == "running":
         where = f" on {', '.join(nodes)}" if nodes else ""
-        return f"running{where}" + (f", attempt {attempt}" if attempt > 1 else "")
+        return f"running{where}" + (f", {told}" if told else f", attempt {attempt}" if attempt > 1 else "")
+    if state == "queued" and told:
+        return "queued again" if previous == "preempting" else f"{told}; queued again"
     if state == "queued" and attempt:
         message = (summary.get("cause") or {}).get("message") or summary.get("message")
         return "queued again" + (f": {message}" if message else "")
     return {
         "pausing": "pausing: its workers have been asked to leave",
         "paused": f"paused; it goes on with: tarmac resume {identifier}",
-        "preempting": "giving way: its workers have been asked to leave",
+        "preempting": f"{told or 'giving way'}: its workers have been asked to leave",
         "stopping": "stopping: its workers have been asked to leave",
     }.get(state)

@@ -81,7 +81,12 @@ def ending(run: Json, terminal: Terminal, *, tail_shown: bool) -> list[str]:
     after = f" after {duration(took)}" if took is not None else ""
     if outcome == "completed":
         took_text = f" in {duration(took)}" if took is not None else ""
-        return [terminal.paint(f"tarmac: completed{took_text}", "dim")]
+        shown = cause.get("message")  # a cycle run that has not shown all it was to show
+        if shown:
+            return [f"{terminal.paint('tarmac:', 'yellow')} {shown}{took_text and f' ({took_text.strip()})'}"]
+        turns = f" after {run['turns']} of {run['max_turns']} turns" if run.get("max_turns") else ""
+        proven = ": pause and resume proven" if turns else ""
+        return [terminal.paint(f"tarmac: completed{turns}{took_text}{proven}", "dim")]
     message = cause.get("message")
     if outcome == "stopped":
         return [terminal.paint(f"tarmac: stopped{after}" + (f": {message}" if message else ""), "dim")]

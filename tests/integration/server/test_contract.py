@@ -15,13 +15,16 @@ from served import HELLO, Served, served
 from tarmac.client import records
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
-from tarmac.server.schemas import placement, runs, server
+from tarmac.server.schemas import placement, queue, runs, server
 
 API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
 PAIRS: Mapping[type[BaseModel], Any] = {
     runs.Run: records.RunRecord,
     runs.Cause: records.CauseRecord,
+    runs.Verdict: records.VerdictRecord,
+    runs.Share: records.ShareRecord,
+    runs.Evidence: records.EvidenceRecord,
     runs.RunPage: records.RunPage,
     runs.Attempt: records.AttemptRecord,
     runs.Seat: records.SeatRecord,
@@ -30,6 +33,11 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     runs.LogChunk: records.LogChunk,
     runs.Report: records.ReportRecord,
     placement.Why: records.WhyRecord,
+    placement.WhyEstimate: records.WhyEstimateRecord,
+    placement.NamedRun: records.NamedRunRecord,
+    queue.QueuePool: records.QueuePoolRecord,
+    queue.QueueEntry: records.QueueEntryRecord,
+    queue.Estimate: records.EstimateRecord,
     placement.Reason: records.ReasonRecord,
     placement.Node: records.NodeRecord,
     placement.NodeRun: records.NodeRunRecord,
@@ -63,6 +71,7 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (runs.LogChunk, list(client.logs("hello"))),
         (placement.Why, [client.why("hello")]),
         (placement.Node, client.nodes()),
+        (queue.QueuePool, client.queue()),
         (placement.DryRun, [client.dry_run(HELLO)]),
         (server.Version, [client.version()]),
         (server.CheckReport, [client.check("slotz: 1")]),

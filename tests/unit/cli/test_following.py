@@ -77,8 +77,10 @@ class RecordingView:
     def log(self, chunk: Json) -> None:
         self._call("log", chunk["text"])
 
-    def state(self, summary: Json, nodes: Sequence[str]) -> None:
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:
         self._call("state", (summary["state"], tuple(nodes)))
+        if told:
+            self._call("told", told)
 
     def notice(self, text: str) -> None:
         self._call("notice", text)

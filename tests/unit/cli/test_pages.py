@@ -7,9 +7,9 @@ from typing import Any
 from tarmac.cli.commands.acts import told
 from tarmac.cli.commands.ls import run_table
 from tarmac.cli.commands.metrics import report_table
-from tarmac.cli.commands.nodes import node_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
+from tarmac.cli.nodeview import group_table, node_table
 from tarmac.cli.terminal import Terminal
 
 NOW = 1000.0
@@ -24,6 +24,8 @@ def summary(**changes: Any) -> Any:
         "user": "ada",
         "state": "running",
         "outcome": None,
+        "mode": "batch",
+        "priority": 0,
         "slots": 2,
         "cluster": "local",
         "created_at": 880.0,
@@ -70,9 +72,29 @@ def test_nodes() -> None:
     }
     known: Any = [node, {**node, "name": "n-2", "state": "drained", "slots_used": 0, "runs": []}]
     assert node_table(known, PLAIN) == (
-        "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    RUNS\n"
+        "NODE  STATE    FREE  SLOTS  TYPE  CLUSTER  CPUS  MEMORY  ADDRESS    HELD BY\n"
         "n-1   up          2      8  h100  local      16  32 GiB  127.0.0.1  digits (4), b (2)\n"
         "n-2   drained     8      8  h100  local      16  32 GiB  127.0.0.1"
+    )
+
+
+def test_many_nodes_are_shown_in_groups() -> None:
+    node = {
+        "cluster": "site-a",
+        "pool": "big",
+        "shard": "left",
+        "state": "up",
+        "slot_type": "h100",
+        "slots": 8,
+        "slots_used": 8,
+        "runs": [{"id": "r1", "name": "digits", "slots": 8}],
+    }
+    idle = {**node, "slots_used": 0, "runs": []}
+    known: Any = [node] * 30 + [idle] * 20 + [{**idle, "state": "drained", "pool": "small"}]
+    assert group_table(known, PLAIN) == (
+        "CLUSTER  POOL   SHARD  STATE    NODES  TYPE   SLOTS  FREE  IDLE NODES  RUNS\n"
+        "site-a   big    left   up          50  h100  50 x 8   160          20     1\n"
+        "site-a   small  left   drained      1  h100   1 x 8     8           1     0"
     )
 
 
@@ -85,20 +107,25 @@ def test_why() -> None:
             {"code": "gang", "text": "all or none starts", "node": None},
             {"code": "busy", "text": "0 of 8 slots free", "node": "n-1"},
             {"code": "node_drained", "text": "drained", "node": "n-2"},
+            *({"code": "busy", "text": "0 of 8 slots free", "node": f"n-{n}"} for n in range(3, 9)),
         ],
-        "ahead": 2,
-        "unblocked_by": "It starts when r0 has ended.",
+        "ahead": 3,
+        "ahead_first": [{"id": "r2", "name": "digits"}, {"id": "r3", "name": "other"}],
+        "unblocked_by": "It starts when r0 has ended. With 2 slots it would start at once.",
+        "estimate": {"start_at": 1.0, "latest_at": 2.0, "basis": "history", "text": "likely in 12 min"},
         "largest": None,
     }
     assert explanation(answer, PLAIN) == (
         "queued: it waits for 3 slots\n"
         "  all or none starts\n"
-        "  ahead of it: 2 runs\n"
+        "  ahead of it: digits (r2), other (r3) and 1 more run\n"
+        "  likely in 12 min\n"
         "  It starts when r0 has ended.\n"
+        "  With 2 slots it would start at once.\n"
         "\n"
-        "NODE  REASON\n"
-        "n-1   0 of 8 slots free\n"
-        "n-2   drained"
+        "NODE                           REASON\n"
+        "n-1, n-3, n-4, n-5 and 3 more  0 of 8 slots free\n"
+        "n-2                            drained"
     )
 
 
@@ -119,6 +146,12 @@ def failed_run() -> Any:
         "exit_status": 7,
         "cause": cause,
         "priority": 5,
+        "weight": 1.0,
+        "pool": None,
+        "turns": 0,
+        "max_turns": None,
+        "verdict": None,
+        "share": None,
         "labels": {"team": "x"},
         "failures": 2,
         "faults": 0,

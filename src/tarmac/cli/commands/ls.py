@@ -13,6 +13,7 @@ from tarmac.cli.amounts import age, duration
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
+from tarmac.cli.sharing import BATCH
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, stdout_terminal
 from tarmac.cli.wording import elapsed_s, state_cell, state_of
@@ -32,6 +33,8 @@ _COLUMNS = (
     Column(title="RUN"),
     Column(title="NAME"),
     Column(title="STATE"),
+    Column(title="MODE", optional=True),
+    Column(title="PRIORITY", right=True, optional=True),
     Column(title="SLOTS", right=True),
     Column(title="CLUSTER", optional=True),
     Column(title="USER", optional=True),
@@ -102,6 +105,8 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
             run["id"],
             Cell(run["name"], "bold"),
             state_cell(state_of(run)),
+            run["mode"] if run["mode"] != BATCH else "",
+            str(run["priority"]) if run["priority"] else "",
             str(run["slots"]),
             _cluster(run),
             run["user"] if several_users else "",

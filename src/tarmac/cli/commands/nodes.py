@@ -2,107 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tarmac.cli.amounts import number, size
 from tarmac.cli.lazy import Subcommands
+from tarmac.cli.nodeview import group_table, node_table
 from tarmac.cli.options import complete_node, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import Terminal, stdout_terminal
-from tarmac.cli.wording import state_cell
+from tarmac.cli.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client.records import NodeRecord
 
-_COLUMNS = (
-    Column(title="NODE"),
-    Column(title="STATE"),
-    Column(title="FREE", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="TYPE"),
-    Column(title="CLUSTER"),
-    Column(title="POOL", optional=True),
-    Column(title="SHARD", optional=True),
-    Column(title="CPUS", right=True, optional=True),
-    Column(title="MEMORY", right=True, optional=True),
-    Column(title="ADDRESS", optional=True),
-    Column(title="RUNS", flexible=True),
-)
+F = TypeVar("F", bound=Callable[..., Any])
+
+SAID = 20
+"""More nodes than this are drained in one sentence."""
+
+LISTED = 40
+"""On a terminal, more nodes than this are shown in groups."""
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
+@click.option("--cluster", metavar="NAME", help="Only nodes of this cluster.")
+@click.option("--pool", metavar="NAME", help="Only nodes of this pool.")
+@click.option("--all", "-a", "everything", is_flag=True, help="A line for each node, however many there are.")
 @json_option
 @click.pass_context
-def nodes(ctx: click.Context, *, as_json: bool) -> None:
-    """List nodes, their slots and what runs on them."""
+def nodes(
+    ctx: click.Context, *, cluster: str | None, pool: str | None, everything: bool, as_json: bool
+) -> None:
+    """List nodes, their slots and what runs on them; on a terminal, many nodes are shown in groups."""
     if ctx.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError(f"write --json after {ctx.invoked_subcommand}", ctx)
+        if cluster or pool or everything or as_json:
+            raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
         return
     known = connect().nodes()
+    found = [node for node in known if cluster in (None, node["cluster"]) and pool in (None, node["pool"])]
+    terminal = stdout_terminal()
     if as_json:
-        print_json({"nodes": known})
-    elif known:
-        print_text(node_table(known, stdout_terminal()))
+        print_json({"nodes": found})
+    elif not found:
+        remark(_none_found(known, cluster, pool))
+    elif len(found) > LISTED and terminal.width is not None and not everything:
+        print_text(group_table(found, terminal))
+        remark(f"{len(found)} nodes; --all lists each, --pool and --cluster narrow")
     else:
-        remark("no node is known")
+        print_text(node_table(found, terminal))
+
+
+def choice_options(function: F) -> F:
+    """NODE... and the parts of clusters, for the commands that change nodes."""
+    for option in (
+        click.option(
+            "--shard", metavar="NAME", help="Every node of this shard; with names, only these there."
+        ),
+        click.option("--pool", metavar="NAME", help="Every node of this pool, likewise."),
+        click.option("--cluster", metavar="NAME", help="Every node of this cluster, likewise."),
+        click.argument("names", metavar="[NODE...]", nargs=-1, shell_complete=complete_node),
+    ):
+        function = option(function)
+    return function
 
 
 @nodes.command()
-@click.argument("names", metavar="NODE...", nargs=-1, required=True, shell_complete=complete_node)
+@choice_options
 @json_option
-def drain(*, names: tuple[str, ...], as_json: bool) -> None:
-    """Give nodes no new work; what runs there goes on."""
-    _set_drained(names, drained=True, as_json=as_json)
+@click.pass_context
+def drain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
+    """Give nodes no new work; what runs there goes on.
 
-
-@nodes.command()
-@click.argument("names", metavar="NODE...", nargs=-1, required=True, shell_complete=complete_node)
-@json_option
-def undrain(*, names: tuple[str, ...], as_json: bool) -> None:
-    """Give drained nodes work again."""
-    _set_drained(names, drained=False, as_json=as_json)
-
-
-def node_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
-    """The table of nodes; what is the same everywhere by default (pool, shard) shows only where set."""
-    several_pools = len({node["pool"] for node in known}) > 1
-    rows = (
-        (
-            node["name"],
-            state_cell(node["state"]),
-            str(node["slots"] - node["slots_used"]),
-            str(node["slots"]),
-            node["slot_type"] or "",
-            node["cluster"],
-            node["pool"] if several_pools else "",
-            node["shard"] or "",
-            number(node["cpus"]) if node["cpus"] else "",
-            size(node["memory_bytes"]) if node["memory_bytes"] else "",
-            node["address"],
-            ", ".join(f"{run['name']} ({run['slots']})" for run in node["runs"]),
-        )
-        for node in known
-    )
-    return render(_COLUMNS, rows, terminal)
-
-
-def _set_drained(names: tuple[str, ...], *, drained: bool, as_json: bool) -> None:
-    client = connect()
-    changed = [(client.drain if drained else client.undrain)(name) for name in names]
+    NODE is a node's name, or its host name where no other node has it. All of them are drained, or none.
+    """
+    _one_choice(ctx, names, parts)
+    changed = connect().drain(*names, **parts)
     if as_json:
         print_json({"nodes": changed})
-        return
-    for node in changed:
-        if not drained:
-            print_text(f"{node['name']} takes work again")
-        elif node["runs"]:
-            left = ", ".join(run["name"] for run in node["runs"])
-            print_text(f"{node['name']} takes no new work; still there: {left}")
-        else:
-            print_text(f"{node['name']} takes no new work; it is empty")
+    elif len(changed) > SAID:
+        busy = sum(bool(node["runs"]) for node in changed)
+        print_text(f"{len(changed)} nodes take no new work; on {busy} of them there are still runs")
+    else:
+        for node in changed:
+            print_text(f"{node['name']} takes no new work; {_still_there(node)}")
+
+
+@nodes.command()
+@choice_options
+@json_option
+@click.pass_context
+def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **parts: str | None) -> None:
+    """Give drained nodes work again."""
+    _one_choice(ctx, names, parts)
+    changed = connect().undrain(*names, **parts)
+    if as_json:
+        print_json({"nodes": changed})
+    elif len(changed) > SAID:
+        print_text(f"{len(changed)} nodes take work again")
+    else:
+        for node in changed:
+            away = "" if node["state"] == "up" else f", once it is no longer {node['state']}"
+            print_text(f"{node['name']} takes work again{away}")
+
+
+def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str | None]) -> None:
+    if not names and not any(parts.values()):
+        raise click.UsageError("which nodes? Name them, or give --cluster, --pool or --shard", ctx)
+
+
+def _still_there(node: NodeRecord) -> str:
+    if not node["runs"]:
+        return "it is empty"
+    return f"still there: {', '.join(run['name'] for run in node['runs'])}"
+
+
+def _none_found(known: Sequence[NodeRecord], cluster: str | None, pool: str | None) -> str:
+    if not known:
+        return "no node is known"
+    if cluster is not None and cluster not in {node["cluster"] for node in known}:
+        return f"there is no cluster {cluster!r}; there are: {_listed(node['cluster'] for node in known)}"
+    there = [node["pool"] for node in known if cluster in (None, node["cluster"])]
+    return f"there is no pool {pool!r} here; there are: {_listed(there)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))

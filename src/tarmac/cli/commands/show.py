@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.amounts import age, duration
+from tarmac.cli.amounts import age, duration, number
 from tarmac.cli.followview import report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect, resolve
+from tarmac.cli.sharing import BATCH, block_text, turns_text, verdict_text
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
 from tarmac.cli.wording import Json, culprit, elapsed_s, state_cell, state_of, worker_name
@@ -148,10 +149,16 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
         "run": run["id"],
         "name": terminal.paint(run["name"], "bold"),
         "state": terminal.paint(state.text, state.style),
-        "cause": _cause(run),
+        "cause": _cause(run) if run["outcome"] != "completed" else "",
         "exit": str(run["exit_status"]) if run["exit_status"] is not None else "",
         "slots": str(run["slots"]),
+        "mode": run["mode"] if run["mode"] != BATCH else "",
+        "turns": turns_text(run),
+        "verdict": verdict_text(run),
+        "block": block_text(run["share"], now) if run["state"] != "ended" else "",
         "priority": str(run["priority"]) if run["priority"] else "",
+        "weight": number(run["weight"]) if run["weight"] != 1 else "",
+        "pool": run["pool"] or "",
         "project": run["project"] if run["project"] != "default" else "",
         "user": run["user"],
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(run["labels"].items())),
@@ -160,7 +167,7 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
         "ran": duration(elapsed_s(run, now)),
         "retries": f"{run['failures']} of {retries} used" if retries else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
-        "preempted": f"{run['preemptions']} times" if run["preemptions"] else "",
+        "preempted": f"{run['preemptions']} times (costs no retry)" if run["preemptions"] else "",
         "latest": report_text(latest) if latest else "",
     }
     for name, value in fields.items():

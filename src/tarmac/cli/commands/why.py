@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect, resolve
+from tarmac.cli.sharing import named
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, stdout_terminal
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from tarmac.client.records import WhyRecord
 
 _COLUMNS = (Column(title="NODE"), Column(title="REASON", flexible=True))
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+
+NAMES_SHOWN = 4
+"""At most so many nodes with the same reason are named."""
 
 
 @click.command()
@@ -36,14 +42,36 @@ def explanation(answer: WhyRecord, terminal: Terminal) -> str:
     lines = [terminal.paint(answer["headline"], "bold")]
     lines += [f"  {reason['text']}" for reason in answer["reasons"] if reason["node"] is None]
     if answer["ahead"]:
-        lines.append(f"  ahead of it: {answer['ahead']} run{'s' if answer['ahead'] != 1 else ''}")
-    if answer["unblocked_by"]:
-        lines.append(f"  {answer['unblocked_by']}")
+        lines.append(f"  ahead of it: {_ahead(answer)}")
+    if answer["estimate"]:
+        lines.append(f"  {answer['estimate']['text']}")
+    lines += [f"  {sentence}" for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
     if answer["largest"]:
         lines.append(f"  the largest that fits: {answer['largest']}")
-    per_node = [
-        (reason["node"], reason["text"]) for reason in answer["reasons"] if reason["node"] is not None
-    ]
-    if per_node:
-        lines += ["", render(_COLUMNS, per_node, terminal)]
+    grouped = _grouped(answer)
+    if grouped:
+        lines += ["", render(_COLUMNS, grouped, terminal)]
     return "\n".join(lines)
+
+
+def _ahead(answer: WhyRecord) -> str:
+    """Who is asked before it: "digits (r1), other (r2) and 3 more runs"."""
+    count, first = answer["ahead"], [named(run) for run in answer["ahead_first"]]
+    if not first:
+        return f"{count} run{'s' if count != 1 else ''}"
+    more = count - len(first)
+    return ", ".join(first) + (f" and {more} more run{'s' if more != 1 else ''}" if more > 0 else "")
+
+
+def _grouped(answer: WhyRecord) -> list[tuple[str, str]]:
+    """Nodes and their reason, those with the same reason together, in the order of the first of each."""
+    nodes: dict[str, list[str]] = {}
+    for reason in answer["reasons"]:
+        if reason["node"] is not None:
+            nodes.setdefault(reason["text"], []).append(reason["node"])
+    return [(_names(names), text) for text, names in nodes.items()]
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return shown if len(names) <= NAMES_SHOWN else f"{shown} and {len(names) - NAMES_SHOWN} more"

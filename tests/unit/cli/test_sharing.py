@@ -1,0 +1,126 @@
+"""Turns, verdicts and blocks in words; whom a followed run gave way to (I11, I12)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from tarmac.cli.sharing import block_text, story, submitted_text, turns_text, verdict_text
+from tarmac.cli.terminal import Terminal
+from tarmac.cli.wording import ending
+from tarmac.client import Client
+
+BATCH: dict[str, Any] = {"id": "r1", "name": "digits", "mode": "batch", "max_turns": None, "turns": 0}
+CYCLE: dict[str, Any] = {
+    **BATCH,
+    "mode": "cycle",
+    "max_turns": 3,
+    "turns": 2,
+    "state": "running",
+    "verdict": None,
+}
+PROVEN = {"turns": 3, "first_output_s": 4.2, "committed": True, "resumed": True, "proven": True}
+UNREAD = {**PROVEN, "resumed": False, "proven": False}
+SILENT = {**UNREAD, "first_output_s": None, "committed": False}
+
+
+class Told:
+    """A client that knows two runs and the history of the first."""
+
+    def __init__(self, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> None:
+        self._run = run
+        self._events = [{"event": name, "detail": detail} for name, detail in events]
+
+    def run(self, reference: str) -> dict[str, Any]:
+        return self._run if reference == "r1" else {"id": "r9", "name": "urgent"}
+
+    def events(self, _reference: str) -> list[dict[str, Any]]:
+        return self._events
+
+
+def told(state: str, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> str:
+    summary = {"id": "r1", "state": state, "attempt": 1, "mode": run["mode"]}
+    return story(cast(Client, Told({**run, "state": state}, *events)), summary)
+
+
+def test_a_batch_run_is_not_spoken_of() -> None:
+    assert (submitted_text(BATCH), turns_text(BATCH), verdict_text(BATCH)) == ("", "", "")
+
+
+def test_a_cycle_run_is_told_by_its_turns() -> None:
+    assert submitted_text(CYCLE) == " (cycle, 3 turns)"
+    assert turns_text(CYCLE) == "2 of 3"
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "text"),
+    [
+        ("running", None, "nothing is shown yet"),
+        (
+            "running",
+            UNREAD,
+            "not proven yet: first output after 4.2s, a checkpoint was left, no later turn read it",
+        ),
+        (
+            "ended",
+            PROVEN,
+            "pause and resume proven: first output after 4.2s, a checkpoint was left, a later turn read it",
+        ),
+        ("ended", SILENT, "pause and resume unproven: no output was seen, no checkpoint was left"),
+        (
+            "ended",
+            {**UNREAD, "turns": 1},
+            "pause and resume unproven: first output after 4.2s, a checkpoint was left, "
+            "there was no second turn to read it",
+        ),
+    ],
+)
+def test_a_verdict_is_told_with_its_evidence(state: str, verdict: Any, text: str) -> None:
+    """I11: the verdict says whether a checkpoint was written and read again."""
+    assert verdict_text({**CYCLE, "state": state, "verdict": verdict}) == text
+
+
+def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:
+    ended = {**CYCLE, "outcome": "completed", "turns": 3, "started_at": 10.0, "ended_at": 280.0}
+    unproven = "completed, pause and resume unproven: no checkpoint was left"
+    assert ending(
+        {**ended, "cause": {"code": "unproven", "message": unproven}}, Terminal(), tail_shown=False
+    ) == [f"tarmac: {unproven} (in 4m 30s)"]
+    assert ending({**ended, "cause": None}, Terminal(), tail_shown=False) == [
+        "tarmac: completed after 3 of 3 turns in 4m 30s: pause and resume proven"
+    ]
+
+
+def test_a_block_and_its_credit() -> None:
+    share = {"period_at": 1000.0, "allotted_s": 1800.0, "rank": 0, "used_s": 720.0, "credit_s": 300.0}
+    assert block_text(share, 1840.0) == (
+        "30m 00s of the period begun 14m ago, 12m 00s used in earlier attempts, 5m 00s owed from before"
+    )
+    assert block_text(None, 1840.0) == ""
+
+
+def test_a_run_that_gives_way_says_to_whom() -> None:
+    asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
+    assert told("preempting", BATCH, ("started", {}), asked) == "giving way to urgent (r9)"
+    assert told("queued", BATCH, asked, ("vacated", {})) == "giving way to urgent (r9)"
+    assert told("queued", BATCH, asked, ("vacated", {}), ("reordered", {})) == "giving way to urgent (r9)"
+
+
+def test_a_turn_that_is_over_is_counted() -> None:
+    asked = ("preempt_asked", {"reason": "turn_over"})
+    assert told("running", {**CYCLE, "turns": 1}) == "turn 2 of 3"
+    assert told("preempting", {**CYCLE, "turns": 1}, asked) == "turn 2 of 3 is over"
+    assert told("queued", CYCLE, asked, ("vacated", {})) == "turn 2 of 3 is over"
+
+
+def test_a_run_moved_to_another_pool_says_so() -> None:
+    assert (
+        told("preempting", BATCH, ("preempt_asked", {"reason": "pool_changed"})) == "moving to another pool"
+    )
+
+
+@pytest.mark.parametrize("last", ["retried", "resume_asked", "faulted"])
+def test_a_run_queued_again_for_another_reason_has_no_such_story(last: str) -> None:
+    asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
+    assert told("queued", BATCH, asked, ("vacated", {}), ("placed", {}), (last, {})) == ""
