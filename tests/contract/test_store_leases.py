@@ -104,11 +104,11 @@ def test_an_older_token_of_the_same_owner_fences(store: Store) -> None:
 
 def test_draining_is_remembered_and_idempotent(store: Store) -> None:
     assert store.drained_nodes() == frozenset()
-    store.set_drained("node-1", True)
-    store.set_drained("node-1", True)
-    store.set_drained("node-2", True)
-    store.set_drained("node-3", False)
+    store.set_drained(["node-1"], True)
+    store.set_drained(["node-1", "node-2"], True)
+    store.set_drained(["node-3"], False)
+    store.set_drained([], True)
     assert store.drained_nodes() == {"node-1", "node-2"}
-    store.set_drained("node-1", False)
-    store.set_drained("node-1", False)
+    store.set_drained(["node-1"], False)
+    store.set_drained(["node-1", "node-3"], False)
     assert store.drained_nodes() == {"node-2"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+from tarmac.control.draining import NodeChoice
 from tarmac.control.passes.deliver import deliver_pass
 from tarmac.control.passes.reap import reap_pass
 from tarmac.control.passes.reconcile import reconcile_pass
@@ -297,7 +298,9 @@ class History:
         node = self.random.choice(self.simulation.engine.nodes())
         if self.random.random() < 0.5:
             drained = self.random.random() < 0.5
-            self.simulation.survive(lambda: self.simulation.server.plane.set_drained([node.name], drained))
+            self.simulation.survive(
+                lambda: self.simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), drained)
+            )
         else:
             state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
             self.simulation.engine.set_node(node.name, state)
@@ -346,7 +349,7 @@ class History:
         simulation.start()
         for node in simulation.engine.nodes():
             simulation.engine.set_node(node.name, NodeState.UP)
-            simulation.server.plane.set_drained([node.name], False)
+            simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
         for _ in range(20):
             simulation.settle()
             waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]

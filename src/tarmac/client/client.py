@@ -22,6 +22,7 @@ from tarmac.client.launching import Run, run_file
 from tarmac.client.records import (
     AttemptRecord,
     CheckRecord,
+    ClusterRecord,
     DryRunRecord,
     EventRecord,
     LogChunk,
@@ -286,19 +287,52 @@ class Client:
         answer: list[QueuePoolRecord] = self._send("POST", "/queue/changes", body)
         return answer
 
-    def nodes(self) -> list[NodeRecord]:
-        """The nodes, and what runs on them."""
-        answer: list[NodeRecord] = self._get("/nodes")
+    def nodes(
+        self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
+    ) -> list[NodeRecord]:
+        """The nodes (of a cluster, a pool, a shard), and what runs on them."""
+        given = {"cluster": cluster, "pool": pool, "shard": shard}
+        query = urlencode({key: value for key, value in given.items() if value is not None})
+        answer: list[NodeRecord] = self._get(f"/nodes?{query}" if query else "/nodes")
         return answer
 
-    def drain(self, node: str) -> NodeRecord:
-        """Give a node no new work."""
-        answer: NodeRecord = self._send("POST", f"/nodes/{quote(node, safe='')}/drain")
+    def drain(
+        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
+    ) -> list[NodeRecord]:
+        """Give nodes no new work: those named, or every one of a cluster, pool and shard. All, or none."""
+        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
+        answer: list[NodeRecord] = self._send("POST", "/nodes/drain", body)
         return answer
 
-    def undrain(self, node: str) -> NodeRecord:
-        """Give a drained node work again."""
-        answer: NodeRecord = self._send("POST", f"/nodes/{quote(node, safe='')}/undrain")
+    def undrain(
+        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
+    ) -> list[NodeRecord]:
+        """Give drained nodes work again."""
+        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
+        answer: list[NodeRecord] = self._send("POST", "/nodes/undrain", body)
+        return answer
+
+    def clusters(self) -> list[ClusterRecord]:
+        """Every lasting cluster, its pools with their rules and its nodes by kind."""
+        answer: list[ClusterRecord] = self._get("/clusters")
+        return answer
+
+    def cluster(self, name: str) -> ClusterRecord:
+        """One cluster, of a rehearsal too."""
+        answer: ClusterRecord = self._get(f"/clusters/{quote(name, safe='')}")
+        return answer
+
+    def add_cluster(
+        self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
+    ) -> ClusterRecord:
+        """Add the cluster that a text describes; with `replace`, in place of the one of its name."""
+        body = {"source": source, "filename": filename, "replace": replace}
+        answer: ClusterRecord = self._send("POST", "/clusters", body)
+        return answer
+
+    def remove_cluster(self, name: str) -> ClusterRecord:
+        """Forget a described cluster; the answer is what it was."""
+        answer: ClusterRecord = self._send("DELETE", f"/clusters/{quote(name, safe='')}")
         return answer
 
     def stop_server(self) -> None:

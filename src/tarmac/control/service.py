@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarmac.control import reports, steps
+from tarmac.control import draining, reports, steps
 from tarmac.control.admission import Accepted, Admission, Submission
+from tarmac.control.clusters import Clusters
+from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
 from tarmac.control.reports import DryRun, NodeReport
@@ -18,7 +20,7 @@ from tarmac.control.why import Why, why
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
-from tarmac.model.errors import NotFound, Refused, Unavailable
+from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, RunQuery, RunSummary, Store, WorkerStatus
 from tarmac.model.run import Attempt, Event, Run
@@ -51,6 +53,7 @@ class ControlPlane:
     ) -> None:
         """`pools` are those of the engine's own cluster that have rules of their own."""
         self.world = World(store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools)
+        self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)
 
     # --- commands
@@ -85,13 +88,9 @@ class ControlPlane:
         """
         return self._command(reference, _resume)
 
-    def set_drained(self, node: str, drained: bool) -> NodeReport:
-        """Drain a node (no new work; what runs there goes on), or take it back."""
-        if node not in {report.node.name for report in self.nodes()}:
-            names = ", ".join(report.node.name for report in self.nodes())
-            raise NotFound(f"there is no node {node!r}", hint=f"nodes: {names}")
-        self.world.set_drained(node, drained)
-        return next(report for report in self.nodes() if report.node.name == node)
+    def set_drained(self, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
+        """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
+        return draining.set_drained(self.world, nodes, drained)
 
     # --- questions
 
@@ -123,9 +122,9 @@ class ControlPlane:
         """What the run waits for."""
         return why(self.world, self.find(reference))
 
-    def nodes(self) -> list[NodeReport]:
-        """Every node and what it holds."""
-        return reports.node_reports(self.world)
+    def nodes(self, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
+        """Every node that is meant, and what it holds; raises NotFound where none is."""
+        return draining.chosen_reports(self.world, choice)
 
     def dry_run(self, submission: Submission) -> DryRun:
         """What a submission would become; nothing is kept."""

@@ -7,7 +7,7 @@ Optional abilities are Protocols of one method, found with isinstance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
@@ -173,8 +173,8 @@ class Store(Protocol):
         """Names of the nodes that a person has drained."""
         ...
 
-    def set_drained(self, node: str, drained: bool) -> None:
-        """Drain a node, or take it back; idempotent."""
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+        """Drain nodes, or take them back, all in one transaction; idempotent."""
         ...
 
     def usage(self, since: float) -> list[UsageBucket]:
@@ -265,6 +265,9 @@ class Launch:
 
     `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
     `setup` argvs run once per node, in order, before the workers, in the same directory, with `setup_env`.
+    `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
+    the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
+    setting up is part of it (`allots_setup`).
     """
 
     attempt_id: str
@@ -279,6 +282,9 @@ class Launch:
     time_limit_s: float | None
     pause_signal: str | None
     grace_s: float
+    ran_s: float = 0.0
+    allotted_s: float | None = None
+    allots_setup: bool = False
 
 
 class NativeRequest(Protocol):

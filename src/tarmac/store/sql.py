@@ -6,7 +6,7 @@ part of the UPDATE, so a step is stale exactly when the UPDATE finds no row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection
 
@@ -162,11 +162,13 @@ class SqlStore:
         with self._database.reading() as connection:
             return frozenset(connection.execute(sql.DRAINED).scalars())
 
-    def set_drained(self, node: str, drained: bool) -> None:
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
         with self._database.writing() as connection:
-            known = connection.execute(sql.UPDATE_NODE, {"guard_name": node, "drained": drained}).rowcount
-            if not known:
-                connection.execute(sql.INSERT_NODE, {"name": node, "drained": drained})
+            known = set(connection.execute(sql.NODES).scalars())
+            if old := [{"guard_name": node, "drained": drained} for node in sorted(known & set(nodes))]:
+                connection.execute(sql.UPDATE_NODE, old)
+            if new := [{"name": node, "drained": drained} for node in sorted(set(nodes) - known)]:
+                connection.execute(sql.INSERT_NODE, new)
 
     # --- usage and clusters -----------------------------------------------------------------------
 

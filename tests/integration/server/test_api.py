@@ -150,8 +150,8 @@ def test_runs_that_ended_long_ago_leave_the_plain_list(plane: Served) -> None:
 def test_a_drained_node_is_shown_so(plane: Served) -> None:
     client = plane.client()
     name = client.nodes()[0]["name"]
-    assert client.drain(name)["state"] == "drained"
-    assert client.undrain(name)["state"] == "up"
+    assert [node["state"] for node in client.drain(name)] == ["drained"]
+    assert [node["state"] for node in client.undrain(name)] == ["up"]
     with pytest.raises(NotFound):
         client.drain("nowhere")
 

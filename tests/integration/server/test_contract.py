@@ -15,7 +15,7 @@ from served import HELLO, Served, served
 from tarmac.client import records
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
-from tarmac.server.schemas import placement, queue, runs, server
+from tarmac.server.schemas import clusters, placement, queue, runs, server
 
 API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
@@ -41,6 +41,9 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     placement.Reason: records.ReasonRecord,
     placement.Node: records.NodeRecord,
     placement.NodeRun: records.NodeRunRecord,
+    clusters.Cluster: records.ClusterRecord,
+    clusters.PoolRules: records.PoolRulesRecord,
+    clusters.NodeKind: records.NodeKindRecord,
     placement.DryRun: records.DryRunRecord,
     placement.Placement: records.PlacementRecord,
     placement.NodeLaunch: records.NodeLaunchRecord,
@@ -72,6 +75,7 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (placement.Why, [client.why("hello")]),
         (placement.Node, client.nodes()),
         (queue.QueuePool, client.queue()),
+        (clusters.Cluster, [*client.clusters(), client.cluster("local")]),
         (placement.DryRun, [client.dry_run(HELLO)]),
         (server.Version, [client.version()]),
         (server.CheckReport, [client.check("slotz: 1")]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulated import Simulation, nodes, spec
+from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.errors import NotFound, Refused
@@ -146,15 +147,15 @@ def test_nodes_tell_what_they_hold_and_drained_ones_take_nothing_new(
     (holding,) = [report for report in plane.nodes() if report.runs]
     assert (holding.slots_used, holding.runs[0].id, holding.runs[0].slots) == (3, run.id, 3)
     other = next(report.node.name for report in plane.nodes() if not report.runs)
-    plane.set_drained(other, True)
+    plane.set_drained(NodeChoice(names=(other,)), True)
     waits = submit(plane, slots=4)
     simulation.server.turn("schedule")
     assert plane.find(waits.id).state is RunState.QUEUED
-    plane.set_drained(other, False)
+    plane.set_drained(NodeChoice(names=(other,)), False)
     simulation.server.turn("schedule")
     assert plane.find(waits.id).state is RunState.STARTING
     with pytest.raises(NotFound, match="node9"):
-        plane.set_drained("node9", True)
+        plane.set_drained(NodeChoice(names=("node9",)), True)
 
 
 def test_a_dry_run_shows_the_launch_and_keeps_nothing(simulation: Simulation, plane: ControlPlane) -> None:

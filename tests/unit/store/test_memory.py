@@ -43,7 +43,7 @@ def test_every_write_counts_and_no_read() -> None:
     lease = store.acquire_lease("a", "b", ttl_s=1.0, now=1.0)
     assert lease is not None
     store.release_lease(lease)
-    store.set_drained("node-1", True)
+    store.set_drained(["node-1"], True)
     assert store.writes == 5
 
 

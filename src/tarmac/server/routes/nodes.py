@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from tarmac.control.draining import NodeChoice
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import node_record
+from tarmac.server.schemas.clusters import NodesBody
 from tarmac.server.schemas.placement import Node
 from tarmac.server.service import Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParameters:
+    """The query of `/nodes`."""
+
+    cluster: str | None = None
+    pool: str | None = None
+    shard: str | None = None
 
 
 def node_routes(service: Service) -> APIRouter:
@@ -17,18 +31,23 @@ def node_routes(service: Service) -> APIRouter:
     plane = service.plane
 
     @router.get("/nodes", response_model=list[Node])
-    def nodes() -> Response:
-        """Every node, and what it holds."""
-        return JsonAnswer([node_record(report) for report in plane.nodes()])
+    def nodes(parameters: Annotated[NodeParameters, Depends()]) -> Response:
+        """Every node (of a cluster, a pool, a shard), and what it holds."""
+        choice = NodeChoice(cluster=parameters.cluster, pool=parameters.pool, shard=parameters.shard)
+        return JsonAnswer([node_record(report) for report in plane.nodes(choice)])
 
-    @router.post("/nodes/{name}/drain", response_model=Node)
-    def drain(name: str) -> Response:
-        """Give a node no new work; what runs there goes on."""
-        return JsonAnswer(node_record(plane.set_drained(name, True)))
+    @router.post("/nodes/drain", response_model=list[Node])
+    def drain(body: NodesBody) -> Response:
+        """Give these nodes no new work, all of them or none; what runs there goes on."""
+        return _set_drained(body, True)
 
-    @router.post("/nodes/{name}/undrain", response_model=Node)
-    def undrain(name: str) -> Response:
-        """Give a drained node work again."""
-        return JsonAnswer(node_record(plane.set_drained(name, False)))
+    @router.post("/nodes/undrain", response_model=list[Node])
+    def undrain(body: NodesBody) -> Response:
+        """Give these drained nodes work again."""
+        return _set_drained(body, False)
+
+    def _set_drained(body: NodesBody, drained: bool) -> Response:
+        choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
+        return JsonAnswer([node_record(report) for report in plane.set_drained(choice, drained)])
 
     return router

@@ -1,0 +1,98 @@
+"""Draining nodes, and taking them back: which nodes a person means. Called by `service`.
+
+All of them are found before the first is drained, and all are drained in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from tarmac.control.reports import NodeReport, node_reports
+from tarmac.control.world import World
+from tarmac.model.cluster import REHEARSAL_PREFIX, Node
+from tarmac.model.errors import InvalidInput, NotFound, Refused
+
+NAMES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChoice:
+    """Nodes by name, or every one of a cluster, pool and shard; with both, only names in these will do.
+
+    A host name means its node, where there is one of that name outside rehearsals.
+    """
+
+    names: tuple[str, ...] = ()
+    cluster: str | None = None
+    pool: str | None = None
+    shard: str | None = None
+
+
+ALL_NODES = NodeChoice()
+
+
+def set_drained(world: World, choice: NodeChoice, drained: bool) -> list[NodeReport]:
+    """Drain the nodes or take them back; they, as they are then.
+
+    Raises NotFound where nothing is meant, and Refused for a host name that several nodes have.
+    """
+    with world.lock:
+        chosen = _chosen(world.nodes(), choice)
+        world.set_drained(chosen, drained)
+        return [report for report in node_reports(world) if report.node.name in chosen]
+
+
+def chosen_reports(world: World, choice: NodeChoice) -> list[NodeReport]:
+    """The nodes that are meant, with what they hold; without any choice, all there are."""
+    reports = node_reports(world)
+    if choice == ALL_NODES:
+        return reports
+    chosen = _chosen([report.node for report in reports], choice)
+    return [report for report in reports if report.node.name in chosen]
+
+
+def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
+    parts = {"cluster": choice.cluster, "pool": choice.pool, "shard": choice.shard}
+    given = {part: wanted for part, wanted in parts.items() if wanted is not None}
+    if not given and not choice.names:
+        raise InvalidInput("which nodes? Name them, or a cluster, pool or shard")
+    within = [node for node in nodes if all(getattr(node, part) == wanted for part, wanted in given.items())]
+    if not within:
+        raise NotFound(_nothing_there(nodes, given))
+    if not choice.names:
+        return {node.name for node in within}
+    known = {node.name for node in within}
+    by_host: dict[str, list[str]] = {}
+    for node in within:
+        if not node.cluster.startswith(REHEARSAL_PREFIX):
+            by_host.setdefault(node.hostname, []).append(node.name)
+    return {_meant(name, known, by_host) for name in choice.names}
+
+
+def _meant(name: str, known: set[str], by_host: dict[str, list[str]]) -> str:
+    if name in known:
+        return name
+    meant = by_host.get(name, [])
+    if len(meant) > 1:
+        raise Refused(f"several nodes have the host name {name!r}", hint=f"one of {_some(meant)}")
+    if meant:
+        return meant[0]
+    near = get_close_matches(name, sorted(known | by_host.keys()), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"nodes: {_some(sorted(known))}"
+    raise NotFound(f"there is no node {name!r}", hint=hint)
+
+
+def _nothing_there(nodes: Collection[Node], given: dict[str, str]) -> str:
+    """Which part of the choice leaves nothing over."""
+    for part, wanted in given.items():
+        there = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
+        if wanted not in there:
+            return f"no node is in {part} {wanted!r}; there is {_some(there) or 'none'}"
+    return f"no node is in {' and '.join(f'{part} {wanted!r}' for part, wanted in given.items())}"
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown

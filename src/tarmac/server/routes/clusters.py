@@ -1,0 +1,42 @@
+"""`/clusters`: which there are; adding, replacing and removing described ones. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from tarmac.server.answers import JsonAnswer
+from tarmac.server.cluster_records import cluster_record
+from tarmac.server.schemas.clusters import Cluster, ClusterBody
+from tarmac.server.service import Service
+from tarmac.spec.clusterfile import read_cluster
+
+
+def cluster_routes(service: Service) -> APIRouter:
+    """The routes about clusters."""
+    router = APIRouter(tags=["clusters"])
+    clusters = service.plane.clusters
+
+    @router.get("/clusters", response_model=list[Cluster])
+    def every() -> Response:
+        """Every lasting cluster; those of rehearsals come and go with their runs."""
+        return JsonAnswer([cluster_record(report) for report in clusters.all()])
+
+    @router.get("/clusters/{name}", response_model=Cluster)
+    def one(name: str) -> Response:
+        """One cluster, its pools with their rules, and its nodes by kind."""
+        return JsonAnswer(cluster_record(clusters.find(name)))
+
+    @router.post("/clusters", response_model=Cluster)
+    def add(body: ClusterBody) -> Response:
+        """Take up a described cluster. The same description twice is one; another one wants `replace`."""
+        reading = read_cluster(body.source, filename=body.filename)
+        report = clusters.add(reading.cluster, replacing=body.replace)
+        return JsonAnswer(cluster_record(report, warnings=reading.warnings))
+
+    @router.delete("/clusters/{name}", response_model=Cluster)
+    def remove(name: str) -> Response:
+        """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
+        return JsonAnswer(cluster_record(clusters.remove(name)))
+
+    return router
