@@ -23,6 +23,7 @@ _LAZY = {
     "latest_checkpoint": _SDK,
     "report": _SDK,
     "should_pause": _SDK,
+    "time_left": _SDK,
 }
 """Public name -> the module that has it."""
 
@@ -39,6 +40,7 @@ __all__ = [
     "latest_checkpoint",
     "report",
     "should_pause",
+    "time_left",
 ]
 
 

@@ -9,5 +9,6 @@ from tarmac.node.sdk import finished as finished
 from tarmac.node.sdk import latest_checkpoint as latest_checkpoint
 from tarmac.node.sdk import report as report
 from tarmac.node.sdk import should_pause as should_pause
+from tarmac.node.sdk import time_left as time_left
 
 __version__: str

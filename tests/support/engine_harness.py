@@ -151,7 +151,7 @@ class LocalHarness:
         for worker in self.engine.workers(attempt):
             while WORKING.encode() not in self.engine.read(attempt, worker.log):
                 assert time.monotonic() < deadline, f"{worker} does not get to work"
-                time.sleep(LOOK_AGAIN_S / 20)
+                self.news.wait(LOOK_AGAIN_S / 20)
 
     def reopen(self, **knobs: Any) -> None:
         """The server goes and another comes."""

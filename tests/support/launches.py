@@ -25,13 +25,26 @@ def seat(role: str, replica: int, node: str, *slots: int) -> Seat:
 
 
 def launch(
-    source: str, nodes: list[Node], seats: list[Seat], inherited: dict[str, str] | None = None
+    source: str,
+    nodes: list[Node],
+    seats: list[Seat],
+    inherited: dict[str, str] | None = None,
+    *,
+    allotted_s: float | None = None,
+    ran_s: float = 0.0,
 ) -> Launch:
-    """The launch of the first attempt of a run file on these seats."""
+    """The launch of the second attempt of a run file on these seats."""
     spec = read(source, filename="digits.yaml", directory="/home/ada/digits").spec
     spec = replace(spec, environment=replace(spec.environment, inherited=inherited or {}))
     run = Run(
-        id="r1", spec=spec, user="ada", state=RunState.STARTING, seq=3, created_at=1.0, code_digest="sha256-0"
+        id="r1",
+        spec=spec,
+        user="ada",
+        state=RunState.STARTING,
+        seq=3,
+        created_at=1.0,
+        code_digest="sha256-0",
+        ran_s=ran_s,
     )
     attempt = Attempt(
         run_id="r1",
@@ -42,6 +55,7 @@ def launch(
         token="secret",
         master_port=29501,
         created_at=2.0,
+        allotted_s=allotted_s,
     )
     return compose(run, attempt, {item.name: item for item in nodes})
 

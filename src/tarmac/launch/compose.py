@@ -14,7 +14,7 @@ from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Node
 from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import FailureBehaviour
+from tarmac.model.spec import FailureBehaviour, Mode
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
@@ -62,6 +62,9 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         time_limit_s=_time_left_s(run),
         pause_signal=spec.pause.signal,
         grace_s=spec.pause.grace_s,
+        ran_s=run.ran_s,
+        allotted_s=attempt.allotted_s,
+        allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
     )
 
 

@@ -13,7 +13,7 @@ from tarmac.launch import variables
 from tarmac.launch.topology import Standing
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Environment
+from tarmac.model.spec import Environment, Mode
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -55,7 +55,21 @@ def worker_environment(
         variables.MASTER_ADDR: nodes[0].address,
         variables.MASTER_PORT: str(attempt.master_port),
         variables.VISIBLE_SLOTS: ",".join(str(slot) for slot in standing.slots),
+        **_sharing(run, attempt),
     }
+
+
+def _sharing(run: Run, attempt: Attempt) -> dict[str, str]:
+    """How the run shares its slots over time, and how much of it this attempt has."""
+    found = {}
+    if attempt.allotted_s is not None:
+        found[variables.ALLOTTED_MS] = str(round(attempt.allotted_s * 1000))
+    if run.spec.mode in (Mode.CYCLE, Mode.INTERRUPTIBLE):
+        found[variables.COMPUTE_MODE] = run.spec.mode.value
+        found[variables.CYCLE_COUNT] = str(attempt.number)
+        if attempt.allotted_s is not None:
+            found[variables.CYCLE_TIME_MS] = found[variables.ALLOTTED_MS]
+    return found
 
 
 def _threads(standing: Standing, node: Node, *, cpus: float, neighbours: int) -> int:

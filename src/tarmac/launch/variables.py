@@ -41,6 +41,10 @@ N_PROC = "N_PROC"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 VISIBLE_SLOTS = "CUDA_VISIBLE_DEVICES"
+ALLOTTED_MS = "TARMAC_ALLOTTED_MS"
+COMPUTE_MODE = "STRONG_COMPUTE_MODE"
+CYCLE_COUNT = "STRONG_CYCLE_COUNT"
+CYCLE_TIME_MS = "STRONG_CYCLE_TIME_MS"
 PATH = "PATH"
 VIRTUAL_ENV = "VIRTUAL_ENV"
 THREADS = "OMP_NUM_THREADS"
@@ -70,6 +74,16 @@ VARIABLES = (
     Variable(MASTER_PORT, _C, "a port at MASTER_ADDR kept free for this attempt"),
     Variable(VISIBLE_SLOTS, _C, "numbers of the slots assigned to this worker, with commas; empty when none"),
     Variable(
+        ALLOTTED_MS,
+        _C,
+        "milliseconds this attempt was allotted: a turn, or what is left of a block; not set where no end is",
+    ),
+    Variable(COMPUTE_MODE, _C, "`cycle` or `interruptible`; not set in runs of other modes, as the next two"),
+    Variable(
+        CYCLE_COUNT, _C, "how often the run was started or resumed: 1 at first, the same as TARMAC_ATTEMPT"
+    ),
+    Variable(CYCLE_TIME_MS, _C, "the same as TARMAC_ALLOTTED_MS"),
+    Variable(
         PATH, _D, "the submitter's PATH on their own server, else the usual one; a venv's `bin` before it"
     ),
     Variable(
@@ -98,6 +112,12 @@ VARIABLES = (
     Variable("TARMAC_PAUSE_FILE", _R, "once this file exists, the run has been asked to leave"),
     Variable(
         "TARMAC_FINISHED_FILE", _R, "creating it says that the work is done, whatever the exit looks like"
+    ),
+    Variable(
+        "TARMAC_LEAVE_AT",
+        _R,
+        "when the run is to be asked to leave (its turn, block or time limit), in seconds since the epoch by "
+        "the node's clock; not set where no end is",
     ),
     Variable("TARMAC_REPORTS_FILE", _R, "metrics and progress go here, one JSON object per line"),
     Variable("TARMAC_ATTEMPT_TOKEN", _R, "marks every process of the attempt, so that none outlives it"),

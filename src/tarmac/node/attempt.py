@@ -43,6 +43,9 @@ class AttemptPart(NamedTuple):
     setup: tuple[tuple[str, ...], ...]
     setup_env: dict[str, str]
     time_limit_s: Optional[float]
+    ran_s: float
+    allotted_s: Optional[float]
+    allots_setup: bool
     pause_signal: Optional[str]
     grace_s: float
     artifacts: dict[str, str]
@@ -65,6 +68,9 @@ class AttemptPart(NamedTuple):
             setup=(),
             setup_env={},
             time_limit_s=None,
+            ran_s=0.0,
+            allotted_s=None,
+            allots_setup=False,
             pause_signal=None,
             grace_s=0.0,
             artifacts={},
@@ -105,6 +111,9 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         setup=tuple(tuple(step) for step in told.get("setup") or ()),
         setup_env=dict(told.get("setup_env") or {}),
         time_limit_s=told.get("time_limit_s"),
+        ran_s=float(told.get("ran_s") or 0.0),
+        allotted_s=told.get("allotted_s"),
+        allots_setup=bool(told.get("allots_setup")),
         pause_signal=told.get("pause_signal"),
         grace_s=float(told["grace_s"]),
         artifacts=dict(told.get("artifacts") or {}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Optional, Sequence, Union
+from typing import Callable, Optional, Sequence, Union
 
 from tarmac.node.events import EventLog
 from tarmac.node.tree import Glimpse
@@ -23,16 +23,34 @@ DOUBT_S = 0.25
 """A file that was closed counts as whole once its writer has lived on for so long."""
 
 
+Tree = Union[TreeWatch, TreeTimes]
+
+
+def tree_below(root: str, *, watch: Callable[[str], Tree] = TreeWatch) -> Tree:
+    """Look at a directory of checkpoints from now on, as closely as this node allows."""
+    try:
+        return watch(root)
+    except OSError:  # no such ability here, or this user has too many already
+        return TreeTimes(root)
+
+
 class Witness:
     """Watches one node's workers from before their start to their end."""
 
     def __init__(
-        self, events: EventLog, *, logs: Sequence[str], reports: str, checkpoints: Optional[str]
+        self,
+        events: EventLog,
+        *,
+        logs: Sequence[str],
+        reports: str,
+        tree: Optional[Tree],
+        tell_again_s: float = TELL_AGAIN_S,
     ) -> None:
         self._events = events
         self._logs = logs
         self._reports = reports
-        self._tree = _tree(checkpoints)
+        self._tree = tree
+        self._tell_again_s = tell_again_s
         self._output_seen = False
         self._read_seen = False
         self._checkpoint_at: Optional[float] = None
@@ -91,7 +109,7 @@ class Witness:
     def _tell_checkpoint(self) -> None:
         if self._checkpoint_at is not None and self._checkpoint_at != self._told_at:
             self._told_at = self._checkpoint_at
-            self._tell_due = time.monotonic() + TELL_AGAIN_S
+            self._tell_due = time.monotonic() + self._tell_again_s
             self._events.append("checkpoint", at=round(self._checkpoint_at, 6))
 
     def _look_for_output(self) -> None:
@@ -104,15 +122,6 @@ class Witness:
         if found:
             self._output_seen = True
             self._events.append("first_output", at=round(min(found), 6))
-
-
-def _tree(root: Optional[str]) -> Union[TreeWatch, TreeTimes, None]:
-    if root is None:
-        return None
-    try:
-        return TreeWatch(root)
-    except OSError:
-        return TreeTimes(root)
 
 
 def _written_at(path: str) -> Optional[float]:

@@ -57,13 +57,22 @@ class NodeRun:
         self.witness: Optional[Witness] = None
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None
+        self._claimed = time.monotonic()
         limit_s = part.time_limit_s
-        self.limit_due = None if limit_s is None else time.monotonic() + limit_s
+        self.limit_due = None if limit_s is None else self._claimed + limit_s
 
     @property
     def asked_for(self) -> Optional[str]:
         """The word of what was asked, if anything was."""
         return self.asked.ask if self.asked else None
+
+    def leave_at(self) -> Optional[float]:
+        """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""
+        now, dues = time.monotonic(), [self.limit_due]
+        if self.part.allotted_s is not None:
+            dues.append((self._claimed if self.part.allots_setup else now) + self.part.allotted_s)
+        due = min((due for due in dues if due is not None), default=None)
+        return None if due is None else time.time() + due - now
 
     def new_ask(self) -> Optional[str]:
         """An ask not yet known and not weaker than the one known; the time limit is an ask like others."""

@@ -30,6 +30,9 @@ ATTEMPT_JSON
      "code": directory to copy into work/, or null,
      "setup": [argv, ...], "setup_env": {NAME: value},
      "time_limit_s": number or null, counted from the claim (setup takes part of it),
+     "ran_s": number, of the run's limit, that earlier attempts spent (may be absent),
+     "allotted_s": number or null, when it is to be asked to leave, for the workers to know (may be absent):
+               counted from the start of the workers, or from the claim where "allots_setup" is true,
      "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sdk": directory that makes `import tarmac` work, or null,
@@ -41,8 +44,9 @@ ATTEMPT_JSON
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
     USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
     CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH,
-    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, and `sdk` at
-    the end of PYTHONPATH. Nothing else of the runner's own environment reaches a worker.
+    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, where an end
+    is set TARMAC_LEAVE_AT, and `sdk` at the end of PYTHONPATH. Nothing else of the runner's own environment
+    reaches a worker.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid"}
@@ -102,6 +106,7 @@ TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
 FINISHED_VARIABLE = "TARMAC_FINISHED_FILE"
 REPORTS_VARIABLE = "TARMAC_REPORTS_FILE"
+LEAVE_VARIABLE = "TARMAC_LEAVE_AT"
 CHECKPOINT_VARIABLE = "CHECKPOINT_ARTIFACT_PATH"
 
 ARTIFACT_VARIABLES = {

@@ -1,8 +1,9 @@
-"""The SDK inside a run: `import tarmac` in a training script gives these five functions.
+"""The SDK inside a run: `import tarmac` in a training script gives these six functions.
 
 Works without network, through files that the runner named in the environment, and outside a run too, so
-that the same script runs anywhere: then `should_pause()` is False, `report` and `finished` do nothing,
-`checkpoint()` writes below ./checkpoints, and `latest_checkpoint()` is None (never a surprising resumption).
+that the same script runs anywhere: then `should_pause()` is False, `time_left()` is None, `report` and
+`finished` do nothing, `checkpoint()` writes below ./checkpoints, and `latest_checkpoint()` is None (never a
+surprising resumption).
 
 Several workers: let one save and report (rank 0), and let all agree on `should_pause()` before they leave a
 loop with collective operations, for instance by an all_reduce of rank 0's answer.
@@ -31,6 +32,18 @@ def should_pause() -> bool:
     """True once this run is asked to leave: save a checkpoint and exit with 0. Cheap: ask every step."""
     path = os.environ.get(protocol.PAUSE_VARIABLE)
     return path is not None and os.path.exists(path)
+
+
+def time_left() -> Optional[float]:
+    """Seconds until this run will be asked to leave by its turn, block or time limit; None where none is set.
+
+    0 once it was asked, or that time has come: it may still be left running on. It may be asked earlier,
+    where a person or a more urgent run wants its slots. Cheap: ask every step.
+    """
+    if should_pause():
+        return 0.0
+    told = os.environ.get(protocol.LEAVE_VARIABLE)
+    return None if told is None else max(0.0, float(told) - time.time())
 
 
 def report(step: Optional[int] = None, progress: Optional[float] = None, **metrics: Any) -> None:

@@ -27,10 +27,12 @@ class Glimpse(NamedTuple):
     read_at: Optional[float] = None
 
 
-def walk(root: str) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+def walk(
+    root: str, *, most_directories: int = MOST_DIRECTORIES, most_names: int = MOST_NAMES
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
     """Every directory of the tree with its entries, the outer ones first, less what is unfinished."""
     waiting, directories, names = deque([root]), 1, 0
-    while waiting and names < MOST_NAMES:
+    while waiting and names < most_names:
         directory = waiting.popleft()
         try:
             with os.scandir(directory) as found:
@@ -40,7 +42,7 @@ def walk(root: str) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
         names += len(entries)
         yield directory, entries
         for entry in entries:
-            if directories < MOST_DIRECTORIES and entry.is_dir(follow_symlinks=False):
+            if directories < most_directories and entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
                 directories += 1
 

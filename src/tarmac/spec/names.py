@@ -35,7 +35,7 @@ LABEL_VALUE = matching(r"[^\x00-\x1f\x7f]{0,255}", "one line of at most 255 char
 CONTRACT_VARIABLES = frozenset(
     {"CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "N_PROC"}
     | {"CHECKPOINT_ARTIFACT_PATH", "CRUD_ARTIFACT_PATH", "LOSSY_ARTIFACT_PATH", "LOG_ARTIFACT_PATH"}
-    | {"OUTPUT_PATH"}
+    | {"OUTPUT_PATH", "STRONG_COMPUTE_MODE", "STRONG_CYCLE_COUNT", "STRONG_CYCLE_TIME_MS"}
 )
 """Variables that every worker is given, beside those named TARMAC_...: a value of one's own would be lost."""
 

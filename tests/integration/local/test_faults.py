@@ -53,7 +53,7 @@ def test_a_runner_that_dies_takes_the_attempt_with_it_and_leaves_nothing(local: 
     launch = local.launch(Work(), argvs={0: ("bash", "-c", escapee)}, nodes=2)
     attempt = launch.attempt_id
     local.engine.submit(local.engine.render(launch))
-    local.settle(attempt, lambda _: b"\n" in log_of(local, attempt))
+    local.settle(attempt, lambda seen: running(seen) and b"\n" in log_of(local, attempt))
     left_behind = [int(log_of(local, attempt)), *(worker.pid for worker in local.engine.workers(attempt))]
     os.kill(runner_pid(local, attempt), signal.SIGKILL)
     seen = local.settle(attempt, ended)

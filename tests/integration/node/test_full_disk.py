@@ -46,6 +46,6 @@ def test_a_full_disk_does_not_end_the_supervision(tmp_path: Path) -> None:
         pytest.skip(f"this machine gives no small disk to fill: {result.stdout.strip()}")
     assert result.returncode == 0, result.stderr
     first, second = result.stdout.splitlines()
-    assert first.startswith("failed 3 ['claimed', 'worker_started', 'running', 'worker_ended',")
-    assert first.endswith("'ended']")
+    assert first.startswith("failed 3 ['claimed', 'worker_started', 'running', 'first_output',")
+    assert first.endswith("'worker_ended', 'ended']")
     assert second == "failed worker main.0.0 on n0 exited with 3"

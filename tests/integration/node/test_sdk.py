@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,10 +76,10 @@ def test_reports_reach_the_node_directory(warm: Warm, tmp_path: Path) -> None:
 
 
 def test_an_absent_tarmac_is_made_up_for(tmp_path: Path) -> None:
-    """Without site packages there is no tarmac: the shim gives the five functions, and nothing else."""
+    """Without site packages there is no tarmac: the shim gives the six functions, and nothing else."""
     source = "import tarmac; print(tarmac.should_pause(), sorted(tarmac.__all__))"
     assert _shimmed(source, {"PYTHONPATH": str(SDK_DIRECTORY)}) == (
-        "False ['checkpoint', 'finished', 'latest_checkpoint', 'report', 'should_pause']\n"
+        "False ['checkpoint', 'finished', 'latest_checkpoint', 'report', 'should_pause', 'time_left']\n"
     )
 
 
@@ -99,6 +100,52 @@ def test_a_shell_worker_may_look_at_the_pause_file_itself(warm: Warm, tmp_path: 
     attempt.wait_for_line("ready")
     attempt.ask("preempt")
     assert attempt.ended()["outcome"] == "preempted"
+
+
+LEFT = "import tarmac; print(tarmac.time_left())"
+
+
+@pytest.mark.parametrize(
+    ("fields", "least", "most"),
+    [
+        ({"allotted_s": 90.0}, 80, 90),
+        ({"allotted_s": 90.0, "allots_setup": True, "setup": [["sleep", "1"]]}, 80, 89),
+        ({"allotted_s": 90.0, "setup": [["sleep", "1"]]}, 89.01, 90),
+        ({"time_limit_s": 50.0, "allotted_s": 90.0}, 40, 50),
+        ({"time_limit_s": 50.0}, 40, 50),
+        ({"allotted_s": 0.0}, 0, 0),
+    ],
+    ids=str,
+)
+def test_a_worker_is_told_how_much_time_it_has_left(
+    warm: Warm, tmp_path: Path, fields: dict[str, Any], least: float, most: float
+) -> None:
+    """Setting up is part of a block, but not of a turn; the time limit may come first."""
+    attempt = write_attempt(tmp_path, [python_worker(LEFT)], **fields)
+    assert warm.run(attempt)["outcome"] == "completed"
+    assert least <= float(attempt.log()) <= most
+
+
+def test_without_an_end_there_is_no_time_left_to_tell(warm: Warm, tmp_path: Path) -> None:
+    attempt = write_attempt(tmp_path, [python_worker(LEFT)])
+    warm.run(attempt)
+    assert attempt.log() == "None\n"
+
+
+def test_once_asked_to_leave_no_time_is_left(warm: Warm, tmp_path: Path) -> None:
+    source = """
+import tarmac
+print("ready")
+while tarmac.time_left():
+    pass
+print("over", tarmac.time_left())
+"""
+    attempt = write_attempt(tmp_path, [python_worker(source)], pause_signal=None, allotted_s=1000.0)
+    warm.start(attempt)
+    attempt.wait_for_line("ready")
+    attempt.ask("preempt")
+    assert attempt.ended()["outcome"] == "preempted"
+    assert attempt.log().endswith("over 0.0\n")
 
 
 def _shimmed(source: str, env: dict[str, str]) -> str:

@@ -123,3 +123,50 @@ def test_a_launch_carries_the_policy_of_the_run() -> None:
     assert (launched.time_limit_s, launched.pause_signal, launched.grace_s) == (600, None, 5)
     assert launched.code_digest == "sha256-0"
     assert [worker.stop_on_failure for worker in workers(launched)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("mode", "allotted_s", "told"),
+    [
+        ("batch", None, {}),
+        ("batch", 90.0, {"TARMAC_ALLOTTED_MS": "90000"}),
+        (
+            "cycle",
+            90.0,
+            {
+                "TARMAC_ALLOTTED_MS": "90000",
+                "STRONG_COMPUTE_MODE": "cycle",
+                "STRONG_CYCLE_COUNT": "2",
+                "STRONG_CYCLE_TIME_MS": "90000",
+            },
+        ),
+        (
+            "interruptible",
+            1234.5678,
+            {
+                "TARMAC_ALLOTTED_MS": "1234568",
+                "STRONG_COMPUTE_MODE": "interruptible",
+                "STRONG_CYCLE_COUNT": "2",
+                "STRONG_CYCLE_TIME_MS": "1234568",
+            },
+        ),
+    ],
+)
+def test_workers_are_told_how_long_they_have(
+    mode: str, allotted_s: float | None, told: dict[str, str]
+) -> None:
+    """I15: the mode, the number of the start, and the truth about the time."""
+    launched = launch(f"mode: {mode}\ncommand: a", FAR, [seat("main", 0, "n1")], allotted_s=allotted_s)
+    names = {"TARMAC_ALLOTTED_MS", "STRONG_COMPUTE_MODE", "STRONG_CYCLE_COUNT", "STRONG_CYCLE_TIME_MS"}
+    (worker,) = workers(launched)
+    assert {name: value for name, value in worker.env.items() if name in names} == told
+    assert launched.allotted_s == allotted_s
+    assert launched.allots_setup == (mode != "cycle"), "a turn begins when its workers run"
+
+
+def test_the_time_limit_is_of_all_attempts_together() -> None:
+    launched = launch("time_limit: 100s\ncommand: a", FAR, [seat("main", 0, "n1")], ran_s=60.0)
+    assert (launched.time_limit_s, launched.ran_s) == (40.0, 60.0)
+    spent = launch("time_limit: 100s\ncommand: a", FAR, [seat("main", 0, "n1")], ran_s=100.0)
+    assert spent.time_limit_s is not None
+    assert 0 < spent.time_limit_s <= 1, "it ends by its limit, and is told so"

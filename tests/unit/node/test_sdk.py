@@ -169,3 +169,8 @@ def test_outside_a_run(outside: Path) -> None:
     save("here", 1)
     assert (outside / "checkpoints/step-1/state").read_text() == "here"
     assert tarmac.latest_checkpoint() is None, "a run by hand never resumes by surprise"
+
+
+def test_outside_a_run_no_end_is_set(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(protocol.LEAVE_VARIABLE, raising=False)
+    assert tarmac.time_left() is None

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node import evidence, treewatch
 from tarmac.node.events import EventLog
-from tarmac.node.evidence import Witness
-from tarmac.node.inotify import Inotify
+from tarmac.node.evidence import Witness, tree_below
 from tarmac.node.tree import Glimpse, walk
 from tarmac.node.treetimes import TreeTimes
 from tarmac.node.treewatch import TreeWatch
@@ -91,24 +89,22 @@ def test_a_new_directory_is_watched_with_what_is_in_it(root: Path) -> None:
     tree.finish()
 
 
-def test_a_tree_of_any_size_is_walked_within_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_of_any_size_is_walked_within_bounds(root: Path) -> None:
     for number in range(20):
         (root / f"d{number}").mkdir()
-    monkeypatch.setattr("tarmac.node.tree.MOST_DIRECTORIES", 5)
-    assert len(list(walk(str(root)))) == 5
-    monkeypatch.setattr("tarmac.node.tree.MOST_NAMES", 3)
-    assert len(list(walk(str(root)))) == 1
+    assert len(list(walk(str(root), most_directories=5))) == 5
+    assert len(list(walk(str(root), most_names=3))) == 1
 
 
-def test_without_watches_the_times_of_files_tell(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_watches_the_times_of_files_tell(root: Path) -> None:
     """The kernel gives a user a bounded number of queues: what runs beyond them is judged all the same."""
 
-    def refused(_self: Inotify) -> None:
+    def refused(_root: str) -> TreeWatch:
         raise OSError(errno.EMFILE, "too many")
 
-    monkeypatch.setattr(treewatch.Inotify, "__init__", refused)
     events = EventLog(str(root.parent / "events.jsonl"))
-    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), checkpoints=str(root))
+    tree = tree_below(str(root), watch=refused)
+    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), tree=tree)
     (root / "new").write_text("whole")
     (root / "a").read_text()
     witness.note_exit(good=True)
@@ -120,10 +116,10 @@ def test_without_watches_the_times_of_files_tell(root: Path, monkeypatch: pytest
         assert '"checkpoint_read"' in told
 
 
-def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "TELL_AGAIN_S", 0.0)
+def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path) -> None:
     events = EventLog(str(root.parent / "events.jsonl"))
-    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), checkpoints=str(root))
+    tree = tree_below(str(root))
+    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), tree=tree, tell_again_s=0)
     for number in range(3):
         (root / "draft").write_text("whole")
         (root / "draft").rename(root / f"ck{number}")

@@ -28,5 +28,5 @@ def verdict(run: NodeRun) -> judge.Verdict:
         failure_cause=run.failure_cause,
         node_leaves=run.pulse.node_leaves,
         finished=run.finished,
-        time_limit_s=run.part.time_limit_s,
+        time_limit_s=None if run.part.time_limit_s is None else run.part.ran_s + run.part.time_limit_s,
     )

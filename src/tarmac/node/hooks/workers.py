@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.node import environment
-from tarmac.node.evidence import Witness
+from tarmac.node import environment, protocol
+from tarmac.node.evidence import Witness, tree_below
 from tarmac.node.hooks.asks import leave_if_asked
 from tarmac.node.judge import Exit
 from tarmac.node.noderun import NodeRun, Worker
@@ -13,12 +13,16 @@ from tarmac.node.spawn import CannotStart
 def start_workers(run: NodeRun) -> None:
     """Start them all, in order; one that cannot be started counts as having failed at once."""
     leave_if_asked(run)
+    checkpoints = run.part.artifacts.get("checkpoint")
     run.witness = Witness(
         run.events,
         logs=[worker.log for worker in run.workers],
         reports=run.node.reports,
-        checkpoints=run.part.artifacts.get("checkpoint"),
+        tree=None if checkpoints is None else tree_below(checkpoints),
     )
+    leave_at = run.leave_at()
+    if leave_at is not None:
+        run.node_env[protocol.LEAVE_VARIABLE] = f"{leave_at:.3f}"
     for worker in run.workers:
         _start(run, worker)
     if all(worker.child for worker in run.workers):
