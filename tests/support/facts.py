@@ -34,9 +34,9 @@ def nodes(count: int, slots: int = 8, **changes: Any) -> tuple[Node, ...]:
     return tuple(node(f"n{number}", slots, **changes) for number in range(1, count + 1))
 
 
-def gang(slots: int, *, role: str = "main", **each: Any) -> Demand:
+def gang(slots: int, *, role: str = "main", uneven: bool = False, **each: Any) -> Demand:
     """A role that asks for so many slots in all."""
-    return Demand(role=role, replicas=None, slots=slots, each=Resources(**each))
+    return Demand(role=role, replicas=None, slots=slots, each=Resources(**each), uneven=uneven)
 
 
 def replicas(count: int, slots: int = 0, *, role: str = "main", **each: Any) -> Demand:

@@ -1,20 +1,20 @@
 """Admission: whether a request fits the empty cluster at all, and if not, the biggest that would.
 
-Asked by `planning` the first time a request does not fit as things are, and by `explain`. The empty
-cluster has every node in it, drained and down ones too: they can come back. A cluster that has not
-reported a node yet is given the benefit of the doubt.
+Asked by the ledger once for each kind of request, and by `explain`. The empty cluster has every node in it,
+drained and down ones too: they can come back. A cluster that has not reported a node yet is given the
+benefit of the doubt.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.model.cluster import admits
+from tarmac.model.cluster import Node, Packing, Pool, admits
 from tarmac.model.spec import Target
-from tarmac.sched.board import Board, PoolBoard
-from tarmac.sched.facts import Demand, Snapshot
+from tarmac.sched.board import PoolBoard, PoolKey, boards
+from tarmac.sched.facts import Demand
 from tarmac.sched.gangs import fit
 from tarmac.sched.view import View
 
@@ -23,52 +23,67 @@ Demands = tuple[Demand, ...]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a request can ever start. `uneven`: only if a role's slots are split unevenly."""
+    """Whether a request can ever start, and in which pools, the first one first.
+
+    `uneven`: only if a role's slots are split unevenly. It can start in no pool yet `fits` where a cluster
+    has not told its nodes.
+    """
 
     fits: bool
+    pools: tuple[PoolKey, ...] = ()
     uneven: bool = False
 
 
 class Admission:
-    """Judges requests against the empty cluster of one snapshot, which it builds on first use."""
+    """Judges requests against the empty cluster, which it builds on first use."""
 
-    __slots__ = ("_board", "_snapshot")
+    __slots__ = ("_boards", "_nodes", "_pools")
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._board: Board | None = None
+    def __init__(self, pools: Iterable[Pool], nodes: Sequence[Node]) -> None:
+        self._pools = {pool.key: pool for pool in pools}
+        self._nodes = nodes
+        self._boards: Mapping[PoolKey, PoolBoard] | None = None
 
     def judge(self, demands: Demands, target: Target) -> Verdict:
-        """Whether this request fits the empty cluster, evenly split if that is possible."""
+        """Where this request fits the empty cluster, evenly split if that is possible."""
         for uneven in (False, True):
-            if self._fits(demands, target, uneven=uneven):
-                return Verdict(fits=True, uneven=uneven)
+            pools = tuple(self._fitting(demands, target, uneven=uneven))
+            if pools:
+                return Verdict(fits=True, pools=pools, uneven=uneven)
         return Verdict(fits=self.silent(target))
 
     def silent(self, target: Target) -> bool:
         """Whether a cluster the target allows has not reported any node yet."""
-        reporting = {node.cluster for node in self._snapshot.nodes}
-        known = {pool.cluster for pool in self._snapshot.pools}
+        reporting = {node.cluster for node in self._nodes}
+        known = {cluster for cluster, _ in self._pools}
         return not reporting or any(admits(cluster, target.cluster) for cluster in known - reporting)
 
     def largest(self, demands: Demands, target: Target) -> str | None:
-        """The biggest smaller request that the empty cluster could hold, in words."""
-        return largest(demands, lambda less: self._fits(less, target, uneven=True))
+        """The request most like this one that the empty cluster could hold, in words."""
+        smaller = largest(demands, lambda less: self._fits(less, target))
+        loose = tuple(replace(demand, uneven=demand.slots is not None) for demand in demands)
+        if loose == demands or not self._fits(loose, target):
+            return smaller
+        unequal = "the same with `uneven: true`, split unequally"
+        return f"{unequal}; or {smaller}" if smaller else unequal
 
-    def _fits(self, demands: Demands, target: Target, *, uneven: bool) -> bool:
-        if self._board is None:
-            self._board = Board(self._snapshot.nodes, any_state=True)
-        return any(
-            fit(demands, View.of(pool, target, use_kept=True), uneven=uneven) is not None
-            for pool in pools_for(self._board, target)
-        )
+    def _fits(self, demands: Demands, target: Target) -> bool:
+        return any(True for _ in self._fitting(demands, target, uneven=True))
+
+    def _fitting(self, demands: Demands, target: Target, *, uneven: bool) -> Iterator[PoolKey]:
+        if self._boards is None:
+            self._boards = boards(self._nodes, any_state=True)
+        for key, board in self._boards.items():
+            if allowed(key, target):
+                rules = self._pools.get(key)
+                spread = rules is not None and rules.packing is Packing.SPREAD
+                if fit(demands, View.of(board, target, spread=spread), uneven=uneven) is not None:
+                    yield key
 
 
-def pools_for(board: Board, target: Target) -> Iterator[PoolBoard]:
-    """The pools a target allows, in order. A run lies in one pool of one cluster."""
-    for (cluster, pool), found in board.pools.items():
-        if admits(cluster, target.cluster) and target.pool in (None, pool):
-            yield found
+def allowed(pool: PoolKey, target: Target) -> bool:
+    """Whether a target allows a pool. A run lies in one pool of one cluster."""
+    return admits(pool[0], target.cluster) and target.pool in (None, pool[1])
 
 
 def largest(demands: Demands, fits: Callable[[Demands], bool]) -> str | None:

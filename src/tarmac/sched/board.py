@@ -1,8 +1,8 @@
-"""The board a pass plays on: what is free on each node now, kept in the order that placing asks for.
+"""What is free on each node of a pool, kept in the order that placing asks for.
 
-Built from a snapshot by `planning` (what is free), `admission` (all empty) and `forecast` (a scratch copy).
-It is the only mutable state of a pass. Within a pool, nodes alike in shard and slot type lie on one
-`Shelf`, sorted by free slots: best fit is a bisection, taking slots moves one entry.
+Kept up to date by `PoolState` (real changes: `settle`) and played on by a pass (`take`, `keep`), which takes
+everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Shelf`, sorted by free
+slots: best fit is a bisection, taking slots moves one entry.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from math import fsum
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
 from tarmac.model.resources import Resources
-from tarmac.model.run import Seat
+from tarmac.model.run import Allocation
 
 PoolKey = tuple[str, str]
 """Cluster and pool."""
@@ -23,30 +23,50 @@ PoolKey = tuple[str, str]
 CPU_DUST = 1e-6
 """Processors may be asked for in fractions: what rounding leaves behind is not a shortage."""
 
+OPEN = -1
+"""The number of no keeping: the node is open to all."""
+
+MANY = 200
+"""From so many entries on, a shelf is sorted anew rather than changed one entry at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run holds on one node: a mask of slots, and amounts. `guests` are seats that hold nothing."""
+
+    slots: int
+    cpus: float
+    memory_bytes: int
+    guests: int
+
 
 @dataclass(slots=True, eq=False)
 class Space:
-    """What is free on one node. `order` is its rank among all nodes; `guests` are seats that hold nothing."""
+    """What is free on one node. `order` is its rank among all nodes, `taken` a mask of slots.
+
+    `kept` is the number of the keeping it is in; `shelf` is None while the node takes no work.
+    """
 
     node: Node
     order: int
     free: int
     cpus: float
     memory_bytes: int
-    taken: set[int]
+    taken: int = 0
     guests: int = 0
-    kept: bool = False
+    kept: int = OPEN
+    shelf: Shelf | None = None
 
     @classmethod
     def empty(cls, node: Node, order: int) -> Space:
         """A node nobody uses."""
         capacity = node.capacity
-        return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes, set())
+        return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
 
     def copy(self) -> Space:
-        """The same, not kept for anybody."""
+        """The same, on no shelf."""
         return Space(
-            self.node, self.order, self.free, self.cpus, self.memory_bytes, set(self.taken), self.guests
+            self.node, self.order, self.free, self.cpus, self.memory_bytes, self.taken, self.guests, self.kept
         )
 
     def less(self, need: Resources) -> Space:
@@ -57,17 +77,13 @@ class Space:
         copy.memory_bytes -= need.memory_bytes
         return copy
 
-    def occupy(self, seat: Seat) -> None:
-        """Take what a seat holds already, before the space lies on a shelf.
-
-        Slot numbers that the node no longer has are ignored.
-        """
-        self.taken.update(slot for slot in seat.slots if slot < self.node.capacity.slots)
-        self.free = self.node.capacity.slots - len(self.taken)
-        self.cpus -= seat.cpus
-        self.memory_bytes -= seat.memory_bytes
-        if not seat.slots and not seat.cpus and not seat.memory_bytes:
-            self.guests += 1
+    def give(self, load: Load) -> None:
+        """Get back what a run held here. For copies only: a board lies sorted by what is free."""
+        given = self.taken & load.slots
+        self.taken ^= given
+        self.free += given.bit_count()
+        self.cpus += load.cpus
+        self.memory_bytes += load.memory_bytes
 
     def has(self, need: Resources) -> bool:
         """Whether this much is free."""
@@ -91,8 +107,13 @@ class Space:
         """The lowest `count` free slot numbers."""
         if not self.taken:
             return tuple(range(count))
-        free = (slot for slot in range(self.node.capacity.slots) if slot not in self.taken)
-        return tuple(islice(free, count))
+        free = ((1 << self.node.capacity.slots) - 1) & ~self.taken
+        slots = []
+        for _ in range(count):
+            lowest = free & -free
+            slots.append(lowest.bit_length() - 1)
+            free ^= lowest
+        return tuple(slots)
 
 
 Entry = tuple[int, int, Space]
@@ -100,7 +121,7 @@ Entry = tuple[int, int, Space]
 
 
 class Shelf:
-    """Nodes of one pool alike in shard and slot type: those open to all, and those kept for a run."""
+    """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping."""
 
     __slots__ = ("_visits", "kept", "open", "shard", "slot_type")
 
@@ -108,135 +129,233 @@ class Shelf:
         self.shard = shard
         self.slot_type = slot_type
         self.open: list[Entry] = []
-        self.kept: list[Entry] = []
+        self.kept: dict[int, list[Entry]] = {}
         self._visits: list[Entry] | None = None
 
-    def sort(self) -> None:
-        """Put the entries in order, after they were laid on the shelf as they came."""
-        self.open.sort()
+    def put(self, space: Space) -> None:
+        """Lay a space where what is free on it belongs."""
+        insort(self._entries(space), (space.free, space.order, space))
 
-    def keep(self, space: Space) -> None:
-        """Move a space from the open nodes to the kept ones."""
-        self._drop(space)
-        space.kept = True
-        self._put(space)
-
-    def change(self, space: Space, slots: int, cpus: float, memory_bytes: int) -> None:
-        """Add these amounts (negative: take them) to what is free on a space."""
-        space.cpus += cpus
-        space.memory_bytes += memory_bytes
-        if slots:
-            self._drop(space)
-            space.free += slots
-            self._put(space)
-
-    def least_visited(self) -> Space:
-        """The node with the fewest guests. Guests use nothing, so kept nodes take them too."""
-        if self._visits is None:
-            self._visits = [(space.guests, order, space) for _, order, space in self.open + self.kept]
-            heapq.heapify(self._visits)
-        while self._visits[0][0] != self._visits[0][2].guests:  # guests only come during a pass
-            _, order, space = self._visits[0]
-            heapq.heapreplace(self._visits, (space.guests, order, space))
-        return self._visits[0][2]
-
-    def _drop(self, space: Space) -> None:
-        entries = self.kept if space.kept else self.open
+    def drop(self, space: Space) -> None:
+        """Take a space away; what is free on it has not changed since it was put."""
+        entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
 
-    def _put(self, space: Space) -> None:
-        insort(self.kept if space.kept else self.open, (space.free, space.order, space))
+    def keep(self, spaces: list[Space], number: int) -> None:
+        """Move open spaces to a keeping."""
+        if len(spaces) < MANY:
+            for space in spaces:
+                self.drop(space)
+                space.kept = number
+        else:
+            for space in spaces:
+                space.kept = number
+            self.open = [entry for entry in self.open if entry[2].kept == OPEN]
+        self.kept.setdefault(number, []).extend((space.free, space.order, space) for space in spaces)
+        self.kept[number].sort()
+
+    def open_all(self) -> None:
+        """Give the kept spaces back to all."""
+        back = [entry for entries in self.kept.values() for entry in entries]
+        self.kept.clear()
+        for _, _, space in back:
+            space.kept = OPEN
+        if len(back) < MANY:
+            for entry in back:
+                insort(self.open, entry)
+        else:
+            self.open += back
+            self.open.sort()
+
+    def visited(self, space: Space) -> None:
+        """Take note that the number of guests on a space has changed."""
+        if self._visits is not None:
+            heapq.heappush(self._visits, (space.guests, space.order, space))
+            if len(self._visits) > MANY + 4 * len(self.open):
+                self._visits = None
+
+    def least_visited(self) -> Space | None:
+        """The node with the fewest guests. Guests use nothing, so kept nodes take them too."""
+        if self._visits is None:
+            lists = (self.open, *self.kept.values())
+            self._visits = [(space.guests, order, space) for entries in lists for _, order, space in entries]
+            heapq.heapify(self._visits)
+        visits = self._visits
+        while visits and (visits[0][0] != visits[0][2].guests or visits[0][2].shelf is not self):
+            heapq.heappop(visits)
+        return visits[0][2] if visits else None
+
+    def _entries(self, space: Space) -> list[Entry]:
+        return self.open if space.kept == OPEN else self.kept[space.kept]
+
+
+_Left = tuple[int, float, int, int, int]
+"""What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
 
 
 class PoolBoard:
-    """The nodes of one pool that take work."""
+    """The nodes of one pool, those that take no work too. `free` counts slots by type (None: all of them)."""
 
-    __slots__ = ("_by_hostname", "key", "shelves", "spaces")
+    __slots__ = ("_by_hostname", "_journal", "_kept", "free", "key", "shelves", "spaces")
 
-    def __init__(self, key: PoolKey, spaces: Iterable[Space]) -> None:
-        """Take over these spaces."""
+    def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
+        """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
         self.key = key
         self.spaces = {space.node.name: space for space in spaces}
         self.shelves: dict[tuple[str | None, str | None], Shelf] = {}
+        self.free: dict[str | None, int] = {None: 0}
         self._by_hostname: dict[str, list[Space]] | None = None
+        self._journal: list[tuple[Space, _Left]] = []
+        self._kept = 0
         for space in self.spaces.values():
-            self._shelve(space)
+            if any_state or space.node.state is NodeState.UP:
+                space.shelf = self._shelf(space.node)
+                space.shelf.open.append((space.free, space.order, space))
+                self._count(space, space.free)
         for shelf in self.shelves.values():
-            shelf.sort()
+            shelf.open.sort()
+
+    @property
+    def touched(self) -> bool:
+        """Whether something was taken that `undo` will give back."""
+        return bool(self._journal)
+
+    @property
+    def keepings(self) -> range:
+        """The numbers of all keepings."""
+        return range(self._kept)
 
     def named(self, hostnames: Iterable[str]) -> Iterator[Space]:
-        """The spaces of nodes with these host names."""
+        """The spaces of nodes with these host names that take work."""
         if self._by_hostname is None:
             self._by_hostname = {}
             for space in self.spaces.values():
                 self._by_hostname.setdefault(space.node.hostname, []).append(space)
         for hostname in dict.fromkeys(hostnames):
-            yield from self._by_hostname.get(hostname, ())
+            yield from (space for space in self._by_hostname.get(hostname, ()) if space.shelf is not None)
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Keep these nodes: from now on only those who may use kept nodes see them."""
-        for name in names:
-            space = self.spaces[name]
-            self._shelf(space).keep(space)
+    def settle(self, space: Space, loads: Iterable[Load]) -> None:
+        """Make a space what these loads leave of its node: the same whatever the order they came in."""
+        capacity = space.node.capacity
+        taken, memory_bytes, guests = 0, capacity.memory_bytes, 0
+        cpus = []
+        for load in loads:
+            taken |= load.slots
+            memory_bytes -= load.memory_bytes
+            guests += load.guests
+            if load.cpus:
+                cpus.append(load.cpus)
+        taken &= (1 << capacity.slots) - 1
+        free = capacity.slots - taken.bit_count()
+        left_cpus = capacity.cpus - fsum(cpus) if cpus else capacity.cpus
+        self._set(space, (free, left_cpus, memory_bytes, taken, guests))
+
+    def restate(self, space: Space, node: Node) -> None:
+        """The node of a space has another state than it had, and is else the same."""
+        if space.shelf is not None:
+            space.shelf.drop(space)
+            self._count(space, -space.free)
+            space.shelf = None
+        space.node = node
+        if node.state is NodeState.UP:
+            space.shelf = self._shelf(node)
+            space.shelf.put(space)
+            space.shelf.visited(space)
+            self._count(space, space.free)
 
     def take(self, space: Space, need: Resources) -> tuple[int, ...]:
-        """Take this much from a space: the lowest free slot numbers, which are returned."""
+        """Take this much from a space until `undo`: the lowest free slot numbers, which are returned."""
         slots = space.lowest_free(need.slots)
-        space.taken.update(slots)
-        if need.empty:
-            space.guests += 1
-        self._shelf(space).change(space, -need.slots, -need.cpus, -need.memory_bytes)
+        taken = space.taken
+        for slot in slots:
+            taken |= 1 << slot
+        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.guests)
+        self._journal.append((space, before))
+        free = space.free - need.slots
+        memory_bytes = space.memory_bytes - need.memory_bytes
+        guests = space.guests + need.empty
+        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, guests))
         return slots
 
-    def release(self, seat: Seat) -> None:
-        """Give back what a seat holds; a node that is gone or takes no work gets nothing back."""
-        space = self.spaces.get(seat.node)
-        if space is not None:
-            held = space.taken.intersection(seat.slots)
-            space.taken -= held
-            self._shelf(space).change(space, len(held), seat.cpus, seat.memory_bytes)
+    def keep(self, names: Iterable[str]) -> int:
+        """Keep these open nodes until `undo`: the number of the keeping is returned."""
+        number = self._kept
+        self._kept += 1
+        by_shelf: dict[Shelf, list[Space]] = {}
+        for name in names:
+            space = self.spaces[name]
+            if space.shelf is not None and space.kept == OPEN:
+                by_shelf.setdefault(space.shelf, []).append(space)
+        for shelf, spaces in by_shelf.items():
+            shelf.keep(spaces, number)
+        return number
 
-    def hold(self, seat: Seat) -> None:
-        """Take what a seat holds: undoes a release."""
-        space = self.spaces[seat.node]
-        held = [slot for slot in seat.slots if slot < space.node.capacity.slots]
-        space.taken.update(held)
-        self._shelf(space).change(space, -len(held), -seat.cpus, -seat.memory_bytes)
+    def undo(self) -> None:
+        """Give back what was taken and kept."""
+        for space, before in reversed(self._journal):
+            self._set(space, before)
+        self._journal.clear()
+        if self._kept:
+            self._kept = 0
+            for shelf in self.shelves.values():
+                if shelf.kept:
+                    shelf.open_all()
 
-    def copy(self) -> PoolBoard:
-        """A scratch board as this one is now, with nothing kept."""
-        return PoolBoard(self.key, [space.copy() for space in self.spaces.values()])
+    def _set(self, space: Space, left: _Left) -> None:
+        free, cpus, memory_bytes, taken, guests = left
+        shelf = space.shelf
+        if shelf is not None and free != space.free:
+            shelf.drop(space)
+            self._count(space, free - space.free)
+            space.free = free
+            shelf.put(space)
+        space.free, space.cpus, space.memory_bytes, space.taken = free, cpus, memory_bytes, taken
+        if guests != space.guests:
+            space.guests = guests
+            if shelf is not None:
+                shelf.visited(space)
 
-    def _shelf(self, space: Space) -> Shelf:
-        return self.shelves[space.node.shard, space.node.capacity.slot_type]
+    def _count(self, space: Space, slots: int) -> None:
+        slot_type = space.node.capacity.slot_type
+        self.free[None] += slots
+        if slot_type is not None:
+            self.free[slot_type] = self.free.get(slot_type, 0) + slots
 
-    def _shelve(self, space: Space) -> None:
-        kind = (space.node.shard, space.node.capacity.slot_type)
+    def _shelf(self, node: Node) -> Shelf:
+        kind = (node.shard, node.capacity.slot_type)
         shelf = self.shelves.get(kind)
         if shelf is None:
             shelf = self.shelves[kind] = Shelf(*kind)
-        shelf.open.append((space.free, space.order, space))
+        return shelf
 
 
-class Board:
-    """Every pool of a snapshot, by cluster and name."""
+def boards(nodes: Iterable[Node], *, any_state: bool = False) -> dict[PoolKey, PoolBoard]:
+    """An empty board for each pool that has nodes, in the order in which pools are tried."""
+    grouped: dict[PoolKey, list[Space]] = {}
+    for order, node in enumerate(sorted(nodes, key=node_rank)):
+        grouped.setdefault((node.cluster, node.pool), []).append(Space.empty(node, order))
+    return {key: PoolBoard(key, grouped[key], any_state=any_state) for key in sorted(grouped, key=pool_rank)}
 
-    __slots__ = ("pools",)
 
-    def __init__(self, nodes: Iterable[Node], seats: Iterable[Seat] = (), *, any_state: bool = False) -> None:
-        """The nodes that take work (with `any_state`: all of them), less what these seats hold."""
-        spaces = {
-            node.name: Space.empty(node, order)
-            for order, node in enumerate(sorted(nodes, key=node_rank))
-            if any_state or node.state is NodeState.UP
-        }
-        for seat in seats:
-            if space := spaces.get(seat.node):
-                space.occupy(seat)
-        grouped: dict[PoolKey, list[Space]] = {}
-        for space in spaces.values():
-            grouped.setdefault((space.node.cluster, space.node.pool), []).append(space)
-        self.pools = {key: PoolBoard(key, grouped[key]) for key in sorted(grouped, key=_pool_rank)}
+def loads_of(allocation: Allocation) -> dict[str, Load]:
+    """What an allocation holds on each of its nodes."""
+    loads: dict[str, Load] = {}
+    for seat in allocation.seats:
+        slots = 0
+        for slot in seat.slots:
+            slots |= 1 << slot
+        nothing = not (seat.slots or seat.cpus or seat.memory_bytes)
+        load = Load(slots, seat.cpus, seat.memory_bytes, int(nothing))
+        other = loads.get(seat.node)
+        if other is not None:
+            load = Load(
+                load.slots | other.slots,
+                load.cpus + other.cpus,
+                load.memory_bytes + other.memory_bytes,
+                load.guests + other.guests,
+            )
+        loads[seat.node] = load
+    return loads
 
 
 def node_rank(node: Node) -> tuple[int, str]:
@@ -244,7 +363,7 @@ def node_rank(node: Node) -> tuple[int, str]:
     return len(node.name), node.name
 
 
-def _pool_rank(key: PoolKey) -> tuple[bool, str, bool, str]:
+def pool_rank(key: PoolKey) -> tuple[bool, str, bool, str]:
     """Where a run that names no pool is tried first: the cluster and the pool that need no settings."""
     cluster, pool = key
     return cluster != LOCAL_CLUSTER, cluster, pool != DEFAULT_POOL, pool

@@ -1,60 +1,38 @@
-"""What becomes of each candidate of a pass: `Pass.decide`. Used by `planning` and `explain`.
+"""One pool's part of a pass: its queue in order, who starts where, and which nodes are kept for whom.
 
-Candidates that ask for the same share a `Kind`: once one of a kind does not fit, the others are passed over
-at the cost of a lookup, because nothing comes free during a pass.
+Made by `planning` for each pool, and by `explain`. It plays on the board of a `PoolState`, and `close` takes
+everything back: facts change only when the caller has recorded what was decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import Protocol
 
-from tarmac.model.run import Allocation, CauseCode
-from tarmac.model.spec import Queueing, Target
-from tarmac.sched.admission import Admission, Demands, Verdict, pools_for
-from tarmac.sched.board import Board, PoolBoard, PoolKey
-from tarmac.sched.decisions import Placement, Reason, Refusal
-from tarmac.sched.facts import Candidate, Holding, Snapshot
+from tarmac.sched.board import PoolBoard, loads_of
+from tarmac.sched.decisions import Placement, Preemption, ShareGrant
+from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.fitting import Part
-from tarmac.sched.forecast import Forecast, releases, soonest
+from tarmac.sched.forecast import Forecast, Held, ends, soonest
 from tarmac.sched.gangs import allot, fit
-from tarmac.sched.reasons import why_never, why_not_now
+from tarmac.sched.lanes import Kind, Lane, Line, Queued, limit_s
+from tarmac.sched.order import Claims, Key
+from tarmac.sched.pool_state import PoolState
 from tarmac.sched.view import View
 
 PATIENCE_S = 600.0
-"""How long a queued run lets later ones pass it; then the nodes where it can start soonest are kept for it.
+"""How long a queued run lets later ones pass it when nobody knows when it can start.
 
 Until then a smaller later run may take what a bigger one cannot use yet (M3). From then on nothing that
-could delay it starts on those nodes, so it starts at the latest when what holds them now has ended.
+could delay it starts on its nodes, so it starts at the latest when what holds them now has ended.
 """
 
-
-@dataclass(slots=True, eq=False)
-class Kind:
-    """Candidates that ask for the same on the same target.
-
-    `blocked_from_s`: those with a time limit of at least this much (all, if 0) do not start in this pass.
-    """
-
-    demands: Demands
-    target: Target
-    pools: tuple[PoolBoard, ...]
-    verdict: Verdict | None = None
-    refusal: tuple[tuple[Reason, ...], str | None] | None = None
-    blocked_from_s: float | None = None
-    may_keep: bool = True
-    busy: tuple[int, tuple[Reason, ...]] | None = None
-
-    def covers(self, candidate: Candidate) -> bool:
-        """Whether a candidate is of this kind. (Identity first: comparing targets costs a call.)"""
-        same_target = self.target is candidate.target or self.target == candidate.target
-        return same_target and self.demands == candidate.demands
-
-    @property
-    def weightless(self) -> bool:
-        """Whether it holds nothing wherever it is, and so is in nobody's way."""
-        return all(demand.empty for demand in self.demands)
+PROTECTED = 4
+"""For how many blocked runs of a pool, the first in order, nodes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,172 +42,375 @@ class Keeping:
     run_id: str
     at: float
     nodes: tuple[str, ...]
+    number: int
 
 
-class Pass:
-    """The state of a pass: the board, what has been placed, and which nodes are kept for whom."""
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
 
-    def __init__(self, snapshot: Snapshot, now: float) -> None:
-        self._snapshot = snapshot
-        self._now = now
-        self.admission = Admission(snapshot)
-        self.keepings: dict[PoolKey, Keeping] = {}
-        seats = (seat for holding in snapshot.holdings for seat in holding.allocation.seats)
-        self._board = Board(snapshot.nodes, seats)
-        self._placed: list[Holding] = []
-        self._kinds: dict[tuple[Demands, Target], Kind] = {}
-        self._last_kind: Kind | None = None
+    preemptions: tuple[Preemption, ...]
+    nodes: tuple[str, ...]
+    at: float
 
-    def decide(self, candidate: Candidate) -> Placement | Refusal | None:
-        """What becomes of the next candidate in order; None: it goes on waiting."""
-        kind = self.kind(candidate)
-        if kind.refusal is None and (
-            kind.blocked_from_s is None or _limit_s(candidate) < kind.blocked_from_s
-        ):
-            placement = self._place(candidate, kind)
-            if placement is not None:
-                return placement
-        if kind.refusal is not None:
-            return _refusal(candidate, CauseCode.NEVER_FITS, *kind.refusal)
-        if candidate.queueing is Queueing.FAIL_IF_BUSY:
-            return _refusal(candidate, CauseCode.BUSY, self._busy(kind), None)
-        if kind.may_keep and self._now - candidate.queued_at >= PATIENCE_S:
-            self._keep(candidate, kind)
-        return None
 
-    def kind(self, candidate: Candidate) -> Kind:
-        """The kind of a candidate; quicker for one after another of a kind, as hashing costs more."""
-        last = self._last_kind
-        if last is not None and last.covers(candidate):
-            return last
-        key = (candidate.demands, candidate.target)
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = Kind(*key, tuple(pools_for(self._board, candidate.target)))
-        self._last_kind = kind
-        return kind
+class Displacer(Protocol):
+    """Decides whom a blocked run may displace."""
 
-    def verdict(self, kind: Kind) -> Verdict:
-        """Whether a kind can ever start."""
-        if kind.verdict is None:
-            kind.verdict = self.admission.judge(kind.demands, kind.target)
-        return kind.verdict
+    def may(self, line: Line) -> bool:
+        """Whether a run of this line could displace anybody: asked often, so it must be quick."""
 
-    def starts_now(self, candidate: Candidate) -> bool:
-        """Whether this candidate would start, asked at this point of the pass; nothing is taken."""
-        return self._find(candidate, self.kind(candidate)) is not None
+    def displace(self, current: PoolPass, queued: Queued) -> Displacement | None:
+        """Who gives way to this run; it does not fit what is free now."""
 
-    def reasons(self, kind: Kind, *, run_id: str | None = None) -> tuple[Reason, ...]:
-        """Why a kind does not start as things are; nodes kept for `run_id` itself are not kept from it."""
-        return why_not_now(
-            self._snapshot,
-            kind.demands,
-            kind.target,
-            verdict=self.verdict(kind),
-            held=self._held(),
-            spaces={name: space for pool in kind.pools for name, space in pool.spaces.items()},
-            kept_for={
-                name: keeping.run_id
-                for keeping in self.keepings.values()
-                if keeping.run_id != run_id
-                for name in keeping.nodes
-            },
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a pool decides before its queue is asked, and what its policy brings into the pass.
+
+    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `resting` do not
+    start in this pass. `claims` has what entities used, under fair share; `next_at` is when turns, periods
+    or the like make another pass worth while.
+    """
+
+    preemptions: tuple[Preemption, ...] = ()
+    shares: tuple[ShareGrant, ...] = ()
+    resting: frozenset[int] = frozenset()
+    claims: Claims | None = None
+    displacer: Displacer | None = None
+    allotted_s: Callable[[Candidate], float | None] = lambda _: None
+    next_at: float = inf
+
+
+class PoolPass:
+    """The state of a pass over one pool.
+
+    `placed` has the runs that start, in all pools of the pass, in order; `held` what they hold in this one;
+    `awaiting` are the runs for which others give way.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        now: float,
+        *,
+        opening: Opening,
+        placed: dict[str, Placement],
+    ) -> None:
+        """`placed` is shared by the pools of a pass."""
+        self.state = state
+        self.now = now
+        self.opening = opening
+        self.next_at = opening.next_at
+        self.placed = placed
+        self.held: list[Held] = []
+        self.preemptions: list[Preemption] = list(opening.preemptions)
+        self.keepings: list[Keeping] = []
+        self.awaiting: set[str] = set()
+        self._guests: dict[Kind, float] = {}
+        self._claims = opening.claims
+        self._displacer = opening.displacer
+        self._resting = opening.resting
+        self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
+        self._stamp = -1
+
+    # the queue in order
+
+    def run(self, until: str | None = None) -> None:
+        """Ask every run that could start or be protected, in order; stop before the run `until`."""
+        self.state.queue.refresh(self.now)
+        rest = self._run_first(until)
+        if rest is not None:
+            self._run_rest(rest, until)
+
+    def in_order(self) -> Iterator[Queued]:
+        """All queued runs of the pool, in the order in which they are asked."""
+        lines = self.state.queue.lines.values()
+        yield from (
+            queued
+            for *_, queued in heapq.merge(
+                *(
+                    [(line.rank, self._claim(line), key, queued) for key, queued in line.entries]
+                    for line in lines
+                )
+            )
         )
 
-    def forecasts(self, kind: Kind, pools: Sequence[PoolBoard]) -> Iterator[tuple[PoolBoard, Forecast]]:
-        """Where and when a kind could start, in each of these pools where it ever can."""
-        upcoming = releases(self._held(), self._now)
-        for pool in pools:
-            forecast = soonest(
+    def close(self) -> None:
+        """Take back what was done on the state of the pool."""
+        state = self.state
+        for held in self.held:
+            del state.releases[bisect_left(state.releases, (held.ends,))]
+        if state.board.touched:
+            state.epoch += 1  # what was taken is free again
+        state.board.undo()
+
+    def _run_first(self, until: str | None) -> dict[Line, Key] | None:
+        """Ask run after run until enough are blocked; where each line then stands (None: stopped)."""
+        heap = [
+            (line.rank, self._claim(line), line.entries[0][0], line, 0)
+            for line in self.state.queue.lines.values()
+            if line.rank not in self._resting
+        ]
+        heapq.heapify(heap)
+        while heap and len(self._blocked) + len(self.keepings) < PROTECTED:
+            rank, claim, _, line, index = heap[0]
+            if (now := self._claim(line)) != claim:
+                heapq.heapreplace(heap, (rank, now, line.entries[index][0], line, index))
+                continue
+            queued = line.entries[index][1]
+            if queued.candidate.run_id == until:
+                return None
+            index += 1
+            if index < len(line.entries):
+                heapq.heapreplace(heap, (rank, claim, line.entries[index][0], line, index))
+            else:
+                heapq.heappop(heap)
+            if not self.ask(queued) and queued.candidate.run_id not in self.state.queue.hasty:
+                if self._make_way(queued):
+                    continue
+                if self.state.possible(queued.kind):
+                    self._blocked.append(queued)
+        return {line: line.entries[index][0] for _, _, _, line, index in heap}
+
+    def _run_rest(self, rest: dict[Line, Key], until: str | None) -> None:
+        """Ask the others, as far as they could start: the first of each lane, and the next if that does."""
+        heap = [
+            (lane.line.rank, self._claim(lane.line), lane.entries[index][0], lane, index)
+            for lane, index in self._lanes(rest)
+        ]
+        heapq.heapify(heap)
+        stop = self._place_of(until)
+        while heap:
+            rank, claim, key, lane, index = heap[0]
+            if (now := self._claim(lane.line)) != claim:
+                heapq.heapreplace(heap, (rank, now, key, lane, index))
+                continue
+            if stop is not None and (rank, claim, key) >= stop:
+                return
+            queued = lane.entries[index][1]
+            if self.ask(queued) or self._make_way(queued):
+                index += 1
+            else:
+                index = self._skip(lane, index + 1)
+            if index < len(lane.entries):
+                heapq.heapreplace(heap, (rank, claim, lane.entries[index][0], lane, index))
+            else:
+                heapq.heappop(heap)
+
+    def _lanes(self, rest: dict[Line, Key]) -> Iterator[tuple[Lane, int]]:
+        """Lanes of which a run could start, or displace somebody, with its index."""
+        queue, displacer = self.state.queue, self._displacer
+        moving = displacer is not None and any(displacer.may(line) for line in rest)
+        most = max(self.state.board.free[None], 0)
+        for kind in queue.asking(inf if moving else most):
+            shut = self.hopeless(kind)
+            for lane in kind.lanes.values():
+                start = rest.get(lane.line)
+                if start is None:
+                    continue
+                if displacer is None or not displacer.may(lane.line):
+                    if shut:
+                        continue
+                    self.protect()
+                    if kind.stamp == self._stamp and self.now + lane.shortest_s > kind.window_at:
+                        continue
+                index = bisect_left(lane.entries, (start,))
+                if index < len(lane.entries):
+                    yield lane, index
+
+    def _skip(self, lane: Lane, index: int) -> int:
+        """The next run of a lane that may start although the one before could not."""
+        kind = lane.kind
+        window_at = -inf if self.hopeless(kind) else kind.window_at
+        if self.now + lane.shortest_s <= window_at:
+            for later in range(index, len(lane.entries)):
+                if self.now + limit_s(lane.entries[later][1].candidate) <= window_at:
+                    return later
+        return len(lane.entries)
+
+    def _place_of(self, run_id: str | None) -> tuple[int, float, Key] | None:
+        queued = None if run_id is None else self.state.queue.runs.get(run_id)
+        if queued is None:
+            return None
+        return queued.line.rank, self._claim(queued.line), queued.key
+
+    def _claim(self, line: Line) -> float:
+        if line.entity is None or self._claims is None:
+            return 0.0
+        return self._claims.of(line.entity)
+
+    # one run
+
+    def ask(self, queued: Queued) -> bool:
+        """Start this run here if it fits; else remember for its kind that it does not."""
+        kind = queued.kind
+        if self.hopeless(kind):
+            return False
+        self.protect()
+        if kind.stamp == self._stamp and self.now + limit_s(queued.candidate) > kind.window_at:
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is None:
+            self._pass_over(queued)
+            return False
+        self._place(queued, parts)
+        return True
+
+    def may_ask_guest(self, kind: Kind) -> bool:
+        """Whether a run of another pool may find a place here."""
+        return not self.hopeless(kind) and self._guests.get(kind, inf) > self.now
+
+    def ask_guest(self, queued: Queued) -> bool:
+        """Start a run of another pool here if it fits what this one's own runs leave."""
+        kind = queued.kind
+        if self.hopeless(kind):
+            return False
+        self.protect()
+        if self.now + limit_s(queued.candidate) > self._guests.get(kind, inf):
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is not None:
+            self._place(queued, parts)
+            return True
+        window_at = self._window_at(queued)
+        if window_at is not None:
+            self._guests[kind] = window_at
+        return False
+
+    def rank(self, line: Line) -> tuple[int, float]:
+        """Where a line stands among the others now."""
+        return line.rank, self._claim(line)
+
+    def rests(self, line: Line) -> bool:
+        """Whether no run of a line may start in this pass."""
+        return line.rank in self._resting
+
+    def hopeless(self, kind: Kind) -> bool:
+        """Whether it is known, without looking at nodes, that a kind does not fit what is free here."""
+        state = self.state
+        if kind.blocked.get(state.key) == state.epoch:
+            return True
+        return kind.slots > state.board.free.get(kind.slot_type, 0)
+
+    def fitting(self, candidate: Candidate, kind: Kind) -> list[Part] | None:
+        """A place for a run as things are; nothing is taken."""
+        self.protect()
+        return self._fit(kind, self._usable(candidate, kind))
+
+    def forecast(self, kind: Kind) -> Forecast | None:
+        """When a kind could start here on nodes that are kept for nobody."""
+        state = self.state
+        key = (kind, tuple(keeping.nodes for keeping in self.keepings))
+        if self.held or key not in state.forecasts:
+            found = soonest(
                 kind.demands,
                 kind.target,
-                uneven=self.verdict(kind).uneven,
-                pool=pool,
-                upcoming=upcoming,
-                now=self._now,
+                uneven=kind.verdict.uneven,
+                board=state.board,
+                releases=state.releases,
+                spread=state.spread,
             )
-            if forecast is not None:
-                yield pool, forecast
+            if self.held:
+                return found
+            state.forecasts[key] = found
+        return state.forecasts[key]
 
-    def _place(self, candidate: Candidate, kind: Kind) -> Placement | None:
-        """Start it if it fits; else remember for its kind that it does not."""
-        found = self._find(candidate, kind)
+    def protect(self) -> None:
+        """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
+        blocked, self._blocked = self._blocked, []
+        for queued in blocked:
+            forecast = self.forecast(queued.kind)
+            if forecast is None:
+                continue
+            at = max(self.now, forecast.at)
+            if at < inf or self.now - queued.candidate.queued_at >= PATIENCE_S:
+                self.keep(queued.candidate.run_id, at, forecast.nodes)
+        if blocked or self._stamp < 0:
+            self._stamp = self.state.stamp(tuple(self.keepings))
+
+    def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
+        """Keep these nodes for a run: from now on others start there only if they end before `at`."""
+        number = self.state.board.keep(nodes)
+        self.keepings.append(Keeping(run_id, at, nodes, number))
+
+    def wake_at(self, at: float) -> None:
+        """Another pass may decide something new at this moment, though no fact has changed by then."""
+        self.next_at = min(self.next_at, at)
+
+    def _make_way(self, queued: Queued) -> bool:
+        """Whether others give way to a run that does not fit; the nodes are kept for it."""
+        if self._displacer is None or not self._displacer.may(queued.line):
+            return False
+        self.protect()
+        found = self._displacer.displace(self, queued)
         if found is None:
-            self._pass_over(candidate, kind)
-            return None
-        pool, parts = found
-        allocation = allot(parts, pool)
-        self._placed.append(_as_holding(candidate, allocation, self._now))
-        return Placement(run_id=candidate.run_id, seq=candidate.seq, allocation=allocation)
+            return False
+        self.preemptions += found.preemptions
+        self.awaiting.add(queued.candidate.run_id)
+        self.keep(queued.candidate.run_id, found.at, found.nodes)
+        self._stamp = self.state.stamp(tuple(self.keepings))
+        return True
 
-    def _find(self, candidate: Candidate, kind: Kind) -> tuple[PoolBoard, list[Part]] | None:
-        """A place in the first pool that has one; split unevenly only if nothing else is ever possible."""
-        views = [
-            (pool, View.of(pool, kind.target, use_kept=self._may_use_kept(pool, candidate, kind)))
-            for pool in kind.pools
+    def _place(self, queued: Queued, parts: list[Part]) -> None:
+        candidate = queued.candidate
+        allocation = allot(parts, self.state.board)
+        self.placed[candidate.run_id] = Placement(
+            run_id=candidate.run_id,
+            seq=candidate.seq,
+            allocation=allocation,
+            allotted_s=self.opening.allotted_s(candidate),
+        )
+        holding = Holding(
+            candidate=candidate,
+            allocation=allocation,
+            granted_at=self.now,
+            started_at=None,
+            checkpoint_at=None,
+            leaving=False,
+        )
+        held = Held(holding, loads_of(allocation), (self.state.key,), ends(holding, self.state.rules))
+        self.held.append(held)
+        index = bisect_left(self.state.releases, (held.ends,))
+        self.state.releases.insert(index, (held.ends, held))
+        if self._claims is not None and queued.line.entity is not None:
+            self._claims.charge(candidate, queued.line.entity)
+
+    def _usable(self, candidate: Candidate, kind: Kind) -> list[int]:
+        """The keepings whose nodes a run may use: its own, and those that it would leave in time."""
+        if kind.weightless:
+            return list(self.state.board.keepings)
+        ended_at = self.now + limit_s(candidate)
+        return [
+            keeping.number
+            for keeping in self.keepings
+            if keeping.run_id == candidate.run_id or ended_at <= keeping.at < inf
         ]
-        for uneven in (False, True):
-            for pool, view in views:
-                parts = fit(kind.demands, view, uneven=uneven)
-                if parts is not None:
-                    return pool, parts
-            if not self.verdict(kind).uneven:
-                break
-        return None
 
-    def _may_use_kept(self, pool: PoolBoard, candidate: Candidate, kind: Kind) -> bool:
-        """Whether a run may start on kept nodes: if its time limit ends it before they are wanted."""
-        keeping = self.keepings.get(pool.key)
-        if keeping is None or kind.weightless or keeping.run_id == candidate.run_id:
-            return True
-        return self._now + _limit_s(candidate) <= keeping.at < inf
+    def _fit(self, kind: Kind, keepings: list[int]) -> list[Part] | None:
+        view = View.of(self._board, kind.target, kept=keepings, spread=self.state.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven)
 
-    def _pass_over(self, candidate: Candidate, kind: Kind) -> None:
-        """Remember that a kind does not fit: never, or not in this pass."""
-        if not self.verdict(kind).fits:
-            reasons = why_never(self._snapshot, kind.demands, kind.target)
-            kind.refusal = (reasons, self.admission.largest(kind.demands, kind.target))
-        everything_seen = all(self._may_use_kept(pool, candidate, kind) for pool in kind.pools)
-        kind.blocked_from_s = 0.0 if everything_seen else _limit_s(candidate)
+    def _pass_over(self, queued: Queued) -> None:
+        """Remember that a kind does not fit: at all, or only where nodes are kept for others."""
+        window_at = self._window_at(queued)
+        if window_at is not None:
+            queued.kind.stamp = self._stamp
+            queued.kind.window_at = window_at
 
-    def _keep(self, candidate: Candidate, kind: Kind) -> None:
-        """Keep the nodes where this run can start soonest, in a pool that keeps none yet."""
-        kind.may_keep = False
-        pools = [pool for pool in kind.pools if pool.key not in self.keepings]
-        options = list(self.forecasts(kind, pools)) if pools else []
-        if options:
-            pool, forecast = min(options, key=lambda item: (item[1].at, len(item[1].awaited), item[0].key))
-            pool.keep(forecast.nodes)
-            self.keepings[pool.key] = Keeping(candidate.run_id, forecast.at, forecast.nodes)
+    def _window_at(self, queued: Queued) -> float | None:
+        """Until when a run like this, which does not fit, would have to end to use more of the kept nodes.
 
-    def _held(self) -> tuple[Holding, ...]:
-        """Everything that is held now, by earlier passes and by this one."""
-        return (*self._snapshot.holdings, *self._placed)
+        None, and remembered, if it would not fit there either.
+        """
+        kind, state = queued.kind, self.state
+        usable = self._usable(queued.candidate, kind)
+        if len(usable) == len(self.keepings) or self._fit(kind, list(state.board.keepings)) is None:
+            kind.blocked[state.key] = state.epoch
+            return None
+        ended_at = self.now + limit_s(queued.candidate)
+        return max((keeping.at for keeping in self.keepings if keeping.at < ended_at), default=-inf)
 
-    def _busy(self, kind: Kind) -> tuple[Reason, ...]:
-        """The reasons for a run that may not wait; shared by its kind until something else is placed."""
-        placed = len(self._placed)
-        if kind.busy is None or kind.busy[0] != placed:
-            kind.busy = (placed, self.reasons(kind))
-        return kind.busy[1]
-
-
-def _limit_s(candidate: Candidate) -> float:
-    return inf if candidate.time_limit_s is None else candidate.time_limit_s
-
-
-def _refusal(
-    candidate: Candidate, code: CauseCode, reasons: tuple[Reason, ...], largest: str | None
-) -> Refusal:
-    return Refusal(run_id=candidate.run_id, seq=candidate.seq, code=code, reasons=reasons, largest=largest)
-
-
-def _as_holding(candidate: Candidate, allocation: Allocation, now: float) -> Holding:
-    return Holding(
-        candidate=candidate,
-        allocation=allocation,
-        granted_at=now,
-        started_at=None,
-        checkpoint_at=None,
-        leaving=False,
-    )
+    @property
+    def _board(self) -> PoolBoard:
+        return self.state.board

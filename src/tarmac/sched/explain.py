@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from math import inf
 
 from tarmac.model.cluster import NodeState
 from tarmac.sched.admission import largest
-from tarmac.sched.deciding import Kind, Pass
+from tarmac.sched.deciding import PoolPass
 from tarmac.sched.decisions import Placement, Refusal, Waiting
 from tarmac.sched.facts import Candidate, Snapshot
-from tarmac.sched.forecast import Forecast
-from tarmac.sched.order import by_priority
+from tarmac.sched.forecast import Forecast, awaited
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.planning import Pass
 
 NAMES_SHOWN = 4
 """A sentence names at most so many runs or nodes."""
@@ -23,33 +25,52 @@ NAMES_SHOWN = 4
 
 def explain(snapshot: Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
     """What the next pass decides for this queued run; raises KeyError if it is not in the queue."""
-    current = Pass(snapshot, now)
-    before: list[Kind] = []
-    for candidate in by_priority(snapshot.queue):
-        decision = current.decide(candidate)
-        if candidate.run_id == run_id:
-            return decision or _waiting(_Case(snapshot, current, candidate, now), before)
-        if decision is None:
-            before.append(current.kind(candidate))
-    raise KeyError(run_id)
+    ledger = Ledger(snapshot)
+    candidate = {candidate.run_id: candidate for candidate in snapshot.queue}[run_id]
+    made = ledger.plan(now)
+    decisions: tuple[Placement | Refusal, ...] = (*made.placements, *made.refusals)
+    for decision in decisions:
+        if decision.run_id == run_id:
+            return decision
+    current = Pass(ledger, now)
+    home = current.stop_at(run_id)
+    return _waiting(_Case(snapshot, ledger, current, home, candidate))
 
 
 class _Case:
     """One waiting run, and what may be asked about it."""
 
-    def __init__(self, snapshot: Snapshot, current: Pass, candidate: Candidate, now: float) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        ledger: Ledger,
+        current: Pass,
+        home: PoolPass | None,
+        candidate: Candidate,
+    ) -> None:
         self.snapshot = snapshot
+        self.ledger = ledger
         self.current = current
+        self.home = home
         self.candidate = candidate
-        self.kind = current.kind(candidate)
-        self.now = now
+        self.kind = ledger.kind(candidate)
+        self.now = current.now
+
+    @property
+    def ahead(self) -> int:
+        """How many waiting runs are ordered before it."""
+        if self.home is None:
+            return 0
+        waiting = (queued.candidate.run_id for queued in self.home.in_order())
+        before = takewhile(lambda run_id: run_id != self.candidate.run_id, waiting)
+        return sum(run_id not in self.home.placed for run_id in before)
 
 
-def _waiting(case: _Case, before: Sequence[Kind]) -> Waiting:
+def _waiting(case: _Case) -> Waiting:
     return Waiting(
         run_id=case.candidate.run_id,
         seq=case.candidate.seq,
-        ahead=sum(not set(case.kind.pools).isdisjoint(other.pools) for other in before),
+        ahead=case.ahead,
         reasons=case.current.reasons(case.kind, run_id=case.candidate.run_id),
         unblocked_by=" ".join(_ways_out(case)),
     )
@@ -73,25 +94,29 @@ def _ways_out(case: _Case) -> Iterator[str]:
 
 def _awaited(case: _Case) -> str:
     """What the run waits for when nobody does anything."""
-    forecasts = [forecast for _, forecast in case.current.forecasts(case.kind, case.kind.pools)]
-    if not forecasts:
-        if case.current.admission.silent(case.kind.target):
+    home = case.home
+    forecast = None if home is None else home.forecast(case.kind)
+    if home is None or forecast is None:
+        if case.ledger.admission.silent(case.kind.target):
             return "It starts when its cluster reports nodes that take it."
+        if home is not None and home.keepings and home.state.possible(case.kind):
+            return f"It starts after {_keepers(case)}, for which nodes are kept."
         return "It starts when enough of the nodes above take work again."
-    keepers = sorted(
-        keeping.run_id
-        for pool in case.kind.pools
-        if (keeping := case.current.keepings.get(pool.key)) and keeping.run_id != case.candidate.run_id
-    )
-    soonest = min(forecasts, key=lambda forecast: (forecast.at, len(forecast.awaited)))
-    if not soonest.awaited:
-        return f"It starts after {_some(keepers)}, for which nodes are kept."
-    sentence = f"It starts when {_ends(soonest, case.now)}"
-    return sentence + (f", and after {_some(keepers)}, for which nodes are kept." if keepers else ".")
+    keepers = _keepers(case)
+    runs = [held.ends[2] for held in awaited(forecast, home.state.releases)]
+    if not runs:
+        return f"It starts after {keepers}, for which nodes are kept."
+    sentence = f"It starts when {_ends(runs, forecast, case.now)}"
+    return sentence + (f", and after {keepers}, for which nodes are kept." if keepers else ".")
 
 
-def _ends(forecast: Forecast, now: float) -> str:
-    runs = [release.holding.candidate.run_id for release in forecast.awaited]
+def _keepers(case: _Case) -> str:
+    """The runs for which nodes are kept."""
+    keepings = case.home.keepings if case.home is not None else []
+    return _some(sorted(keeping.run_id for keeping in keepings)) if keepings else ""
+
+
+def _ends(runs: Sequence[str], forecast: Forecast, now: float) -> str:
     ended = f"{_some(runs)} {'has' if len(runs) == 1 else 'have'} ended"
     if forecast.at == inf:
         return ended
@@ -106,13 +131,9 @@ def _undrained(case: _Case) -> list[str]:
     nodes = tuple(
         replace(node, state=NodeState.UP) if node.name in drained else node for node in case.snapshot.nodes
     )
-    other = Pass(replace(case.snapshot, nodes=nodes), case.now)
-    for candidate in by_priority(case.snapshot.queue):
-        decision = other.decide(candidate)
-        if candidate.run_id == case.candidate.run_id:
-            placed = decision.allocation.nodes if isinstance(decision, Placement) else ()
-            return [name for name in placed if name in drained]
-    return []
+    made = Ledger(replace(case.snapshot, nodes=nodes)).plan(case.now)
+    placed = [item for item in made.placements if item.run_id == case.candidate.run_id]
+    return [name for item in placed for name in item.allocation.nodes if name in drained]
 
 
 def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:

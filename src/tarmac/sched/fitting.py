@@ -5,6 +5,7 @@ Called by `gangs`. Every function is exact: it finds a way if there is one, and 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,8 +30,8 @@ class Part:
 def fit_role(demand: Demand, view: View, *, uneven: bool) -> list[Part] | None:
     """A place for every replica, or for all slots, of a role that asks for something."""
     if demand.slots is None:
-        return _pack(demand, view)
-    return _split_evenly(demand, view) or (split_unevenly(demand, view) if uneven else None)
+        return _deal(demand, view) if view.spread else _pack(demand, view)
+    return _split_evenly(demand, view) or (split_unevenly(demand, view) if uneven and demand.uneven else None)
 
 
 def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
@@ -61,7 +62,7 @@ def equal_splits(slots: int) -> tuple[tuple[int, int], ...]:
 def _split_evenly(demand: Demand, view: View) -> list[Part] | None:
     for nodes, slots in equal_splits(demand.slots or 0):
         need = share(demand, slots)
-        found = list(islice(view.tightest(need), nodes))
+        found = list(islice(view.choice(need), nodes))
         if len(found) == nodes:
             return [Part(demand, space, need, 1) for space in sorted(found, key=_order)]
     return None
@@ -79,6 +80,28 @@ def _pack(demand: Demand, view: View) -> list[Part] | None:
         return None
     counts.sort(key=lambda item: item[0].order)
     return [Part(demand, space, demand.each, count) for space, count in counts]
+
+
+def _deal(demand: Demand, view: View) -> list[Part] | None:
+    """Equal replicas dealt out, each to the node that has most free then (packing: spread)."""
+    wanted = demand.replicas or 0
+    each = demand.each
+    choices = [
+        (-space.free, space.order, 0, space.room_for(each, wanted), space)
+        for space in islice(view.emptiest(each), wanted)
+    ]
+    counts: dict[Space, int] = {}
+    heapq.heapify(choices)
+    for _ in range(wanted):
+        if not choices:
+            return None
+        used, order, count, room, space = choices[0]
+        counts[space] = count + 1
+        if count + 1 < room:
+            heapq.heapreplace(choices, (used + max(each.slots, 1), order, count + 1, room, space))
+        else:
+            heapq.heappop(choices)
+    return [Part(demand, space, each, counts[space]) for space in sorted(counts, key=_order)]
 
 
 def _fill(

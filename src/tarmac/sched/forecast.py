@@ -1,48 +1,70 @@
-"""When a run that does not fit now could start: the board run forward, one ended run after another.
+"""When a run that does not fit now could start: the board as it will be, one ended run after another.
 
-Used by `planning` (which nodes to keep for the head of the queue) and by `explain`. A run ends when its
-time limit says so; one without a limit ends some time, later than all that have one. Between those, the
-one granted first is taken to end first: a fixed order, so that what a run waits for only ever shrinks.
+Used by `deciding` (which nodes to keep) and by `explain`. A run ends when its time limit, or its turn, says
+so; one without ends some time, later than all that have one. Between those, the one granted first is taken
+to end first: a fixed order, so that what a run waits for only ever shrinks.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from tarmac.model.run import Seat
-from tarmac.model.spec import Target
+from tarmac.model.cluster import Pool
+from tarmac.model.spec import Mode, Target
 from tarmac.sched.admission import Demands
-from tarmac.sched.board import PoolBoard
-from tarmac.sched.facts import Holding
-from tarmac.sched.fitting import Part
+from tarmac.sched.board import OPEN, Load, PoolBoard, PoolKey, Shelf, Space
+from tarmac.sched.facts import Demand, Holding
+from tarmac.sched.fitting import equal_splits
 from tarmac.sched.gangs import fit
+from tarmac.sched.lanes import limit_s
 from tarmac.sched.view import View
 
+ReleaseKey = tuple[float, float, str]
+"""When it ends (-inf: it is on its way out, inf: not known), when it was granted, and the run's id."""
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A run that gives back what it holds at `at` (inf: not known when)."""
 
-    at: float
+@dataclass(slots=True, eq=False)
+class Held:
+    """A run that holds something: what on each node, and when it gives that back."""
+
     holding: Holding
+    loads: dict[str, Load]
+    pools: tuple[PoolKey, ...]
+    ends: ReleaseKey
+
+
+Releases = Sequence[tuple[ReleaseKey, Held]]
+"""Holdings in the order in which they end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A run could start at `at` (inf: not known when) on `nodes`, once those `awaited` have ended."""
+    """A run could start at `at` (inf: not known) on `nodes`, once the first `ended` releases happened."""
 
     at: float
     nodes: tuple[str, ...]
-    awaited: tuple[Release, ...]
+    ended: int
 
 
-def releases(holdings: Iterable[Holding], now: float) -> list[Release]:
-    """When each holding ends, the soonest first."""
-    found = [Release(_ends_at(holding, now), holding) for holding in holdings]
-    return sorted(found, key=lambda item: (item.at, item.holding.granted_at, item.holding.candidate.run_id))
+def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
+    """When a holding ends, as far as is known."""
+    candidate = holding.candidate
+    order = (holding.granted_at, candidate.run_id)
+    if holding.leaving:
+        return -inf, *order
+    left_s = limit_s(candidate)
+    if candidate.mode is Mode.CYCLE and rules is not None:
+        left_s = min(left_s, rules.turn_s)
+    return (holding.started_at or holding.granted_at) + left_s, *order
+
+
+def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
+    """The holdings on the nodes of a forecast that have to end first."""
+    nodes = set(forecast.nodes)
+    return [held for _, held in releases[: forecast.ended] if not nodes.isdisjoint(held.loads)]
 
 
 def soonest(
@@ -50,67 +72,140 @@ def soonest(
     target: Target,
     *,
     uneven: bool,
-    pool: PoolBoard,
-    upcoming: Iterable[Release],
-    now: float,
+    board: PoolBoard,
+    releases: Releases,
+    spread: bool = False,
 ) -> Forecast | None:
-    """The first moment at which the pool could hold this; None if not even when everybody has left."""
-    board = _Future(pool, upcoming)
+    """The first moment at which the open nodes could hold this; None if not even when everybody has left.
 
-    def fits_after(ended: int) -> bool:
-        return board.parts(demands, target, ended=ended, uneven=uneven) is not None
-
-    reach = 1
-    while reach < len(board.releases) and not fits_after(reach):
-        reach *= 2
-    ended = bisect_left(range(min(reach, len(board.releases))), True, key=fits_after)
-    parts = board.parts(demands, target, ended=ended, uneven=uneven)
+    The moment is that of the last release it waits for, which may lie in the past (-inf: no need to wait).
+    """
+    future = Future(board)
+    view = View.of(board, target, spread=spread)
+    if fit(demands, view, uneven=uneven) is not None:
+        ended: int | None = 0
+    else:
+        asking = [demand for demand in demands if not demand.empty]
+        if len(asking) == 1 and _countable(asking[0], target):
+            ended = _Count(asking[0], target, board, uneven=uneven).sweep(future, releases)
+        else:
+            ended = _search(demands, target, future, releases, uneven=uneven, spread=spread)
+    if ended is None:
+        return None
+    parts = fit(demands, future.view(target, spread=spread), uneven=uneven)
     if parts is None:
         return None
     nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
-    awaited = board.releases[:ended]
-    return Forecast(
-        at=awaited[-1].at if awaited else now,
-        nodes=nodes,
-        awaited=tuple(release for release in awaited if _on(release, nodes)),
-    )
+    return Forecast(at=releases[ended - 1][0][0] if ended else -inf, nodes=nodes, ended=ended)
 
 
-class _Future:
-    """A scratch board that can be moved to after any number of releases, back and forth."""
+class Future:
+    """The nodes of a pool as they will be: copies of those that change stand before the board."""
 
-    def __init__(self, pool: PoolBoard, upcoming: Iterable[Release]) -> None:
-        self._board = pool.copy()
-        self._ended = 0
-        self._seats: list[list[Seat]] = []
-        self.releases: list[Release] = []
-        for release in upcoming:
-            seats = [seat for seat in release.holding.allocation.seats if seat.node in pool.spaces]
-            if seats:
-                self.releases.append(release)
-                self._seats.append(seats)
+    __slots__ = ("board", "ghosts")
 
-    def parts(self, demands: Demands, target: Target, *, ended: int, uneven: bool) -> list[Part] | None:
-        """How this fits once the first `ended` releases have happened."""
-        for seats in self._seats[self._ended : ended]:
-            for seat in seats:
-                self._board.release(seat)
-        for seats in self._seats[ended : self._ended]:
-            for seat in seats:
-                self._board.hold(seat)
-        self._ended = ended
-        return fit(demands, View.of(self._board, target, use_kept=True), uneven=uneven)
+    def __init__(self, board: PoolBoard) -> None:
+        self.board = board
+        self.ghosts: dict[Space, Space] = {}
 
+    def release(self, held: Held) -> None:
+        """This holding has ended."""
+        for name, load in held.loads.items():
+            space = self.board.spaces.get(name)
+            if space is not None and space.shelf is not None and space.kept == OPEN:
+                self.ghost(space).give(load)
 
-def _ends_at(holding: Holding, now: float) -> float:
-    if holding.leaving:
-        return now
-    limit_s = holding.candidate.time_limit_s
-    if limit_s is None:
-        return inf
-    started_at = now if holding.started_at is None else holding.started_at
-    return max(now, started_at + limit_s)
+    def ghost(self, space: Space) -> Space:
+        """The copy that stands for a space."""
+        ghost = self.ghosts.get(space)
+        if ghost is None:
+            ghost = self.ghosts[space] = space.copy()
+        return ghost
+
+    def view(self, target: Target, *, spread: bool = False) -> View:
+        """What a target allows of the open nodes."""
+        return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
 
 
-def _on(release: Release, nodes: tuple[str, ...]) -> bool:
-    return any(seat.node in nodes for seat in release.holding.allocation.seats)
+def _countable(demand: Demand, target: Target) -> bool:
+    """Whether it is enough to count nodes by their free slots."""
+    return not (demand.each.cpus or demand.each.memory_bytes or target.hostnames or target.excluded)
+
+
+class _Count:
+    """Whether one role fits, by counting nodes: much cheaper, after each release, than trying to place it."""
+
+    def __init__(self, demand: Demand, target: Target, board: PoolBoard, *, uneven: bool) -> None:
+        self._each = demand.each.slots
+        self._wanted = demand.replicas or 0
+        self._ways: list[list[int]] = []  # slots on each node, nodes wanted, nodes that have that
+        self._poured = demand.slots if demand.slots is not None and demand.uneven and uneven else None
+        self._units = 0
+        self._shelves: list[Shelf] = [
+            shelf
+            for shelf in board.shelves.values()
+            if target.shard in (None, shelf.shard) and demand.each.slot_type in (None, shelf.slot_type)
+        ]
+        if demand.slots is not None:
+            self._ways = [[slots, nodes, 0] for nodes, slots in equal_splits(demand.slots)]
+        for shelf in self._shelves:
+            self._count(shelf)
+
+    def sweep(self, future: Future, releases: Releases) -> int | None:
+        """After how many releases it fits; they have then happened in `future`."""
+        spaces = future.board.spaces
+        for ended, (_, held) in enumerate(releases, start=1):
+            fits = False
+            for name, load in held.loads.items():
+                space = spaces.get(name)
+                if space is None or space.kept != OPEN or space.shelf not in self._shelves:
+                    continue
+                ghost = future.ghost(space)
+                before = ghost.free
+                ghost.give(load)
+                fits = self._add(before, ghost.free) or fits
+            if fits:
+                return ended
+        return None
+
+    def _count(self, shelf: Shelf) -> None:
+        entries, start = shelf.open, 0
+        while start < len(entries):
+            free = entries[start][0]
+            end = bisect_left(entries, (free + 1,), start)
+            self._add(0, free, end - start)
+            start = end
+
+    def _add(self, before: int, after: int, nodes: int = 1) -> bool:
+        """Nodes have so many more free slots: whether it fits by that."""
+        fits = False
+        for way in self._ways:
+            if before < way[0] <= after:
+                way[2] += nodes
+                fits = fits or way[2] >= way[1]
+        if self._poured is not None:
+            self._units += (after - before) * nodes
+            return fits or self._units >= self._poured
+        if not self._ways:
+            self._units += (after // self._each - before // self._each) * nodes
+            return self._units >= self._wanted
+        return fits
+
+
+def _search(
+    demands: Demands, target: Target, future: Future, releases: Releases, *, uneven: bool, spread: bool
+) -> int | None:
+    """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
+
+    def fits_after(ended: int) -> bool:
+        future.ghosts.clear()
+        for _, held in releases[:ended]:
+            future.release(held)
+        return fit(demands, future.view(target, spread=spread), uneven=uneven) is not None
+
+    reach = 1
+    while reach < len(releases) and not fits_after(reach):
+        reach *= 2
+    reach = min(reach, len(releases))
+    ended = bisect_left(range(reach), True, lo=reach // 2, key=fits_after)
+    return ended if fits_after(ended) else None

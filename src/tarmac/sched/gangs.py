@@ -23,7 +23,7 @@ NOTHING = Resources()
 def fit(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part] | None:
     """A place for the whole gang, in the order of its roles; None if there is none.
 
-    `uneven` allows the slots of a role to be split unevenly where no equal split does.
+    `uneven` allows the slots of roles that say so to be split unevenly where no equal split does.
     """
     asking = [demand for demand in demands if not demand.empty]
     parts: list[Part] | None = []

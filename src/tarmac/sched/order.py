@@ -1,34 +1,85 @@
-"""The order of the queue: who is asked first. Used by `planning` and `explain`.
+"""The order of a pool's queue: who is asked first. Used by `lanes`, and by whatever compares two runs.
 
-Each policy of a pool is a function like `by_priority`; this is the one there is so far.
+The order is total: mode, then what the policy makes of the run, then its id. Most of it is *static*: it does
+not change while a run is queued, so that queues stay sorted (`Ordering.key`). What changes from pass to pass
+is one number for each entity of a fair share (`Claims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
+from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
 from tarmac.sched.facts import Candidate
 
-_MODE_RANK = {Mode.CYCLE: 0, Mode.BATCH: 1, Mode.BURST: 1, Mode.INTERRUPTIBLE: 2}
+Key = tuple[float | str, ...]
+"""Sorts the runs of one line; ends in the run's id."""
+
+CYCLE, BATCH, INTERRUPTIBLE = range(3)
+"""The ranks of the modes."""
+
+RANKS: Mapping[Mode, int] = {
+    Mode.CYCLE: CYCLE,
+    Mode.BATCH: BATCH,
+    Mode.BURST: BATCH,
+    Mode.INTERRUPTIBLE: INTERRUPTIBLE,
+}
 
 
-def by_priority(queue: Iterable[Candidate]) -> list[Candidate]:
-    """Cycle runs, then batch, then interruptible; bigger priority first; then place in the queue, then id.
+class Claims(Protocol):
+    """What the entities of a fair share have used, as one pass sees it: the least comes first."""
+
+    def of(self, entity: str) -> float:
+        """What this entity has used so far; it only grows during a pass."""
+
+    def charge(self, candidate: Candidate, entity: str) -> None:
+        """A run of this entity was placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """How runs of one mode are ordered in a pool.
+
+    `key` is static as long as `era` of the moment is the same (no era: for ever). `entity` names whose share
+    a run counts for, where that matters.
+    """
+
+    key: Callable[[Candidate, Pool, float], Key]
+    entity: Callable[[Candidate, Pool], str] | None = None
+    era: Callable[[Pool, float], float] | None = None
+
+
+def by_cycle_line(candidate: Candidate, _rules: Pool, _era: float) -> Key:
+    """One after another; back of the line after each turn, because that is when it queued again."""
+    place = candidate.queued_at if candidate.position is None else candidate.position
+    return place, candidate.queued_at, candidate.run_id
+
+
+def by_priority(candidate: Candidate, _rules: Pool, _era: float) -> Key:
+    """Bigger priority first; then the place in the queue.
 
     A run's place is its submission time until a person gives it another: both are on one scale, so that a
     run can be put between any two others.
     """
-    return sorted(queue, key=_by_priority)
-
-
-def _by_priority(candidate: Candidate) -> tuple[int, int, float, float, str]:
-    place = candidate.position
     submitted_at = candidate.submitted_at
-    return (
-        _MODE_RANK[candidate.mode],
-        -candidate.priority,
-        submitted_at if place is None else place,
-        submitted_at,
-        candidate.run_id,
-    )
+    place = submitted_at if candidate.position is None else candidate.position
+    return -candidate.priority, place, submitted_at, candidate.run_id
+
+
+BATCH_ORDERINGS: Mapping[Policy, Ordering] = {
+    Policy.PRIORITY: Ordering(by_priority),
+    Policy.FAIR_SHARE: Ordering(by_priority),
+    Policy.LEAST_ATTAINED: Ordering(by_priority),
+}
+CYCLE_ORDERING = Ordering(by_cycle_line)
+INTERRUPTIBLE_ORDERING = Ordering(by_priority)
+
+
+def ordering(rank: int, rules: Pool) -> Ordering:
+    """How runs of this rank are ordered under the rules of a pool."""
+    if rank == BATCH:
+        return BATCH_ORDERINGS[rules.policy]
+    return CYCLE_ORDERING if rank == CYCLE else INTERRUPTIBLE_ORDERING

@@ -54,7 +54,7 @@ def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
     ways: list[list[_Chunk] | None] = [
         [_Chunk(demand, share(demand, slots), True)] * nodes for nodes, slots in equal_splits(demand.slots)
     ]
-    return [*ways, None] if uneven else ways
+    return [*ways, None] if uneven and demand.uneven else ways
 
 
 class _Budget:
@@ -137,7 +137,7 @@ def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
     total = NOTHING
     for chunk in chunks:
         total = total.plus(chunk.need)
-    return next(view.tightest(total), None)
+    return next(view.choice(total), None)
 
 
 def _choices(
@@ -164,7 +164,7 @@ def _choices(
             return
         yield space
     seen = set()
-    for space in view.tightest(chunk.need) if chunk.apart else view.emptiest(chunk.need):
+    for space in view.choice(chunk.need) if chunk.apart else view.emptiest(chunk.need):
         if space in loads:
             continue
         if not budget.spend():

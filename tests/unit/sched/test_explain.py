@@ -145,7 +145,7 @@ def test_ahead_counts_waiting_runs_of_the_same_pools_only():
             nodes(2),
             candidate("r", gang(16)),
             [holding("h1", {"n1": [0]}), holding("h2", {"n2": [1, 2]})],
-            ["It starts when runs h1 and h2 have ended.", "With slots: 13 it would start at once."],
+            ["It starts when runs h1 and h2 have ended.", "With slots: 12 it would start at once."],
             id="two runs to wait for",
         ),
         pytest.param(

@@ -16,23 +16,32 @@ def one(where, *demands, holdings=()):
 
 
 @pytest.mark.parametrize(
-    ("where", "slots", "expected"),
+    ("where", "asked", "expected"),
     [
-        pytest.param(nodes(3), 4, [("n1", 4)], id="one node is enough"),
-        pytest.param((node("n1", 8), node("n2", 4)), 4, [("n2", 4)], id="best fit: the smaller node"),
-        pytest.param(nodes(3), 8, [("n1", 8)], id="a whole node"),
-        pytest.param(nodes(3), 16, [("n1", 8), ("n2", 8)], id="the fewest whole nodes"),
-        pytest.param(nodes(12, 6), 48, [(f"n{i}", 6) for i in range(1, 9)], id="48 slots on 12x6: 8 nodes"),
-        pytest.param(nodes(3, 4), 6, [("n1", 3), ("n2", 3)], id="equal parts of nodes"),
-        pytest.param(nodes(2, 4), 7, [("n1", 4), ("n2", 3)], id="unequal: no equal split is possible"),
+        pytest.param(nodes(3), gang(4), [("n1", 4)], id="one node is enough"),
+        pytest.param((node("n1", 8), node("n2", 4)), gang(4), [("n2", 4)], id="best fit: the smaller node"),
+        pytest.param(nodes(3), gang(8), [("n1", 8)], id="a whole node"),
+        pytest.param(nodes(3), gang(16), [("n1", 8), ("n2", 8)], id="the fewest whole nodes"),
         pytest.param(
-            (node("n1", 1), node("n2", 8)), 9, [("n2", 8), ("n1", 1)], id="unequal: rank 0 has most"
+            nodes(12, 6), gang(48), [(f"n{i}", 6) for i in range(1, 9)], id="48 slots on 12x6: 8 nodes"
         ),
-        pytest.param(nodes(7, 4), 7, [(f"n{i}", 1) for i in range(1, 8)], id="a prime number, one each"),
+        pytest.param(nodes(3, 4), gang(6), [("n1", 3), ("n2", 3)], id="equal parts of nodes"),
+        pytest.param(
+            nodes(2, 4), gang(7, uneven=True), [("n1", 4), ("n2", 3)], id="unequal: no equal split fits"
+        ),
+        pytest.param(
+            (node("n1", 1), node("n2", 8)),
+            gang(9, uneven=True),
+            [("n2", 8), ("n1", 1)],
+            id="unequal: rank 0 has most",
+        ),
+        pytest.param(
+            nodes(7, 4), gang(7), [(f"n{i}", 1) for i in range(1, 8)], id="a prime number, one each"
+        ),
     ],
 )
-def test_slots_in_all_are_split_equally_over_the_fewest_nodes(where, slots, expected):
-    assert one(where, gang(slots)) == expected
+def test_slots_in_all_are_split_equally_over_the_fewest_nodes(where, asked, expected):
+    assert one(where, asked) == expected
 
 
 def test_an_equal_split_is_waited_for_when_one_is_possible_at_all():
@@ -156,7 +165,7 @@ def test_a_big_gang_of_several_roles_is_packed_as_densely_as_one_role():
 def test_an_uneven_split_leaves_room_for_the_other_roles():
     """5 + 4 slots for 3 and 6: split in halves there is no room for the 3; 5 + 1 leaves it."""
     where = (node("n1", 5), node("n2", 4))
-    assert one(where, replicas(1, 3, role="a"), gang(6, role="b")) in (
+    assert one(where, replicas(1, 3, role="a"), gang(6, role="b", uneven=True)) in (
         [("n2", 3), ("n1", 5), ("n2", 1)],
         [("n1", 3), ("n2", 4), ("n1", 2)],
     )

@@ -52,6 +52,7 @@ split_roles = st.builds(
     replicas=st.none(),
     slots=st.integers(1, 12),
     each=some_resources.map(lambda each: replace(each, slots=0)),
+    uneven=st.booleans(),
 )
 some_demands = st.one_of(
     fixed_roles.map(lambda role: (role,)),
@@ -156,6 +157,7 @@ def check_role(demand, seats, by_name):
     if demand.slots is not None:
         assert sum(len(seat.slots) for seat in seats) == demand.slots
         assert len({seat.node for seat in seats}) == len(seats), "one seat per node"
+        assert demand.uneven or len({len(seat.slots) for seat in seats}) == 1, "equal parts unless asked"
         return
     assert len(seats) == demand.replicas
     assert {len(seat.slots) for seat in seats} == {demand.each.slots}
@@ -249,7 +251,7 @@ def test_what_is_admitted_starts_on_the_empty_cluster(where, run):
 
 
 def any_arrangement(where, demands, target) -> bool:
-    """By brute force: whether the run fits the nodes of some pool, however its slots are split."""
+    """By brute force: whether the run fits the nodes of some pool, split as it may be."""
     pools = {(item.cluster, item.pool) for item in where}
     return any(
         fits([item for item in where if (item.cluster, item.pool) == pool and allows(target, item)], demands)
@@ -285,5 +287,6 @@ def _arrangements(free, types, demand):
                 left[count] = rest
         choices.append(left)
     for counts in product(*choices):
-        if sum(counts) == amount:
+        equal = demand.slots is None or demand.uneven or len({count for count in counts if count}) == 1
+        if sum(counts) == amount and equal:
             yield [choices[index][count] for index, count in enumerate(counts)]

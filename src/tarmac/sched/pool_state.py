@@ -1,0 +1,118 @@
+"""What the ledger keeps of one pool: its board, its queue, who holds what and when that ends.
+
+Changed by `Ledger` as facts change; a pass (`deciding`) plays on it and leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import Any
+
+from tarmac.model.cluster import NodeState, Packing, Pool
+from tarmac.sched.board import PoolBoard, PoolKey, boards
+from tarmac.sched.facts import Candidate
+from tarmac.sched.forecast import Forecast, Held, ReleaseKey
+from tarmac.sched.gangs import fit
+from tarmac.sched.lanes import Kind, PoolQueue
+from tarmac.sched.view import View
+
+
+class PoolState:
+    """One pool. Two counters say what a pass may still believe that an earlier one found out.
+
+    `epoch` moves when something came free (until then, what did not fit does not fit); `version` whenever
+    holdings change at all (until then, a forecast holds).
+    """
+
+    __slots__ = (
+        "_stamp",
+        "_stamped",
+        "board",
+        "epoch",
+        "forecasts",
+        "holdings",
+        "key",
+        "leaving",
+        "queue",
+        "releases",
+        "rules",
+        "version",
+    )
+
+    def __init__(self, rules: Pool, board: PoolBoard) -> None:
+        self.key: PoolKey = rules.key
+        self.rules = rules
+        self.board = board
+        self.queue = PoolQueue(rules)
+        self.holdings: dict[str, Held] = {}
+        self.leaving: set[str] = set()
+        self.releases: list[tuple[ReleaseKey, Held]] = []
+        self.epoch = 0
+        self.version = 0
+        self.forecasts: dict[Any, Forecast | None] = {}
+        self._stamp = 0
+        self._stamped: Any = None
+
+    @property
+    def spread(self) -> bool:
+        """Whether runs are spread over the nodes of this pool."""
+        return self.rules.packing is Packing.SPREAD
+
+    def add_held(self, held: Held) -> None:
+        """A holding on nodes of this pool has begun, or is to be known again."""
+        self.holdings[held.ends[2]] = held
+        insort(self.releases, (held.ends, held))
+        if held.holding.leaving:
+            self.leaving.add(held.ends[2])
+        self.moved()
+
+    def drop_held(self, held: Held) -> None:
+        """A holding is over, or is to be known anew."""
+        del self.holdings[held.ends[2]]
+        del self.releases[bisect_left(self.releases, (held.ends,))]
+        self.leaving.discard(held.ends[2])
+        self.moved()
+
+    def moved(self, *, freed: bool = False) -> None:
+        """Holdings or nodes have changed; `freed` if something may have come free."""
+        self.version += 1
+        self.forecasts.clear()
+        if freed:
+            self.epoch += 1
+
+    def possible(self, kind: Kind) -> bool:
+        """Whether the nodes that take work now could hold a kind, if all were empty."""
+        epoch, answer = kind.possible
+        if epoch != self.epoch:
+            nodes = [space.node for space in self.board.spaces.values()]
+            answer = True
+            if any(node.state is not NodeState.UP for node in nodes):
+                board = boards(node for node in nodes if node.state is NodeState.UP).get(self.key)
+                view = None if board is None else View.of(board, kind.target, spread=self.spread)
+                answer = view is not None and fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
+            kind.possible = (self.epoch, answer)
+        return answer
+
+    def stamp(self, keepings: Any) -> int:
+        """A number for what is free (up to more being taken) and which nodes are kept for whom."""
+        found = (self.epoch, keepings)
+        if found != self._stamped:
+            self._stamped = found
+            self._stamp += 1
+        return self._stamp
+
+    def set_rules(self, rules: Pool) -> None:
+        """The pool has other rules: its queue is ordered anew."""
+        if rules != self.rules:
+            self.rules = rules
+            self.queue.add_all(self.queue.restart(rules))
+            self.moved(freed=True)
+
+    def settle(self, name: str, loads: Any) -> None:
+        """A node of the pool carries these loads."""
+        space = self.board.spaces[name]
+        self.board.settle(space, loads)
+
+    def take_up(self, candidate: Candidate, kind: Kind) -> None:
+        """A run is queued in this pool."""
+        self.queue.add(candidate, kind)
