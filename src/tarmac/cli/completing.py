@@ -43,3 +43,14 @@ def node_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
     for node in nodes:
         if node["name"].startswith(incomplete):
             yield node["name"], f"{node['state']}, {node['slots_used']} of {node['slots']} slots used"
+
+
+def cluster_candidates(incomplete: str) -> Iterator[tuple[str, str]]:
+    """(value, explanation) of clusters whose name begins as typed."""
+    try:
+        clusters = connect(start=False).clusters()
+    except (TarmacError, OSError):
+        return
+    for cluster in clusters:
+        if cluster["name"].startswith(incomplete):
+            yield cluster["name"], f"{cluster['nodes']} nodes, {cluster['slots_free']} slots free"

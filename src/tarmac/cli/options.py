@@ -67,6 +67,13 @@ def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str)
     return [CompletionItem(value, help=text) for value, text in node_candidates(incomplete)]
 
 
+def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of clusters, likewise."""
+    from tarmac.cli.completing import cluster_candidates
+
+    return [CompletionItem(value, help=text) for value, text in cluster_candidates(incomplete)]
+
+
 def run_argument(function: F) -> F:
     """RUN: one run."""
     return click.argument("run", metavar="RUN", shell_complete=complete_run)(function)

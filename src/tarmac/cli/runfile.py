@@ -29,20 +29,26 @@ class RunText:
 
 def read_run_file(file: str) -> RunText:
     """The run file `file` ("-": standard input); raises InvalidInput when it cannot be read."""
-    if file == STDIN:
-        return RunText(
-            text=_decoded(sys.stdin.buffer.read(), "<stdin>"), filename="<stdin>", directory=str(Path.cwd())
-        )
     path = Path(file)
     if path.suffix in _PROGRAMS and path.is_file():
         raise InvalidInput(
             f"{file} is a program, not a run file", hint=f"tarmac run -- {_PROGRAMS[path.suffix]} {file}"
         )
+    return read_text(file, what="a run file")
+
+
+def read_text(file: str, *, what: str) -> RunText:
+    """The text of a file that should be `what`, likewise."""
+    if file == STDIN:
+        return RunText(
+            text=_decoded(sys.stdin.buffer.read(), "<stdin>"), filename="<stdin>", directory=str(Path.cwd())
+        )
+    path = Path(file)
     try:
         if path.is_dir():
-            raise InvalidInput(f"{file} is a directory, not a run file", hint=_inside(path))
+            raise InvalidInput(f"{file} is a directory, not {what}", hint=_inside(path))
         if path.stat().st_size > _LIMIT_BYTES:
-            raise InvalidInput(f"{file} is too large to be a run file ({path.stat().st_size} bytes)")
+            raise InvalidInput(f"{file} is too large to be {what} ({path.stat().st_size} bytes)")
         content = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{file}: {(error.strerror or str(error)).lower()}", hint=_beside(path)) from error

@@ -100,6 +100,8 @@ def _cluster_name() -> Kind[str]:
     )
 
     def read(scalar: Scalar) -> str:
+        if "." in scalar.text:
+            raise Misfit(f"without a dot: {scalar.text.replace('.', '-')!r}")
         name = plain.read(scalar)
         if name == LOCAL_CLUSTER:
             raise Misfit("'local' is this machine's own: settings.toml describes it")
