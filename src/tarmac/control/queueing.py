@@ -6,12 +6,24 @@ them are, in one transaction, or none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from tarmac.model.cluster import Policy
+from tarmac.control.admission import refusal_text
+from tarmac.control.facts import candidate_of
+from tarmac.control.hub import Bell
+from tarmac.control.lookup import find_run
+from tarmac.control.reordering import Draft, PoolKey, Stand
+from tarmac.control.world import World
+from tarmac.model.cluster import Policy, Pool, admits
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
+from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import Mode
-from tarmac.sched import Estimate
+from tarmac.sched import Candidate, Estimate, Ledger, QueuePlace, Refusal, Snapshot, explain
+
+CHANGE_TRIES = 20
+"""How often a list of changes is decided anew when a run in it moves meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +67,210 @@ class QueueChange:
     ahead_of: str | None = None
     behind_of: str | None = None
     top: bool = False
+
+
+def queue(world: World, *, cluster: str | None = None, pool: str | None = None) -> list[QueueEntry]:
+    """Every run in a queue, pool by pool, in scheduling order."""
+    now = world.clock.now()
+    found = world.desk.ask(lambda ledger: places(ledger, now))
+    expected: dict[str, Estimate] = {}
+    with world.lock:
+        runs = dict(world.mirror().runs)
+    return [
+        _entry(place, runs[place.run_id], expected.get(place.run_id))
+        for place in found
+        if place.run_id in runs and cluster in (None, place.cluster) and pool in (None, place.pool)
+    ]
+
+
+def reorder(world: World, changes: Sequence[QueueChange]) -> list[Run]:
+    """Apply all changes, or none; the runs they name, as they are then.
+
+    Raises InvalidInput with everything wrong with any of them, each told by the words of its change.
+    """
+    for _ in range(CHANGE_TRIES):
+        named = _Named(world)
+        draft = _draft(world, changes, named)
+        problems = [problem for change in changes for problem in _try(draft, change, named)]
+        if problems:
+            raise InvalidInput(problems)
+        steps = draft.steps()
+        if all(world.commit(steps, whole=True)):
+            world.hub.ring(Bell.SCHEDULE)
+            after = {step.after.id: step.after for step in steps}
+            runs = [named.run(change.reference) for change in changes]
+            return list({run.id: after.get(run.id, run) for run in runs}.values())
+    raise Unavailable("the queue changes too quickly", hint="try again")
+
+
+class _Named:
+    """The runs that references mean: each is looked up once, and as this server knows it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._found: dict[str, Run | Problem] = {}
+
+    def run(self, reference: str) -> Run:
+        """The run; raises NotFound with the nearest, or Refused where several are meant."""
+        found = self._found.get(reference)
+        if found is None:
+            found = self._found[reference] = self._look_up(reference)
+        if isinstance(found, Problem):
+            raise NotFound(found.message, hint=found.hint)
+        return found
+
+    def _look_up(self, reference: str) -> Run | Problem:
+        try:
+            run = find_run(self._world.store, reference)
+        except (NotFound, Refused) as error:
+            return Problem(message=error.message, hint=error.hint)
+        with self._world.lock:
+            return self._world.mirror().runs.get(run.id, run)
+
+
+def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
+    """Make one change on the draft; what is wrong with it, told by its own words."""
+    wanted = list(_operations(change))
+    if len(wanted) != 1:
+        yield Problem(message=f"{change.reference}: one change at a time, not {len(wanted)}")
+        return
+    words, operation = wanted[0]
+    try:
+        operation(draft, named.run(change.reference), named)
+    except (NotFound, Refused) as error:
+        yield Problem(message=f"{change.reference}.{words}: {error.message}", hint=error.hint)
+
+
+Operation = Callable[[Draft, Run, _Named], None]
+
+
+def _operations(change: QueueChange) -> Iterator[tuple[str, Operation]]:
+    """What the change asks for, in the words of the batch form, and how it is made."""
+    priority, weight, pool, ahead_of, behind_of = (
+        change.priority,
+        change.weight,
+        change.pool,
+        change.ahead_of,
+        change.behind_of,
+    )
+    if priority is not None:
+        yield f"priority={priority}", lambda draft, run, _: draft.set_priority(run, priority)
+    if weight is not None:
+        yield f"weight={weight:g}", lambda draft, run, _: draft.set_weight(run, weight)
+    if pool is not None:
+        yield f"pool={pool}", lambda draft, run, _: draft.set_pool(run, pool)
+    if ahead_of is not None:
+        yield (
+            f"ahead-of={ahead_of}",
+            lambda draft, run, named: draft.move(run, named.run(ahead_of), behind=False),
+        )
+    if behind_of is not None:
+        yield (
+            f"behind-of={behind_of}",
+            lambda draft, run, named: draft.move(run, named.run(behind_of), behind=True),
+        )
+    if change.top:
+        yield "top", lambda draft, run, _: draft.top(run)
+
+
+def _draft(world: World, changes: Iterable[QueueChange], named: _Named) -> Draft:
+    """The queues as they are: every run in one, and those that are named and wait elsewhere."""
+    now = world.clock.now()
+    pools, nodes = world.offer()
+    found = world.desk.ask(lambda ledger: places(ledger, now))
+    with world.lock:
+        runs = dict(world.mirror().runs)
+    homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
+    elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
+    idle = Snapshot(
+        pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
+    )
+    homes |= {place.run_id: (place.cluster, place.pool) for place in places(Ledger(idle), now)}
+    stands = {run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs}
+
+    def misfit(run: Run, pool: PoolKey) -> str | None:
+        there = replace(run.spec.target, cluster=pool[0], pool=pool[1])
+        candidate = replace(candidate_of(run), target=there, pool=None)
+        verdict = explain(replace(idle, queue=(candidate,)), run.id, now)
+        if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
+            return refusal_text(verdict)
+        return None
+
+    return Draft(stands, {rules.key: rules for rules in pools}, misfit, now)
+
+
+def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
+    for change in changes:
+        for reference in (change.reference, change.ahead_of, change.behind_of):
+            if reference is not None:
+                try:
+                    yield named.run(reference)
+                except NotFound:  # told when the change is tried
+                    continue
+
+
+def _entry(place: QueuePlace, run: Run, estimate: Estimate | None) -> QueueEntry:
+    standing = run.place
+    return QueueEntry(
+        number=place.place + 1,
+        run_id=run.id,
+        name=run.name,
+        mode=run.spec.mode,
+        priority=standing.priority,
+        weight=standing.weight,
+        policy=Policy(place.policy),
+        submitted_at=run.created_at,
+        slots_acquired=place.acquired,
+        slots_needed=place.needed,
+        state=run.state,
+        user=run.user,
+        project=run.project,
+        cluster=place.cluster,
+        pool=place.pool,
+        estimate=estimate,
+    )
+
+
+_RANKS = {Mode.CYCLE: 0, Mode.BATCH: 1, Mode.BURST: 1, Mode.INTERRUPTIBLE: 2}
+
+
+def places(ledger: Ledger, now: float) -> list[QueuePlace]:
+    """Where each run stands, pool by pool."""
+    facts = ledger.snapshot()
+    rules = {pool.key: pool for pool in facts.pools}
+    lines: dict[PoolKey, list[tuple[Candidate, int]]] = {key: [] for key in rules}
+    for candidate in facts.queue:
+        home = _home(candidate, facts.pools)
+        if home is not None:
+            lines.setdefault(home, []).append((candidate, 0))
+    for holding in facts.holdings:
+        key = (holding.allocation.cluster, holding.allocation.pool)
+        lines.setdefault(key, []).append((holding.candidate, holding.allocation.slots))
+    return [
+        QueuePlace(
+            run_id=candidate.run_id,
+            cluster=key[0],
+            pool=key[1],
+            place=place,
+            policy=rules[key].policy if key in rules else Policy.PRIORITY,
+            acquired=acquired,
+            needed=sum(
+                demand.slots or (demand.replicas or 0) * demand.each.slots for demand in candidate.demands
+            ),
+        )
+        for key, line in lines.items()
+        for place, (candidate, acquired) in enumerate(sorted(line, key=lambda item: _place_key(item[0])))
+    ]
+
+
+def _home(candidate: Candidate, pools: Iterable[Pool]) -> PoolKey | None:
+    wanted = candidate.pool or candidate.target.pool
+    admitted = (pool.key for pool in pools if admits(pool.cluster, candidate.target.cluster))
+    return next((key for key in admitted if wanted in (None, key[1])), None)
+
+
+def _place_key(candidate: Candidate) -> tuple[float | str, ...]:
+    own = candidate.queued_at if candidate.mode is Mode.CYCLE else candidate.submitted_at
+    place = own if candidate.position is None else candidate.position
+    priority = 0 if candidate.mode is Mode.CYCLE else -candidate.priority
+    return _RANKS[candidate.mode], priority, place, own, candidate.run_id

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarmac.control import draining, reports, steps
+from tarmac.control import draining, queueing, reports, steps
 from tarmac.control.admission import Accepted, Admission, Submission
 from tarmac.control.clusters import Clusters
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
+from tarmac.control.queueing import QueueChange, QueueEntry
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import Why, why
 from tarmac.control.world import World
@@ -92,6 +93,10 @@ class ControlPlane:
         """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
         return draining.set_drained(self.world, nodes, drained)
 
+    def reorder(self, changes: Sequence[QueueChange]) -> list[Run]:
+        """Change places in the queue: all of these changes, or none; the runs that were named."""
+        return queueing.reorder(self.world, changes)
+
     # --- questions
 
     def find(self, reference: str) -> Run:
@@ -117,6 +122,14 @@ class ControlPlane:
     def read(self, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
         return self.world.engine.read(attempt_id, path, offset=offset, limit=limit)
+
+    def queue(self, *, cluster: str | None = None, pool: str | None = None) -> list[QueueEntry]:
+        """Every run in the queue of these pools, pool by pool, in scheduling order."""
+        return queueing.queue(self.world, cluster=cluster, pool=pool)
+
+    def pools(self) -> tuple[Pool, ...]:
+        """All pools there are, with their rules."""
+        return self.world.offer()[0]
 
     def why(self, reference: str) -> Why:
         """What the run waits for."""
