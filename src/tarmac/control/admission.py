@@ -12,6 +12,7 @@ from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, rehearsal_cluster
+from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
@@ -53,14 +54,13 @@ class Admission:
         self._refuse_what_never_fits(run)
         events = (RunEvent.STAGED,) if run.spec.code is None else ()
         state = steps(INITIAL_STATE, events)
-        return NewRun(run=replace(run, state=state, seq=1 + len(events)), events=events)
+        return NewRun(run=changed(run, state=state, seq=1 + len(events)), events=events)
 
     def _refuse_what_never_fits(self, run: Run) -> None:
-        engine = self._world.engine
-        if not isinstance(engine, OffersNodes):
-            return
         if run.spec.rehearsal is not None:
-            self._refuse(run, tuple(rehearsal_nodes(engine, run)))
+            engine = self._world.engine
+            if isinstance(engine, OffersNodes):
+                self._refuse(run, tuple(rehearsal_nodes(engine, run)))
             return
         nodes = self._world.standing()
         if nodes is not self._known[0] and nodes != self._known[0]:
@@ -69,7 +69,8 @@ class Admission:
         candidate = candidate_of(run)
         shape = (candidate.demands, candidate.target)
         if shape not in fitting:
-            self._refuse(run, nodes)
+            if isinstance(self._world.engine, OffersNodes):
+                self._refuse(run, nodes)
             fitting.add(shape)
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> None:

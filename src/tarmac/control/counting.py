@@ -6,8 +6,7 @@ Each is counted apart: only failures spend the retries, only turns those of a cy
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tarmac.model.copying import changed
 from tarmac.model.run import Ask, Attempt, Cause, CauseCode, Evidence, Outcome, Run, Share, Verdict
 from tarmac.model.spec import Mode
 
@@ -22,7 +21,7 @@ def counted(run: Run, attempt: Attempt, *, retried: bool) -> Run:
     """The run with what its attempt, now ended, adds. One that is retried starts its time limit anew."""
     outcome, turn = attempt.outcome, turn_is_over(run, attempt)
     ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
-    return replace(
+    return changed(
         run,
         failures=run.failures + (outcome is Outcome.FAILED),
         faults=run.faults + (outcome is Outcome.LOST),
@@ -106,4 +105,4 @@ def _used(share: Share | None, attempt: Attempt) -> Share | None:
     if share is None or until is None:
         return share
     used_s = until - max(attempt.created_at, share.period_at)
-    return replace(share, used_s=share.used_s + max(0.0, used_s))
+    return changed(share, used_s=share.used_s + max(0.0, used_s))

@@ -22,11 +22,10 @@ Called by the reconcile pass.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tarmac.control.counting import counted, turn_is_over, unproven, witnessed
 from tarmac.control.steps import ending_detail, noted, started
 from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Run
@@ -60,7 +59,7 @@ def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     evidence = witnessed(attempt.evidence, observation.evidence)
     if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-        return started(run, replace(attempt, evidence=evidence), observation.started_at or now)
+        return started(run, changed(attempt, evidence=evidence), observation.started_at or now)
     return noted(run, attempt, evidence) if _worth_noting(attempt.evidence, evidence) else None
 
 
@@ -69,7 +68,7 @@ def _worth_noting(known: Evidence, seen: Evidence) -> bool:
         return False
     if known.checkpoint_at is None or seen.checkpoint_at is None:
         return True
-    only_newer = replace(known, checkpoint_at=seen.checkpoint_at) == seen
+    only_newer = changed(known, checkpoint_at=seen.checkpoint_at) == seen
     return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
 
@@ -83,7 +82,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         first = started(run, attempt, observation.started_at)
         events += first.events
         current = first.after
-    over = replace(
+    over = changed(
         attempt,
         state=AttemptState.ENDED,
         started_at=attempt.started_at or observation.started_at,
@@ -98,12 +97,12 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
-    after = replace(current, state=step(current.state, event), seq=run.seq + len(events))
+    after = changed(current, state=step(current.state, event), seq=run.seq + len(events))
     if run_outcome is not None:
         cause = unproven(after) if run_outcome is Outcome.COMPLETED else observation.cause
-        after = replace(after, outcome=run_outcome, cause=cause, ended_at=over.ended_at)
+        after = changed(after, outcome=run_outcome, cause=cause, ended_at=over.ended_at)
     elif after.state is RunState.QUEUED:
-        after = replace(after, queued_at=now)
+        after = changed(after, queued_at=now)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 

@@ -6,10 +6,10 @@ Pure: used by the commands and the passes. Each raises IllegalStep where the lif
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.run import (
     Ask,
@@ -37,7 +37,7 @@ _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by reques
 
 def staged(run: Run, digest: str, now: float) -> RunStep:
     """Its code lies in the code store: it queues."""
-    after = replace(_after(run, RunEvent.STAGED), code_digest=digest, queued_at=now)
+    after = changed(_after(run, RunEvent.STAGED), code_digest=digest, queued_at=now)
     return _step(run, after, RunEvent.STAGED, now, {"code": digest})
 
 
@@ -58,9 +58,9 @@ def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int
         created_at=now,
         allotted_s=placement.allotted_s,
     )
-    after = replace(_after(run, RunEvent.PLACED), attempt=number)
+    after = changed(_after(run, RunEvent.PLACED), attempt=number)
     if run.spec.mode is Mode.CYCLE and run.standing is not None:
-        after = replace(after, standing=replace(run.standing, position=None))
+        after = changed(after, standing=changed(run.standing, position=None))
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
@@ -77,7 +77,7 @@ def stop_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user ends it for good: at once where nothing runs, else when its attempt has left."""
     after = _after(run, RunEvent.STOP_ASKED)
     if after.state is RunState.ENDED:
-        after = replace(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
+        after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
         return _step(run, after, RunEvent.STOP_ASKED, now, {"outcome": Outcome.STOPPED})
     return _asking(run, attempt, after, RunEvent.STOP_ASKED, now)
 
@@ -91,17 +91,17 @@ def resume_asked(run: Run, now: float) -> RunStep:
     """A paused run queues again; one that is still pausing queues as soon as it has left."""
     after = _after(run, RunEvent.RESUME_ASKED)
     if after.state is RunState.QUEUED:
-        after = replace(after, queued_at=now)
+        after = changed(after, queued_at=now)
     return _step(run, after, RunEvent.RESUME_ASKED, now, {})
 
 
 def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
     """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
     after = _after(run, RunEvent.PREEMPT_ASKED)
-    attempt = replace(attempt, asked=ASKS[after.state], asked_at=now)
+    attempt = changed(attempt, asked=ASKS[after.state], asked_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
-        attempt = replace(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
+        attempt = changed(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
@@ -120,30 +120,30 @@ def granted(run: Run, share: Share) -> RunStep:
         used_s=float(share.used_s),
         credit_s=float(share.credit_s),
     )
-    return RunStep(before=run, after=replace(run, share=exact), events=())
+    return RunStep(before=run, after=changed(run, share=exact), events=())
 
 
 def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person gave it another place in the queue."""
-    after = replace(_after(run, RunEvent.REORDERED), standing=standing)
+    after = changed(_after(run, RunEvent.REORDERED), standing=standing)
     return _step(run, after, RunEvent.REORDERED, now, detail)
 
 
 def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
     """More was seen of its attempt. No event: nothing happens to the run by it."""
-    return RunStep(before=run, after=run, events=(), attempt=replace(attempt, evidence=evidence))
+    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, evidence=evidence))
 
 
 def started(run: Run, attempt: Attempt, at: float) -> RunStep:
     """Every worker of its attempt runs."""
-    attempt = replace(attempt, state=AttemptState.RUNNING, started_at=at)
-    after = replace(_after(run, RunEvent.STARTED), started_at=run.started_at or at)
+    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at)
+    after = changed(_after(run, RunEvent.STARTED), started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
 
 
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
     """It ends without an attempt: refused, or its code could not be staged."""
-    after = replace(_after(run, RunEvent.FINISHED), outcome=outcome, cause=cause, ended_at=now)
+    after = changed(_after(run, RunEvent.FINISHED), outcome=outcome, cause=cause, ended_at=now)
     return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
 
 
@@ -157,13 +157,13 @@ def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
 def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
     ask = ASKS.get(after.state)
     if ask is not None and attempt is not None:
-        attempt = replace(attempt, asked=ask, asked_at=now)
+        attempt = changed(attempt, asked=ask, asked_at=now)
         return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
     return _step(run, after, event, now, {})
 
 
 def _after(run: Run, event: RunEvent) -> Run:
-    return replace(run, state=step(run.state, event), seq=run.seq + 1)
+    return changed(run, state=step(run.state, event), seq=run.seq + 1)
 
 
 def _step(

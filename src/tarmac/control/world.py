@@ -18,7 +18,7 @@ from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.spec import Mode
 
@@ -57,6 +57,7 @@ class World:
     ) -> None:
         self.store = store
         self.engine = engine
+        self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.code = code
         self.clock = clock
         self.ids = ids

@@ -27,8 +27,13 @@ _PLAIN_WORDS: Mapping[type, str] = {
 }
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def encode(value: Any) -> Any:
     """The JSON form of a record (or of a plain value inside one)."""
+    if type(value) in _PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: encode(item)

@@ -11,7 +11,6 @@ from tarmac.control.admission import refusal_text
 from tarmac.control.hub import Bell
 from tarmac.control.world import World
 from tarmac.model.changes import Lease, RunStep
-from tarmac.model.ports import OffersPorts
 from tarmac.model.run import Cause, Outcome, Run
 from tarmac.sched import Placement, Plan, Preemption, Refusal, ShareGrant
 
@@ -106,8 +105,8 @@ class _Starting:
         taken = self._taken.get(address)
         if taken is None:
             taken = self._taken[address] = self._world.ports_at(address)
-        if isinstance(self._world.engine, OffersPorts):
-            port = self._world.engine.free_port(address, frozenset(taken))
+        if self._world.port_finder is not None:
+            port = self._world.port_finder.free_port(address, frozenset(taken))
         else:
             port = next(port for port in range(FIRST_PORT, FIRST_PORT + PORTS) if port not in taken)
         taken.add(port)

@@ -19,6 +19,7 @@ from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.story import Facts, Story, evidence, first_worker
 from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Cluster, Node, NodeState
+from tarmac.model.copying import changed
 from tarmac.model.described import NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
@@ -243,7 +244,7 @@ class SimEngine:
         seen = Story(claimed_at=told(story.claimed_at), started_at=told(story.started_at))
         if told(story.ended_at) is None:
             return seen
-        return replace(story, claimed_at=seen.claimed_at, started_at=seen.started_at)
+        return changed(story, claimed_at=seen.claimed_at, started_at=seen.started_at)
 
     def _files(self, attempt_id: str) -> dict[str, bytes]:
         """The files of an attempt: its request, and the logs of workers that have started."""

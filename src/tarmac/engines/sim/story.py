@@ -6,10 +6,11 @@ nothing is stepped, so a history costs nothing between its events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import floor
 
 from tarmac.engines.sim.behaviour import Behaviour
+from tarmac.model.copying import changed
 from tarmac.model.ports import Launch, WorkerLaunch
 from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
 
@@ -116,7 +117,7 @@ def _undisturbed(facts: Facts) -> Story:
     # What is asked in the very moment of the finish comes too late.
     asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
     outcome, why = _judge(facts, launch, asked, by_itself=end_at == finish_at)
-    return replace(begun, ended_at=end_at, outcome=outcome, cause=why)
+    return changed(begun, ended_at=end_at, outcome=outcome, cause=why)
 
 
 def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launch) -> float | None:
@@ -176,10 +177,10 @@ def first_worker(launch: Launch) -> tuple[str, WorkerLaunch]:
 def _lost(facts: Facts, story: Story, at: float) -> Story:
     begun = Story(claimed_at=story.claimed_at)
     if story.started_at is not None and story.started_at <= at:
-        begun = replace(begun, started_at=story.started_at)
+        begun = changed(begun, started_at=story.started_at)
     if at == facts.reaped_at:
         cause = Cause(code=CauseCode.PLATFORM_FAULT, message="what was left of the attempt was cleared away")
     else:
         node = facts.lost_node or (facts.launch.nodes[0].node if facts.launch else None)
         cause = Cause(code=CauseCode.NODE_LOST, message=f"node {node} was lost", node=node)
-    return replace(begun, ended_at=at, outcome=Outcome.LOST, cause=cause)
+    return changed(begun, ended_at=at, outcome=Outcome.LOST, cause=cause)
