@@ -79,7 +79,8 @@ class ShareGrant:
 class Waiting:
     """A queued run that does not start now: why, how many are ordered before it, what would unblock it.
 
-    Made on request (`explain`), not by every pass: a pass says only what changes.
+    Made on request (`explain`), not by every pass: a pass says only what changes. `ahead_first` are the first
+    of those before it, `awaits` the runs that have to end before it starts.
     """
 
     run_id: str
@@ -87,6 +88,8 @@ class Waiting:
     ahead: int
     reasons: tuple[Reason, ...]
     unblocked_by: str
+    ahead_first: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

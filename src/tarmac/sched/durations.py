@@ -17,13 +17,13 @@ from math import log
 
 from tarmac.sched.facts import Candidate, Demand
 
-ENOUGH = 4
+ENOUGH = 6
 """So many that lasted longer make a class worth asking."""
 
-SAMPLES_KEPT = 250
+SAMPLES_KEPT = 500
 """A class remembers so many runs, the latest."""
 
-CLASSES_KEPT = 5_000
+CLASSES_KEPT = 2_000
 """So many classes are remembered: those that were added to last."""
 
 LEARNING_SHARE = 0.01

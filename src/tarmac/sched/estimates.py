@@ -17,7 +17,7 @@ from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.future import End, Future, Predict
 from tarmac.sched.ledger import Ledger
 
-LIVES = 5
+LIVES = 3
 """How many times the cluster is lived on. An odd number has a middle."""
 
 PASSES = 400

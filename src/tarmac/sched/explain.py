@@ -10,161 +10,142 @@ from dataclasses import replace
 from itertools import takewhile
 from math import inf
 
-from tarmac.model.cluster import NodeState
-from tarmac.sched.admission import largest
 from tarmac.sched.deciding import PoolPass
-from tarmac.sched.decisions import Placement, Refusal, Waiting
+from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
+from tarmac.sched.expectations import expectations
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.forecast import Forecast, awaited
+from tarmac.sched.grouping import grouped
+from tarmac.sched.lanes import Kind
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.planning import Pass
+from tarmac.sched.whatif import Demands, Smaller, smaller_requests, ways_out
+from tarmac.sched.wording import NAMES_SHOWN, duration, some
 
-NAMES_SHOWN = 4
-"""A sentence names at most so many runs or nodes."""
 
+def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
+    """What the next pass decides for this queued run; raises KeyError if it is not in the queue.
 
-def explain(snapshot: Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
-    """What the next pass decides for this queued run; raises KeyError if it is not in the queue."""
-    ledger = Ledger(snapshot)
-    candidate = {candidate.run_id: candidate for candidate in snapshot.queue}[run_id]
-    made = ledger.plan(now)
-    decisions: tuple[Placement | Refusal, ...] = (*made.placements, *made.refusals)
+    A ledger is asked many questions, and is afterwards as it was.
+    """
+    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
+    candidate, kind = _queued(ledger, run_id)
+    plan = ledger.plan(now)
+    decisions: tuple[Placement | Refusal, ...] = (*plan.placements, *plan.refusals)
     for decision in decisions:
         if decision.run_id == run_id:
             return decision
+    return _waiting(ledger, candidate, kind, plan, now)
+
+
+def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, Kind]:
+    """The queued run and its kind."""
+    home = ledger.home(run_id)
+    if home is not None:
+        queued = home.queue.runs[run_id]
+        return queued.candidate, queued.kind
+    return ledger.refused[run_id] if run_id in ledger.refused else ledger.homeless[run_id]
+
+
+def _waiting(ledger: Ledger, candidate: Candidate, kind: Kind, plan: Plan, now: float) -> Waiting:
     current = Pass(ledger, now)
-    home = current.stop_at(run_id)
-    return _waiting(_Case(snapshot, ledger, current, home, candidate))
+    try:
+        case = _Case(ledger, current, plan, candidate, kind)
+        ahead = list(case.ahead())
+        awaits, sentences = case.awaits(), list(case.sentences())
+        reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
+        smaller = list(case.smaller())
+    finally:
+        current.close()
+    sentences += ways_out(ledger, candidate, now, smaller)
+    return Waiting(
+        run_id=candidate.run_id,
+        seq=candidate.seq,
+        ahead=len(ahead),
+        ahead_first=tuple(ahead[:NAMES_SHOWN]),
+        awaits=tuple(awaits),
+        reasons=reasons,
+        unblocked_by=" ".join(sentences),
+    )
 
 
 class _Case:
-    """One waiting run, and what may be asked about it."""
+    """One waiting run, and a pass stopped where it is asked in its home pool."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        ledger: Ledger,
-        current: Pass,
-        home: PoolPass | None,
-        candidate: Candidate,
-    ) -> None:
-        self.snapshot = snapshot
-        self.ledger = ledger
-        self.current = current
-        self.home = home
-        self.candidate = candidate
-        self.kind = ledger.kind(candidate)
-        self.now = current.now
+    def __init__(self, ledger: Ledger, current: Pass, plan: Plan, candidate: Candidate, kind: Kind) -> None:
+        self._ledger = ledger
+        self._current = current
+        self._plan = plan
+        self._candidate = candidate
+        self._kind = kind
+        self._home: PoolPass | None = current.stop_at(candidate.run_id)
+        if kind.target.pool is None:
+            for key in kind.verdict.pools[1:]:
+                current.enter(key).run()
+        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(kind)
 
-    @property
-    def ahead(self) -> int:
-        """How many waiting runs are ordered before it."""
-        if self.home is None:
-            return 0
-        waiting = (queued.candidate.run_id for queued in self.home.in_order())
-        before = takewhile(lambda run_id: run_id != self.candidate.run_id, waiting)
-        return sum(run_id not in self.home.placed for run_id in before)
+    def ahead(self) -> Iterator[str]:
+        """The runs ordered before it that go on waiting."""
+        home = self._home
+        if home is None:
+            return
+        own = self._candidate.run_id
+        hasty = home.state.queue.hasty
+        for queued in takewhile(lambda item: item.candidate.run_id != own, home.in_order()):
+            run_id = queued.candidate.run_id
+            if run_id not in home.placed and run_id not in hasty:
+                yield run_id
 
+    def awaits(self) -> list[str]:
+        """The runs that have to end, or to give way, before it starts, as far as that is known."""
+        leaving = [
+            item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
+        ]
+        if leaving or self._home is None or self._forecast is None:
+            return leaving
+        return [held.holding.candidate.run_id for held in awaited(self._forecast, self._home.state.releases)]
 
-def _waiting(case: _Case) -> Waiting:
-    return Waiting(
-        run_id=case.candidate.run_id,
-        seq=case.candidate.seq,
-        ahead=case.ahead,
-        reasons=case.current.reasons(case.kind, run_id=case.candidate.run_id),
-        unblocked_by=" ".join(_ways_out(case)),
-    )
+    def sentences(self) -> Iterator[str]:
+        """What it waits for when nobody does anything, then what its mode promises it."""
+        yield self._awaited()
+        if self._home is not None:
+            yield from expectations(self._candidate, self._home.state, self._current.now)
 
+    def smaller(self) -> Iterator[Smaller]:
+        """Requests for less that would fit what is free at this point of the pass."""
 
-def _ways_out(case: _Case) -> Iterator[str]:
-    """Sentences on what would let it start: what it waits for first, then what a person could do."""
-    yield _awaited(case)
-    if nodes := _undrained(case):
-        yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
-    for constraint, relaxed in _relaxations(case.candidate):
-        if case.current.starts_now(relaxed):
-            yield f"Without {constraint} it would start at once."
-    less = largest(
-        case.kind.demands,
-        lambda demands: case.current.starts_now(replace(case.candidate, demands=demands)),
-    )
-    if less:
-        yield f"With {less} it would start at once."
+        def fits(demands: Demands) -> bool:
+            return self._current.starts_now(replace(self._candidate, demands=demands))
 
+        pools = [self._current.enter(key) for key in self._kind.verdict.pools]
+        most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
+        return smaller_requests(self._candidate.demands, most_slots, fits)
 
-def _awaited(case: _Case) -> str:
-    """What the run waits for when nobody does anything."""
-    home = case.home
-    forecast = None if home is None else home.forecast(case.kind)
-    if home is None or forecast is None:
-        if case.ledger.admission.silent(case.kind.target):
-            return "It starts when its cluster reports nodes that take it."
-        if home is not None and home.keepings and home.state.possible(case.kind):
-            return f"It starts after {_keepers(case)}, for which nodes are kept."
-        return "It starts when enough of the nodes above take work again."
-    keepers = _keepers(case)
-    runs = [held.ends[2] for held in awaited(forecast, home.state.releases)]
-    if not runs:
-        return f"It starts after {keepers}, for which nodes are kept."
-    sentence = f"It starts when {_ends(runs, forecast, case.now)}"
-    return sentence + (f", and after {keepers}, for which nodes are kept." if keepers else ".")
+    def _awaited(self) -> str:
+        if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
+            return f"It starts when {_ended(self.awaits(), 'given way')}."
+        home, forecast = self._home, self._forecast
+        keepers = self._keepers()
+        if home is None or (forecast is None and not home.state.possible(self._kind)):
+            if self._ledger.admission.silent(self._kind.target):
+                return "It starts when its cluster reports nodes that take it."
+            return "It starts when enough of the nodes above take work again."
+        runs = self.awaits()
+        if forecast is None or not runs:
+            if keepers:
+                return f"It starts after {some(keepers)}, for which nodes are kept."
+            return "It fits what is free: it starts with one of the next passes."
+        sentence = f"It starts when {_ended(runs, 'ended')}"
+        if self._current.now < forecast.at < inf:
+            sentence += f", in {duration(forecast.at - self._current.now)} at the latest"
+        return sentence + (f", and after {some(keepers)}, for which nodes are kept." if keepers else ".")
 
-
-def _keepers(case: _Case) -> str:
-    """The runs for which nodes are kept."""
-    keepings = case.home.keepings if case.home is not None else []
-    return _some(sorted(keeping.run_id for keeping in keepings)) if keepings else ""
-
-
-def _ends(runs: Sequence[str], forecast: Forecast, now: float) -> str:
-    ended = f"{_some(runs)} {'has' if len(runs) == 1 else 'have'} ended"
-    if forecast.at == inf:
-        return ended
-    return f"{ended}, in {_duration(forecast.at - now)} at the latest" if forecast.at > now else ended
+    def _keepers(self) -> list[str]:
+        """The runs for which nodes are kept from it."""
+        if self._home is None:
+            return []
+        return sorted(keeping.run_id for keeping in self._home.keepings)
 
 
-def _undrained(case: _Case) -> list[str]:
-    """The drained nodes that it would start on if they took work."""
-    drained = {node.name for node in case.snapshot.nodes if node.state is NodeState.DRAINED}
-    if not drained:
-        return []
-    nodes = tuple(
-        replace(node, state=NodeState.UP) if node.name in drained else node for node in case.snapshot.nodes
-    )
-    made = Ledger(replace(case.snapshot, nodes=nodes)).plan(case.now)
-    placed = [item for item in made.placements if item.run_id == case.candidate.run_id]
-    return [name for item in placed for name in item.allocation.nodes if name in drained]
-
-
-def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
-    """The run less one of its constraints, with that constraint in words."""
-    target = candidate.target
-    if target.hostnames:
-        yield "its host names", replace(candidate, target=replace(target, hostnames=()))
-    if target.shard is not None:
-        yield f"shard {target.shard!r}", replace(candidate, target=replace(target, shard=None))
-    if target.pool is not None:
-        yield f"pool {target.pool!r}", replace(candidate, target=replace(target, pool=None))
-    types = sorted({demand.each.slot_type for demand in candidate.demands if demand.each.slot_type})
-    if types:
-        any_type = tuple(
-            replace(demand, each=replace(demand.each, slot_type=None)) for demand in candidate.demands
-        )
-        yield f"slot type {' and '.join(types)}", replace(candidate, demands=any_type)
-
-
-def _some(names: Sequence[str]) -> str:
-    """`run a`, `runs a and b`, `runs a, b, c, d and 7 others`."""
-    if len(names) == 1:
-        return f"run {names[0]}"
-    shown = list(names[:NAMES_SHOWN])
-    rest = len(names) - len(shown)
-    last = f"{rest} other{'s' if rest > 1 else ''}" if rest else shown.pop()
-    return f"runs {', '.join(shown)} and {last}"
-
-
-def _duration(seconds: float) -> str:
-    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{max(1, round(seconds))} s"
+def _ended(runs: Sequence[str], what: str) -> str:
+    return f"{some(runs)} {'has' if len(runs) == 1 else 'have'} {what}"

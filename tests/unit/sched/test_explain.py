@@ -105,7 +105,9 @@ def test_nodes_kept_for_the_head_say_for_whom():
     assert [(reason.code, reason.text) for reason in waiting.reasons] == [
         (ReasonCode.BEHIND, "4 of 8 slots free, but kept for big, which is ordered before")
     ]
-    assert waiting.unblocked_by == "It starts after run big, for which nodes are kept."
+    assert waiting.unblocked_by == (
+        "It starts after run big, for which nodes are kept. With priority 1 it would start at once."
+    )
     assert waiting.ahead == 1
     assert {reason.code for reason in why(facts, "big").reasons} == {ReasonCode.BUSY}, "not kept from itself"
 
@@ -207,5 +209,8 @@ def test_what_would_unblock_a_run(where, run, held, sentences):
 def test_what_waits_for_a_run_placed_in_this_pass_says_so():
     facts = snapshot(nodes(1), [candidate("first", gang(8), priority=1), candidate("r", gang(8))])
     waiting = why(facts)
-    assert waiting.unblocked_by == "It starts when run first has ended."
+    assert waiting.unblocked_by == (
+        "It starts when run first has ended. With priority 2 it would start at once."
+    )
+    assert waiting.awaits == ("first",)
     assert waiting.reasons[0].text == "0 of 8 slots free; 8 slots needed; held by first"
