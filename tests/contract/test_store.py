@@ -9,8 +9,8 @@ from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import RunQuery, Store
 from tarmac.model.resources import Resources
-from tarmac.model.run import Cause, CauseCode, Outcome
-from tarmac.model.spec import Command, Environment, LocalDirectory, Process, Rehearsal, Role, Target
+from tarmac.model.run import Cause, CauseCode, Outcome, Standing
+from tarmac.model.spec import Command, Environment, LocalDirectory, Mode, Process, Rehearsal, Role, Target
 
 E = RunEvent
 
@@ -121,6 +121,7 @@ def test_first_events_must_lead_to_the_state(store: Store) -> None:
         {"key": "\0"},
         {"user": "\0"},
         {"priority": 2**63},
+        {"target": Target(pool="\0")},
     ],
     ids=str,
 )
@@ -203,6 +204,21 @@ def test_a_summary_says_what_the_run_says(store: Store) -> None:
     stored = store.run("r1")
     assert stored is not None
     assert stored.cause == cause, "the cause keeps what a worker printed, whatever it is"
+
+
+def test_a_summary_says_where_a_run_stands_now(store: Store) -> None:
+    (run,) = store.create_runs([new_run("r1", mode=Mode.CYCLE, target=Target(pool="p"), priority=1)])
+
+    def shown() -> tuple[object, ...]:
+        (summary,) = store.runs(RunQuery())
+        return summary.mode, summary.pool, summary.priority
+
+    assert shown() == (Mode.CYCLE, "p", 1)
+    moved = step(run, E.REORDERED, standing=Standing(priority=9, weight=1.0, pool="q"))
+    assert store.apply([moved]) == [True]
+    assert shown() == (Mode.CYCLE, "q", 9)
+    assert store.apply([placed(moved.after)]) == [True]
+    assert shown() == (Mode.CYCLE, "default", 9), "where it runs, once it runs"
 
 
 def test_lists_are_newest_first_and_paged(store: Store) -> None:

@@ -34,6 +34,8 @@ QUERIES: dict[str, Select[Any]] = {
     "events": sql.EVENTS.params(run_id="a", after_seq=1),
     "feed": sql.FEED.params(after_id=1, limit=1),
     "last event": sql.LAST_EVENT_ID,
+    "usage": sql.USAGE.params(since=1.0),
+    "clusters": sql.CLUSTERS,
     "lease": sql.LEASE.params(lease_name="a"),
 }
 

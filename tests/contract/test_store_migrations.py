@@ -10,17 +10,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from histories import new_run
+from histories import new_run, step
 from postgres import Server
 from tarmac.model.errors import Refused
+from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.ports import RunQuery
+from tarmac.model.run import Evidence, Standing
+from tarmac.model.spec import Mode
 from tarmac.store import open_store
 from tarmac.store.database import Database
 from tarmac.store.schema import HEAD, metadata
 from tarmac.store.upgrade import SCRIPTS
+
+_RUN = (
+    "INSERT INTO run (id, seq, state, name, project, user_name, dialect, priority, slots, attempt,"
+    " created_at, failures, faults, preemptions) VALUES "
+)
+_EVENT = "INSERT INTO event (run_id, seq, at, event, state) VALUES "
+FIRST_VERSION = (
+    _RUN + "('r1', 2, 'queued', 'hello', 'default', 'ada', 'native', 3, 0, 0, 1.0, 0, 0, 0)",
+    _RUN + "('r2', 1, 'starting', 'hello', 'default', 'ada', 'native', 0, 0, 1, 2.0, 0, 0, 0)",
+    "INSERT INTO run_spec SELECT id, "
+    """'{"name":"hello","roles":[{"processes":[{"command":{"argv":["true"]}}]}],"priority":'"""
+    " || priority || '}' FROM run",
+    "INSERT INTO attempt (run_id, number, state, engine, cluster, allocation, token, master_port, created_at)"
+    """ VALUES ('r2', 1, 'starting', 'local', 'local', '{"cluster":"local","seats":[]}', 't', 29000, 3.0)""",
+    _EVENT + "('r1', 1, 1.0, 'accepted', 'pending')",
+    _EVENT + "('r1', 2, 1.0, 'staged', 'queued')",
+    _EVENT + "('r2', 1, 2.0, 'accepted', 'pending')",
+)
+"""Two runs as the first version kept them."""
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
@@ -69,6 +93,29 @@ def test_a_new_database_is_made_and_an_old_one_kept(two_urls: tuple[str, str]) -
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
 
 
+def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tuple[str, str]) -> None:
+    """Runs, attempts and events are what they were, and the new event may happen to them."""
+    url, _ = two_urls
+    with write(url) as connection:
+        migrate(connection, "0001")
+        for statement in FIRST_VERSION:
+            connection.execute(text(statement))
+    with closing(open_store(url)) as store:
+        queued, running = store.live_runs()
+        assert (queued.id, queued.state, queued.place.priority, queued.turns) == ("r1", RunState.QUEUED, 3, 0)
+        assert (running.attained_slot_s, running.share, running.standing) == (0.0, None, None)
+        (attempt,) = store.live_attempts()
+        assert (attempt.id, attempt.evidence, attempt.allotted_s) == ("r2.1", Evidence(), None)
+        assert attempt.allocation.pool == "default"
+        assert [event.id for event in store.feed(after_id=0)] == [1, 2, 3]
+        (summary, _) = store.runs(RunQuery())
+        assert (summary.mode, summary.pool) == (Mode.BATCH, None)
+        moved = step(queued, RunEvent.REORDERED, standing=Standing(priority=4, weight=1.0))
+        assert store.apply([moved]) == [True]
+        assert store.run("r1") == moved.after
+        assert [event.id for event in store.events("r1")] == [1, 2, 4], "ids go on where they were"
+
+
 def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:
     url, _ = two_urls
     program = (
@@ -112,6 +159,14 @@ def test_there_is_one_newest_migration_and_no_way_down() -> None:
     assert [
         script.revision for script in scripts.walk_revisions() if hasattr(script.module, "downgrade")
     ] == []
+
+
+def migrate(connection: Connection, revision: str) -> None:
+    """Bring an empty database to an older version of the schema."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 @contextmanager

@@ -10,7 +10,17 @@ from histories import attempt_of, new_run, placed, spec, step
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Run
+from tarmac.model.run import (
+    Ask,
+    Cause,
+    CauseCode,
+    Evidence,
+    Outcome,
+    Run,
+    Share,
+    Standing,
+    Verdict,
+)
 
 E = RunEvent
 
@@ -59,6 +69,12 @@ def test_every_field_that_a_step_may_change_is_kept(store: Store, queued: Run) -
         failures=1,
         faults=2,
         preemptions=3,
+        turns=4,
+        attained_slot_s=5.5,
+        ran_s=6.5,
+        standing=Standing(priority=7, weight=0.5, position=8.5, pool="other"),
+        share=Share(period_at=7200.0, allotted_s=9.5, rank=1, used_s=10.5, credit_s=11.5),
+        verdict=Verdict(turns=4, first_output_s=None, committed=True, resumed=False),
         attempt=attempt_of(
             queued,
             state=AttemptState.ENDED,
@@ -68,6 +84,8 @@ def test_every_field_that_a_step_may_change_is_kept(store: Store, queued: Run) -
             asked_at=1.5,
             outcome=Outcome.LOST,
             cause=cause,
+            allotted_s=12.5,
+            evidence=Evidence(first_output_at=1.1, checkpoint_at=1.2, read_at=1.3),
         ),
     )
     assert store.apply([changed]) == [True]
@@ -119,6 +137,17 @@ def test_a_run_may_take_several_steps_in_one_transaction(store: Store, queued: R
     assert store.run("r1") == resume.after
 
 
+def test_a_share_is_granted_without_an_event_and_guards_what_follows(store: Store, queued: Run) -> None:
+    """Two servers: what one decided on a share that the other has changed meanwhile is stale."""
+    grant = step(queued, share=Share(period_at=0.0, allotted_s=60.0, rank=0))
+    assert store.apply([grant]) == [True]
+    assert store.run("r1") == grant.after
+    assert kinds(store) == [E.ACCEPTED, E.STAGED]
+    assert store.apply([grant]) == [False], "granted once"
+    assert store.apply([placed(queued)]) == [False], "decided without knowing of it"
+    assert store.apply([placed(grant.after)]) == [True]
+
+
 def test_no_steps_are_no_write(store: Store) -> None:
     assert store.apply([]) == []
 
@@ -146,6 +175,18 @@ def test_stale_steps_do_not_hold_up_the_others(store: Store) -> None:
 def test_of_two_steps_from_the_same_record_one_is_taken(store: Store, queued: Run) -> None:
     assert store.apply([placed(queued), step(queued, E.STOP_ASKED)]) == [True, False]
     assert kinds(store) == [E.ACCEPTED, E.STAGED, E.PLACED]
+
+
+def test_a_whole_list_of_steps_is_taken_or_none_of_it(store: Store) -> None:
+    """D15."""
+    one, two = store.create_runs([new_run("r1"), new_run("r2")])
+    newest = store.last_event_id()
+    stale = step(replace(two, seq=two.seq + 1), E.PAUSE_ASKED)
+    assert store.apply([step(one, E.PAUSE_ASKED), stale], whole=True) == [False, False]
+    assert (store.run("r1"), store.last_event_id()) == (one, newest)
+    good = [step(one, E.PAUSE_ASKED), step(two, E.STOP_ASKED)]
+    assert store.apply(good, whole=True) == [True, True]
+    assert store.apply([], whole=True) == []
 
 
 def test_a_step_of_a_run_that_is_not_there_is_stale(store: Store) -> None:
@@ -180,10 +221,11 @@ def illegal_steps(run: Run) -> list[RunStep]:
         replace(start, after=replace(start.after, idempotency_key="k")),
         replace(start, after=replace(start.after, outcome=Outcome.LOST)),
         replace(start, attempt=other),
+        replace(step(run), after=replace(run, attained_slot_s=1.0)),
     ]
 
 
-@pytest.mark.parametrize("which", range(10))
+@pytest.mark.parametrize("which", range(11))
 def test_an_illegal_step_refuses_the_transaction(store: Store, queued: Run, which: int) -> None:
     (bystander,) = store.create_runs([new_run("r9")])
     newest = store.last_event_id()

@@ -1,0 +1,98 @@
+"""What every store guarantees of usage, counted once, and of described clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from histories import attempt_of, new_run, placed, step
+from tarmac.model.changes import HOUR_S, RunStep, UsageBucket
+from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
+from tarmac.model.errors import InvalidInput
+from tarmac.model.lifecycle import AttemptState, RunEvent
+from tarmac.model.ports import Store
+from tarmac.model.run import Allocation, Outcome, Run, Seat, Standing
+
+HOUR = 10 * HOUR_S
+
+
+def bucket(slot_s: float, *, hour_at: float = HOUR, **fields: str) -> UsageBucket:
+    wanted = {"cluster": "local", "pool": "p", "user": "ada", "project": "default"} | fields
+    return UsageBucket(hour_at=hour_at, slot_s=slot_s, **wanted)
+
+
+def ended(run: Run, slot_s: float, *, at: float = HOUR + 5.0, pool: str = "p") -> RunStep:
+    """The end of an attempt that used so much, in that pool at that time."""
+    seat = Seat(role="main", replica=0, node="node-1", slots=(0,))
+    attempt = attempt_of(
+        run,
+        number=max(run.attempt, 1),
+        state=AttemptState.ENDED,
+        allocation=Allocation(cluster="local", pool=pool, seats=(seat,)),
+        ended_at=at,
+        outcome=Outcome.LOST,
+    )
+    return step(run, RunEvent.FAULTED, attempt=attempt, attained_slot_s=run.attained_slot_s + slot_s)
+
+
+def running(store: Store, run_id: str, **fields: object) -> Run:
+    (run,) = store.create_runs([new_run(run_id, **fields)])  # type: ignore[arg-type]
+    start = placed(run)
+    assert store.apply([start]) == [True]
+    return start.after
+
+
+def test_usage_adds_up_by_hour_pool_user_and_project(store: Store) -> None:
+    """D13: what a fair share is judged by."""
+    runs = [running(store, f"r{number}") for number in range(3)]
+    others = [running(store, "s1", user="bob"), running(store, "s2", project="vision")]
+    assert store.apply([ended(run, 10.0) for run in runs]) == [True] * 3, "one hour, in one transaction"
+    later = ended(others[0], 4.0, at=HOUR + HOUR_S)
+    elsewhere = ended(others[1], 5.0, pool="q")
+    assert store.apply([later, elsewhere]) == [True, True]
+    assert store.usage(0.0) == [
+        bucket(30.0),
+        bucket(5.0, pool="q", project="vision"),
+        bucket(4.0, hour_at=HOUR + HOUR_S, user="bob"),
+    ]
+    assert store.usage(HOUR + 1.0) == [bucket(4.0, hour_at=HOUR + HOUR_S, user="bob")]
+
+
+def test_usage_is_counted_once_whoever_records_the_end(store: Store) -> None:
+    run = running(store, "r1")
+    end = ended(run, 10.0)
+    assert store.apply([end, end]) == [True, False]
+    assert store.apply([end]) == [False]
+    late = step(end.after, attempt=replace(end.attempt, cause=None))  # more is learned of it: no more usage
+    assert store.apply([late]) == [True]
+    assert store.apply([ended(run, 3.0), step(run, RunEvent.STOP_ASKED)], whole=True) == [False, False]
+    assert store.usage(0.0) == [bucket(10.0)]
+
+
+def test_a_heavier_run_counts_for_less(store: Store) -> None:
+    run = running(store, "r1", weight=2.0)
+    assert store.apply([ended(run, 10.0)]) == [True]
+    other = running(store, "r2", weight=2.0)
+    heavier = step(other, RunEvent.REORDERED, standing=Standing(priority=0, weight=5.0))
+    assert store.apply([heavier, ended(heavier.after, 10.0)]) == [True, True]
+    assert store.usage(0.0) == [bucket(10.0 / 2.0 + 10.0 / 5.0)]
+
+
+def test_clusters_are_kept_replaced_and_removed(store: Store) -> None:
+    pool = Pool(cluster="site", name="big", policy=Policy.FAIR_SHARE, shares={"ada": 2.0})
+    site = Cluster(name="site", groups=(NodeGroup(nodes=2, slots=8, pool="big"),), pools=(pool,))
+    lab = Cluster(name="lab", groups=(NodeGroup(nodes=1, slots=1, hostnames=("h",)),))
+    assert store.clusters() == []
+    store.put_cluster(site)
+    store.put_cluster(lab)
+    assert store.clusters() == [lab, site]
+    smaller = replace(site, pools=())
+    store.put_cluster(smaller)
+    assert store.clusters() == [lab, smaller]
+    store.remove_cluster("lab")
+    store.remove_cluster("nothing")
+    store.remove_cluster("\0")
+    assert store.clusters() == [smaller]
+    with pytest.raises(InvalidInput):
+        store.put_cluster(replace(site, name="a\0b"))
