@@ -35,10 +35,11 @@ class ClusterReading:
     warnings: tuple[str, ...] = ()
 
 
-def read_cluster(text: str, *, filename: str) -> ClusterReading:
+def read_cluster(text: str, *, filename: str, named: str | None = None) -> ClusterReading:
     """The cluster in a description; raises InvalidInput with every problem in it.
 
-    A file without a `name` describes a cluster that is called like the file.
+    A file without a `name` describes a cluster that is called like the file; with `named`, it is called so
+    whatever the file says.
     """
     problems = Problems(filename)
     tree = compose(text, problems)
@@ -50,7 +51,9 @@ def read_cluster(text: str, *, filename: str) -> ClusterReading:
     warnings: list[str] = []
     section = Section(tree, CLUSTER, problems=problems)
     name = section.read("name", CLUSTER_NAME, "")
-    if "name" not in section:
+    if named is not None:
+        name = named
+    elif "name" not in section:
         name = _name_from_file(section, filename)
     cluster = _cluster(section, name, warnings)
     problems.raise_any()

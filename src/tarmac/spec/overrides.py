@@ -17,10 +17,10 @@ from tarmac.spec.kinds import choice, flag
 from tarmac.spec.located import Table, from_plain
 from tarmac.spec.native.commands import read_command
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
-from tarmac.spec.native.reader import PRIORITY, RETRIES, TARGET_FIELDS, WEIGHT, read_target
+from tarmac.spec.native.reader import PRIORITY, RETRIES, WEIGHT, read_target
 from tarmac.spec.native.surroundings import read_labels, read_variables
 from tarmac.spec.problems import Problems
-from tarmac.spec.rehearsals import rehearsed
+from tarmac.spec.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
 from tarmac.spec.section import Fields, Section, Value
 
 OVERRIDES = Fields(
@@ -39,7 +39,6 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
     tree = from_plain({key: value for key, value in overrides.items() if value is not None})
     assert isinstance(tree, Table)
     flags = Section(tree, OVERRIDES, problems=problems)
-    flags.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
     mode = read_mode(flags, spec.mode)
     changed = replace(
         spec,
@@ -61,15 +60,18 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
 
 
 def _placed(spec: RunSpec, flags: Section) -> RunSpec:
-    """The spec with another target, or rehearsed; either takes the place of what the spec said."""
-    rehearsal = flags.read("rehearse", quantities.rehearsal(), None)
-    if rehearsal is not None:
-        return rehearsed(spec, rehearsal)
+    """The spec with another target, or rehearsed; either takes the place of what the spec said.
+
+    Where a rehearsal was described, its parts can be named too.
+    """
+    rehearsal = read_rehearsal(flags, [])
+    spec = rehearsed(spec, rehearsal)
     target = read_target(flags)
     given = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
     if not given:
         return spec
-    return replace(spec, target=replace(spec.target, **given), rehearsal=None)
+    stays = spec.rehearsal is not None and spec.rehearsal.described is not None and "cluster" not in given
+    return replace(spec, target=replace(spec.target, **given), rehearsal=spec.rehearsal if stays else None)
 
 
 def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:

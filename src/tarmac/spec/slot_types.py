@@ -11,12 +11,12 @@ KNOWN = frozenset(
     | {"a100_40gb", "a100_80gb", "h100", "h200", "t4", "l4", "v100", "p100", "p4", "gtx1050", "rtx6000"}
     | {"rtx3050", "rtx3060", "rtx3070", "rtx3080", "rtx3090", "rtx4060", "rtx4070", "rtx4080", "rtx4090"}
     | {"a10", "a10g", "a30", "a40", "a6000", "b200", "b300", "gb200", "gh200", "l40", "l40s", "rtx5080"}
-    | {"rtx5090", "rtx8000", "mi250x", "mi300a", "mi300x"}
+    | {"rtx5090", "rtx8000", "mi250x", "mi300a", "mi300x", "a800", "b100", "h20", "h800", "p40"}
 )
 """Names that many clusters share. A typing error is near to one of them without being one."""
 
-_NEAR = 0.82
-"""How alike a word must be to one of them: `h1000` and `a100-80gb` are, `b100` is not."""
+_NEAR = 0.75
+"""How alike a word must be to one of them: `h10o` and `a100-80gb` are, `tpu` is not."""
 
 
 def doubt(slot_type: str) -> str | None:

@@ -16,7 +16,7 @@ from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
 from tarmac.spec.native.surroundings import path_from, read_environment, read_labels, read_pause
 from tarmac.spec.problems import Problems
-from tarmac.spec.rehearsals import rehearsed
+from tarmac.spec.rehearsals import read_rehearsal, rehearsed
 from tarmac.spec.section import Section, Value
 from tarmac.spec.yaml_tree import compose
 
@@ -46,7 +46,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         roles=read_roles(run, warnings),
         code=_code(run, directory),
         target=read_target(run),
-        rehearsal=run.read("rehearse", quantities.rehearsal(), None),
+        rehearsal=read_rehearsal(run, warnings),
         mode=mode,
         max_rapid_cycles=read_rapid_cycles(run, mode, DEFAULT_RAPID_CYCLES),
         priority=run.read("priority", PRIORITY, 0),
@@ -59,19 +59,9 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         environment=read_environment(run, directory, warnings),
         labels=_labels(run.get("labels")),
     )
-    run.exclude("rehearse", *TARGET_FIELDS, reason="a rehearsal makes its own nodes")
     problems.raise_any()
     return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
 
-
-TARGET_FIELDS = {
-    "cluster": "cluster",
-    "pool": "pool",
-    "shard": "shard",
-    "hostnames": "hostnames",
-    "exclude_hostnames": "excluded",
-}
-"""Fields that say where, with the attribute of a `Target` that each becomes."""
 
 PRIORITY = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
 WEIGHT = positive(LARGEST_WEIGHT)
