@@ -27,6 +27,7 @@ from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.ports import Launch
 from tarmac.server.app import routed
@@ -63,13 +64,20 @@ class WritableEngine(SimEngine):
 class Served:
     """A control plane, its fakes, and the address of its API."""
 
-    def __init__(self, root: Path, behaviour: Callable[[Launch], Behaviour]) -> None:
+    def __init__(
+        self, root: Path, behaviour: Callable[[Launch], Behaviour], pools: Sequence[Pool] = ()
+    ) -> None:
         self.home = Home(root)
         self.clock = VirtualClock(1_000_000.0)
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.plane = ControlPlane(
-            store=self.store, engine=self.engine, code=InstantCode(), clock=self.clock, ids=CountingIds()
+            store=self.store,
+            engine=self.engine,
+            code=InstantCode(),
+            clock=self.clock,
+            ids=CountingIds(),
+            pools=pools,
         )
         self.changes = Changes()
         self.stops = threading.Event()
@@ -129,10 +137,11 @@ def served(
     *,
     behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
     version: str = tarmac.__version__,
+    pools: Sequence[Pool] = (),
 ) -> Iterator[Served]:
-    """Serve a control plane over fakes from a thread until the block ends."""
+    """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules."""
     root.mkdir(mode=0o700, exist_ok=True)
-    made = Served(root, behaviour)
+    made = Served(root, behaviour, pools)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     unix.bind(str(made.home.socket))
     unix.listen()

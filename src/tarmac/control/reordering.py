@@ -57,12 +57,23 @@ class Draft:
         self._rules = rules
         self._misfit = misfit
         self._now = now
+        self._lifted: dict[tuple[PoolKey, int, int], list[Run]] = {}
 
     def set_priority(self, run: Run, priority: int) -> None:
-        """Another priority; a place that a person gave it is given up."""
+        """Another priority; a place that a person gave it is given up, unless others come along with it."""
         self._check(run)
         self._check_policy(run, Policy.PRIORITY, "a priority")
         self._put(run, priority=priority, position=None)
+        self._keep_together(run, priority)
+
+    def _keep_together(self, run: Run, priority: int) -> None:
+        """Runs that a list lifts from one priority to another together keep their order among themselves."""
+        mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
+        mates.append(run)
+        if len(mates) > 1:
+            for mate in mates:
+                if self._standings[mate.id] == replace(mate.place, priority=priority, position=None):
+                    self._put(mate, position=mate.place.position)
 
     def set_weight(self, run: Run, weight: float) -> None:
         """Another weight in a fair share."""

@@ -8,8 +8,10 @@ import tarmac
 from tarmac.model.home import Home
 from tarmac.server import errors
 from tarmac.server.rim import Access, Rim
+from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.following import following_routes
 from tarmac.server.routes.nodes import node_routes
+from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
 from tarmac.server.routes.server import server_routes
 from tarmac.server.routes.submitting import submitting_routes
@@ -17,6 +19,16 @@ from tarmac.server.schemas.server import Error
 from tarmac.server.service import Service
 
 BASE = "/api/v1"
+
+_ROUTES = (
+    submitting_routes,
+    run_routes,
+    following_routes,
+    queue_routes,
+    node_routes,
+    cluster_routes,
+    server_routes,
+)
 
 
 def build(service: Service, *, home: Home, access: Access) -> Rim:
@@ -36,7 +48,7 @@ def routed(service: Service, *, home: Home) -> FastAPI:
     )
     errors.install(app, home)
     api = APIRouter(prefix=BASE)
-    for make in (submitting_routes, run_routes, following_routes, node_routes, server_routes):
+    for make in _ROUTES:
         api.include_router(make(service))
     app.include_router(api)
     return app

@@ -111,6 +111,19 @@ def test_moving_beside_a_run_takes_its_priority(plane: ControlPlane) -> None:
     assert plane.find(low.id).place.priority == 7
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_runs_lifted_together_keep_their_order(plane: ControlPlane, order: str) -> None:
+    """D14: the document's example, where both of two runs get another priority after one was moved."""
+    for name in "abc":
+        submit(plane, name)
+    plane.reorder([change("b", ahead_of="a")])
+    plane.reorder([change(name, priority=1) for name in order])
+    assert names(plane) == ["b", "a", "c"]
+    plane.reorder([change("a", priority=2)])
+    plane.reorder([change("b", priority=2)])
+    assert names(plane) == ["a", "b", "c"], "one by one, each goes back to its place by submission"
+
+
 def test_a_list_is_checked_as_if_made_one_after_another_and_made_whole(plane: ControlPlane) -> None:
     """D15: a weight counts only once the run is in the pool that the change before brings it to."""
     submit(plane, "a")
