@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
+    "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),
     "why": Entry("Runs", f"{_HOME}.why", "why", "Say why a run is waiting, or why it ended."),
     "metrics": Entry("Runs", f"{_HOME}.metrics", "metrics", "Show the progress and metrics a run reported."),
     "wait": Entry("Runs", f"{_HOME}.wait", "wait", "Wait until runs have ended."),
@@ -33,6 +34,10 @@ COMMANDS: dict[str, Entry] = {
     "resume": Entry("Runs", f"{_HOME}.acts", "resume", "Queue paused runs again."),
     "check": Entry("Run files", f"{_HOME}.check", "check", "Check run files without a server."),
     "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
+    "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
+    "simulate": Entry(
+        "Machines", f"{_HOME}.simulate", "simulate", "Play traces or your history through the scheduler."
+    ),
     "server": Entry("Machines", f"{_HOME}.server", "server", "Start, stop or look at your own server."),
     "completion": Entry(
         "Shell", f"{_HOME}.completion", "completion", "Teach your shell to complete commands."
