@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 
@@ -23,11 +23,17 @@ PoolKey = tuple[str, str]
 CPU_DUST = 1e-6
 """Processors may be asked for in fractions: what rounding leaves behind is not a shortage."""
 
+NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
+
 OPEN = -1
 """The number of no keeping: the node is open to all."""
 
 MANY = 200
 """From so many entries on, a shelf is sorted anew rather than changed one entry at a time."""
+
+
+Left = tuple[int, float, int, int, int]
+"""What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class Space:
         return Space(
             self.node, self.order, self.free, self.cpus, self.memory_bytes, self.taken, self.guests, self.kept
         )
+
+    def set(self, left: Left) -> None:
+        """Let this be left. A space on a shelf is changed by its board alone."""
+        self.free, self.cpus, self.memory_bytes, self.taken, self.guests = left
 
     def less(self, need: Resources) -> Space:
         """A copy with this much taken from it, whichever slots they are."""
@@ -189,14 +199,10 @@ class Shelf:
         return self.open if space.kept == OPEN else self.kept[space.kept]
 
 
-_Left = tuple[int, float, int, int, int]
-"""What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
-
-
 class PoolBoard:
-    """The nodes of one pool, those that take no work too. `free` counts slots by type (None: all of them)."""
+    """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all)."""
 
-    __slots__ = ("_by_hostname", "_journal", "_kept", "free", "key", "shelves", "spaces")
+    __slots__ = ("_by_hostname", "_journal", "_kept", "closed", "free", "key", "shelves", "spaces")
 
     def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
         """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
@@ -204,14 +210,17 @@ class PoolBoard:
         self.spaces = {space.node.name: space for space in spaces}
         self.shelves: dict[tuple[str | None, str | None], Shelf] = {}
         self.free: dict[str | None, int] = {None: 0}
+        self.closed = 0
         self._by_hostname: dict[str, list[Space]] | None = None
-        self._journal: list[tuple[Space, _Left]] = []
+        self._journal: list[tuple[Space, Left]] = []
         self._kept = 0
         for space in self.spaces.values():
             if any_state or space.node.state is NodeState.UP:
                 space.shelf = self._shelf(space.node)
                 space.shelf.open.append((space.free, space.order, space))
                 self._count(space, space.free)
+            else:
+                self.closed += 1
         for shelf in self.shelves.values():
             shelf.open.sort()
 
@@ -235,20 +244,8 @@ class PoolBoard:
             yield from (space for space in self._by_hostname.get(hostname, ()) if space.shelf is not None)
 
     def settle(self, space: Space, loads: Iterable[Load]) -> None:
-        """Make a space what these loads leave of its node: the same whatever the order they came in."""
-        capacity = space.node.capacity
-        taken, memory_bytes, guests = 0, capacity.memory_bytes, 0
-        cpus = []
-        for load in loads:
-            taken |= load.slots
-            memory_bytes -= load.memory_bytes
-            guests += load.guests
-            if load.cpus:
-                cpus.append(load.cpus)
-        taken &= (1 << capacity.slots) - 1
-        free = capacity.slots - taken.bit_count()
-        left_cpus = capacity.cpus - fsum(cpus) if cpus else capacity.cpus
-        self._set(space, (free, left_cpus, memory_bytes, taken, guests))
+        """Make a space what these loads leave of its node."""
+        self._set(space, left_of(space.node, loads))
 
     def restate(self, space: Space, node: Node) -> None:
         """The node of a space has another state than it had, and is else the same."""
@@ -256,8 +253,10 @@ class PoolBoard:
             space.shelf.drop(space)
             self._count(space, -space.free)
             space.shelf = None
+            self.closed += 1
         space.node = node
         if node.state is NodeState.UP:
+            self.closed -= 1
             space.shelf = self._shelf(node)
             space.shelf.put(space)
             space.shelf.visited(space)
@@ -301,19 +300,21 @@ class PoolBoard:
                 if shelf.kept:
                     shelf.open_all()
 
-    def _set(self, space: Space, left: _Left) -> None:
-        free, cpus, memory_bytes, taken, guests = left
+    def _set(self, space: Space, left: Left) -> None:
         shelf = space.shelf
-        if shelf is not None and free != space.free:
+        if shelf is None:
+            space.set(left)
+            return
+        guests = space.guests
+        if left[0] != space.free:
             shelf.drop(space)
-            self._count(space, free - space.free)
-            space.free = free
+            self._count(space, left[0] - space.free)
+            space.set(left)
             shelf.put(space)
-        space.free, space.cpus, space.memory_bytes, space.taken = free, cpus, memory_bytes, taken
+        else:
+            space.set(left)
         if guests != space.guests:
-            space.guests = guests
-            if shelf is not None:
-                shelf.visited(space)
+            shelf.visited(space)
 
     def _count(self, space: Space, slots: int) -> None:
         slot_type = space.node.capacity.slot_type
@@ -329,12 +330,36 @@ class PoolBoard:
         return shelf
 
 
-def boards(nodes: Iterable[Node], *, any_state: bool = False) -> dict[PoolKey, PoolBoard]:
-    """An empty board for each pool that has nodes, in the order in which pools are tried."""
+def boards(
+    nodes: Iterable[Node], loads: Mapping[str, Mapping[str, Load]] = NO_LOADS, *, any_state: bool = False
+) -> dict[PoolKey, PoolBoard]:
+    """A board for each pool that has nodes, in the order in which pools are tried.
+
+    `loads` has what runs hold, by node and run; with `any_state` nodes that are down take work too.
+    """
     grouped: dict[PoolKey, list[Space]] = {}
     for order, node in enumerate(sorted(nodes, key=node_rank)):
-        grouped.setdefault((node.cluster, node.pool), []).append(Space.empty(node, order))
+        space = Space.empty(node, order)
+        if held := loads.get(node.name):
+            space.set(left_of(node, held.values()))
+        grouped.setdefault((node.cluster, node.pool), []).append(space)
     return {key: PoolBoard(key, grouped[key], any_state=any_state) for key in sorted(grouped, key=pool_rank)}
+
+
+def left_of(node: Node, loads: Iterable[Load]) -> Left:
+    """What these loads leave of a node: the same whatever the order they are told in."""
+    capacity = node.capacity
+    taken, memory_bytes, guests = 0, capacity.memory_bytes, 0
+    cpus = []
+    for load in loads:
+        taken |= load.slots
+        memory_bytes -= load.memory_bytes
+        guests += load.guests
+        if load.cpus:
+            cpus.append(load.cpus)
+    taken &= (1 << capacity.slots) - 1
+    free = capacity.slots - taken.bit_count()
+    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, guests
 
 
 def loads_of(allocation: Allocation) -> dict[str, Load]:

@@ -46,35 +46,28 @@ class Books:
         self._places: dict[str, PoolState] = {}
         self._loads: dict[str, dict[str, Load]] = {}
         self._usage: list[Usage] = []
-        self.set_cluster(snapshot.pools, snapshot.nodes)
-        for holding in snapshot.holdings:
-            self.hold(holding)
-        self._queue_all(snapshot.queue)
+        self._build(snapshot.pools, snapshot.nodes, snapshot.holdings, snapshot.queue)
         self.add_usage(snapshot.usage)
 
     def set_cluster(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
         """Take these pools and nodes for the ones there are; cheap where little has changed."""
         if nodes is not self._nodes and nodes != self._nodes:
             restated = self._restated(nodes)
+            if restated is None:
+                self._rebuild(pools, nodes)
+                return
             self._nodes = nodes
-            if restated is None or {pool.cluster for pool in pools} != {pool.cluster for pool in self._rules}:
-                self._rules = pools
-                self._build()
-                return
             for node in restated:
-                place = self._places[node.name]
-                place.board.restate(place.board.spaces[node.name], node)
-                place.moved(freed=True)
+                self._places[node.name].restate(node)
         if pools is not self._rules and pools != self._rules:
-            clusters = {pool.cluster for pool in self._rules}
-            self._rules = pools
-            if {pool.cluster for pool in pools} != clusters:
-                self._build()
+            if {pool.cluster for pool in pools} != {pool.cluster for pool in self._rules}:
+                self._rebuild(pools, nodes)
                 return
+            self._rules = pools
             rules = {pool.key: pool for pool in pools}
             for key, state in self.pools.items():
                 state.set_rules(rules.get(key) or _usual(key))
-        self.admission = Admission(self._rules, self._nodes)
+            self.admission = Admission(self._rules, self._nodes)
 
     def queue(self, candidate: Candidate) -> None:
         """Take up a queued run as it is now, whatever it was before."""
@@ -86,7 +79,7 @@ class Books:
         kind = self.kind(candidate)
         state = self._home(candidate, kind)
         if state is not None:
-            state.take_up(candidate, kind)
+            state.queue.add(candidate, kind)
 
     def hold(self, holding: Holding) -> None:
         """Take up a run that holds an allocation as it is now, whatever it was before."""
@@ -95,8 +88,7 @@ class Books:
         if old is None or old.holding.allocation != holding.allocation:
             self.forget(run_id)
             loads = loads_of(holding.allocation)
-            keys = [self._places[name].key for name in loads if name in self._places]
-            pools = tuple(dict.fromkeys(keys)) if len(keys) > 1 else tuple(keys)
+            pools = self._pools_of(loads)
             for name, load in loads.items():
                 self._loads.setdefault(name, {})[run_id] = load
                 self._settle(name)
@@ -104,15 +96,9 @@ class Books:
             loads, pools = old.loads, old.pools
             for key in pools:
                 self.pools[key].drop_held(old)
-        held = Held(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
-        self._held[run_id] = held
+        held = self._file(holding, loads, pools)
         for key in pools:
             self.pools[key].add_held(held)
-        wanted = holding.candidate.pool
-        if wanted is not None and pools and pools[0][1] != wanted and not holding.leaving:
-            self.moved[run_id] = held
-        else:
-            self.moved.pop(run_id, None)
 
     def forget(self, run_id: str) -> None:
         """A run is neither queued nor holds anything; nothing happens if it was not known."""
@@ -139,7 +125,11 @@ class Books:
 
     def add_usage(self, usage: Iterable[Usage]) -> None:
         """Add what ended attempts used."""
-        self._usage += usage
+        for item in usage:
+            self._usage.append(item)
+            state = self.pools.get((item.cluster, item.pool))
+            if state is not None:
+                state.accounts.record(item)
 
     def snapshot(self) -> Snapshot:
         """All facts, as a value."""
@@ -184,10 +174,9 @@ class Books:
         return None
 
     def _queue_all(self, candidates: Iterable[Candidate]) -> None:
-        """Take up many queued runs that are new."""
+        """Take up many queued runs, of which none is known yet."""
         by_pool: dict[PoolKey, list[tuple[Candidate, Kind]]] = {}
         for candidate in candidates:
-            self.forget(candidate.run_id)
             self._candidates[candidate.run_id] = candidate
             kind = self.kind(candidate)
             state = self._home(candidate, kind)
@@ -218,22 +207,58 @@ class Books:
             restated.append(node)
         return restated
 
-    def _build(self) -> None:
+    def _rebuild(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
         """File everything anew: nodes have come, gone, or changed."""
-        held, queued = list(self._held.values()), list(self._candidates.values())
-        self._held, self._candidates = {}, {}
-        self._homes, self._loads, self._kinds, self._places = {}, {}, {}, {}
+        held = [item.holding for item in self._held.values()]
+        self._build(pools, nodes, held, tuple(self._candidates.values()))
+
+    def _build(
+        self,
+        pools: tuple[Pool, ...],
+        nodes: tuple[Node, ...],
+        holdings: Iterable[Holding],
+        queue: Iterable[Candidate],
+    ) -> None:
+        self._rules, self._nodes = pools, nodes
+        self._candidates, self._homes, self._held = {}, {}, {}
+        self._kinds, self._places, self._loads = {}, {}, {}
         self.refused, self.homeless, self.moved = {}, {}, {}
-        rules = {pool.key: pool for pool in self._rules}
-        self.admission = Admission(self._rules, self._nodes)
+        self.admission = Admission(pools, nodes)
+        loaded = [(holding, loads_of(holding.allocation)) for holding in holdings]
+        for holding, loads in loaded:
+            for name, load in loads.items():
+                self._loads.setdefault(name, {})[holding.candidate.run_id] = load
+        rules = {pool.key: pool for pool in pools}
         self.pools = {
-            key: PoolState(rules.get(key) or _usual(key), board) for key, board in boards(self._nodes).items()
+            key: PoolState(rules.get(key) or _usual(key), board)
+            for key, board in boards(nodes, self._loads).items()
         }
         for state in self.pools.values():
             self._places.update(dict.fromkeys(state.board.spaces, state))
-        for item in held:
-            self.hold(item.holding)
-        self._queue_all(queued)
+        by_pool: dict[PoolKey, list[Held]] = {}
+        for holding, loads in loaded:
+            held = self._file(holding, loads, self._pools_of(loads))
+            for key in held.pools:
+                by_pool.setdefault(key, []).append(held)
+        for key, together in by_pool.items():
+            self.pools[key].add_all_held(together)
+        self._queue_all({candidate.run_id: candidate for candidate in queue}.values())
+
+    def _pools_of(self, loads: Iterable[str]) -> tuple[PoolKey, ...]:
+        """The pools of nodes that are known, the first one first; usually one."""
+        return tuple(dict.fromkeys(self._places[name].key for name in loads if name in self._places))
+
+    def _file(self, holding: Holding, loads: dict[str, Load], pools: tuple[PoolKey, ...]) -> Held:
+        """Make the record of a holding."""
+        run_id = holding.candidate.run_id
+        held = Held(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
+        self._held[run_id] = held
+        wanted = holding.candidate.pool
+        if wanted is not None and pools and pools[0][1] != wanted and not holding.leaving:
+            self.moved[run_id] = held
+        else:
+            self.moved.pop(run_id, None)
+        return held
 
 
 def _usual(key: PoolKey) -> Pool:

@@ -15,7 +15,7 @@ from math import frexp, inf
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.admission import Demands, Verdict
-from tarmac.sched.board import PoolKey
+from tarmac.sched.board import PoolBoard, PoolKey
 from tarmac.sched.facts import Candidate
 from tarmac.sched.order import RANKS, Key, ordering
 
@@ -27,6 +27,7 @@ class Kind:
     `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `blocked` has
     the epoch of each pool in which it was seen not to fit what is free there. `stamp` and `window_at`: with
     the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start.
+    `possible`: whether it would fit this board of empty nodes.
     """
 
     demands: Demands
@@ -39,7 +40,7 @@ class Kind:
     blocked: dict[PoolKey, int] = field(default_factory=dict)
     stamp: int = -1
     window_at: float = -inf
-    possible: tuple[int, bool] = (-1, False)
+    possible: tuple[PoolBoard, bool] | None = None
 
     @classmethod
     def of(cls, demands: Demands, target: Target, verdict: Verdict) -> Kind:
@@ -66,7 +67,8 @@ class Queued:
     key: Key
 
 
-Entries = list[tuple[Key, Queued]]
+Entry = tuple[Key, Queued]
+Entries = list[Entry]
 """Sorted by keys, which end in the run's id: two runs are never compared."""
 
 
@@ -113,19 +115,23 @@ class PoolQueue:
     def add(self, candidate: Candidate, kind: Kind) -> None:
         """Put a run in its place; it is in no queue now."""
         queued = self._make(candidate, kind)
-        insort(queued.line.entries, (queued.key, queued))
-        insort(queued.lane.entries, (queued.key, queued))
+        entry = (queued.key, queued)
+        insort(queued.line.entries, entry)
+        insort(queued.lane.entries, entry)
 
     def add_all(self, runs: Iterable[tuple[Candidate, Kind]]) -> None:
         """Put many runs in their places, sorting once."""
-        touched: dict[Line | Lane, None] = {}
         for candidate, kind in runs:
             queued = self._make(candidate, kind)
-            for where in (queued.line, queued.lane):
-                where.entries.append((queued.key, queued))
-                touched[where] = None
-        for where in touched:
-            where.entries.sort()
+            entry = (queued.key, queued)
+            queued.line.entries.append(entry)
+            queued.lane.entries.append(entry)
+        for line in self.lines.values():
+            line.entries.sort()
+        for kinds in self.kinds.values():
+            for kind in kinds:
+                for lane in kind.lanes.values():
+                    lane.entries.sort()
 
     def remove(self, run_id: str) -> Queued:
         """Take a run out."""

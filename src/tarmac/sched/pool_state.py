@@ -6,13 +6,17 @@ Changed by `Ledger` as facts change; a pass (`deciding`) plays on it and leaves 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
-from tarmac.model.cluster import NodeState, Packing, Pool
-from tarmac.sched.board import PoolBoard, PoolKey, boards
+from tarmac.model.cluster import Node, Packing, Pool
+from tarmac.sched.board import PoolBoard, PoolKey, Space
 from tarmac.sched.facts import Candidate
+from tarmac.sched.fairness import Accounts
 from tarmac.sched.forecast import Forecast, Held, ReleaseKey
 from tarmac.sched.gangs import fit
+from tarmac.sched.holders import Holders
 from tarmac.sched.lanes import Kind, PoolQueue
 from tarmac.sched.view import View
 
@@ -25,11 +29,14 @@ class PoolState:
     """
 
     __slots__ = (
+        "_empty",
         "_stamp",
         "_stamped",
+        "accounts",
         "board",
         "epoch",
         "forecasts",
+        "holders",
         "holdings",
         "key",
         "leaving",
@@ -44,12 +51,15 @@ class PoolState:
         self.rules = rules
         self.board = board
         self.queue = PoolQueue(rules)
+        self.holders = Holders(rules)
+        self.accounts = Accounts(rules)
         self.holdings: dict[str, Held] = {}
         self.leaving: set[str] = set()
         self.releases: list[tuple[ReleaseKey, Held]] = []
         self.epoch = 0
         self.version = 0
         self.forecasts: dict[Any, Forecast | None] = {}
+        self._empty: PoolBoard | None = None
         self._stamp = 0
         self._stamped: Any = None
 
@@ -58,12 +68,18 @@ class PoolState:
         """Whether runs are spread over the nodes of this pool."""
         return self.rules.packing is Packing.SPREAD
 
+    def add_all_held(self, held: Iterable[Held]) -> None:
+        """Take up many holdings, sorting once."""
+        for item in held:
+            self.releases.append((item.ends, item))
+            self._take_up(item)
+        self.releases.sort()
+        self.moved()
+
     def add_held(self, held: Held) -> None:
         """A holding on nodes of this pool has begun, or is to be known again."""
-        self.holdings[held.ends[2]] = held
         insort(self.releases, (held.ends, held))
-        if held.holding.leaving:
-            self.leaving.add(held.ends[2])
+        self._take_up(held)
         self.moved()
 
     def drop_held(self, held: Held) -> None:
@@ -71,6 +87,8 @@ class PoolState:
         del self.holdings[held.ends[2]]
         del self.releases[bisect_left(self.releases, (held.ends,))]
         self.leaving.discard(held.ends[2])
+        self.holders.drop(held)
+        self.accounts.end(held.holding)
         self.moved()
 
     def moved(self, *, freed: bool = False) -> None:
@@ -82,16 +100,22 @@ class PoolState:
 
     def possible(self, kind: Kind) -> bool:
         """Whether the nodes that take work now could hold a kind, if all were empty."""
-        epoch, answer = kind.possible
-        if epoch != self.epoch:
-            nodes = [space.node for space in self.board.spaces.values()]
-            answer = True
-            if any(node.state is not NodeState.UP for node in nodes):
-                board = boards(node for node in nodes if node.state is NodeState.UP).get(self.key)
-                view = None if board is None else View.of(board, kind.target, spread=self.spread)
-                answer = view is not None and fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
-            kind.possible = (self.epoch, answer)
-        return answer
+        if not self.board.closed:
+            return True
+        if kind.possible is None or kind.possible[0] is not self._empty:
+            if self._empty is None:
+                nodes = (space.node for space in self.board.spaces.values() if space.shelf is not None)
+                self._empty = PoolBoard(self.key, map(Space.empty, nodes, count()))
+            view = View.of(self._empty, kind.target, spread=self.spread)
+            found = fit(kind.demands, view, uneven=kind.verdict.uneven)
+            kind.possible = (self._empty, found is not None)
+        return kind.possible[1]
+
+    def restate(self, node: Node) -> None:
+        """A node is in another state than it was."""
+        self.board.restate(self.board.spaces[node.name], node)
+        self._empty = None
+        self.moved(freed=True)
 
     def stamp(self, keepings: Any) -> int:
         """A number for what is free (up to more being taken) and which nodes are kept for whom."""
@@ -106,6 +130,8 @@ class PoolState:
         if rules != self.rules:
             self.rules = rules
             self.queue.add_all(self.queue.restart(rules))
+            self.holders.restart(rules, self.holdings.values())
+            self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
             self.moved(freed=True)
 
     def settle(self, name: str, loads: Any) -> None:
@@ -113,6 +139,9 @@ class PoolState:
         space = self.board.spaces[name]
         self.board.settle(space, loads)
 
-    def take_up(self, candidate: Candidate, kind: Kind) -> None:
-        """A run is queued in this pool."""
-        self.queue.add(candidate, kind)
+    def _take_up(self, held: Held) -> None:
+        self.holdings[held.ends[2]] = held
+        if held.holding.leaving:
+            self.leaving.add(held.ends[2])
+        self.holders.add(held)
+        self.accounts.begin(held.holding)
