@@ -1,0 +1,244 @@
+"""What the end of an attempt adds to its run: turns, times, usage, shares, evidence; each counted apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulated import spec
+from tarmac.control import steps
+from tarmac.control.settle import CHECKPOINT_STEP_S, settle
+from tarmac.model.changes import RunStep, usage_of
+from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.run import (
+    Allocation,
+    Ask,
+    Attempt,
+    Cause,
+    CauseCode,
+    Evidence,
+    Outcome,
+    Run,
+    Seat,
+    Share,
+    Standing,
+)
+from tarmac.model.spec import Mode
+from tarmac.sched import Placement, Preemption, PreemptionReason
+
+UNSEEN = Evidence()
+BOTH = Evidence(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0)
+"""All that can be seen of an attempt that started at 12."""
+
+
+def a_run(state: RunState = RunState.RUNNING, **fields: object) -> Run:
+    wanted = {name: fields.pop(name) for name in ("mode", "retries", "time_limit_s") if name in fields}
+    return replace(
+        Run(
+            id="r1",
+            spec=spec(slots=2, max_rapid_cycles=2, **wanted),
+            user="ada",
+            state=state,
+            seq=4,
+            created_at=1.0,
+            attempt=1,
+            started_at=12.0,
+        ),
+        **fields,
+    )
+
+
+def an_attempt(**fields: object) -> Attempt:
+    """One that held two slots from 10 on and runs since 12."""
+    seat = Seat(role="main", replica=0, node="node1", slots=(0, 1))
+    plain = Attempt(
+        run_id="r1",
+        number=1,
+        state=AttemptState.RUNNING,
+        engine="sim",
+        allocation=Allocation(cluster="local", pool="p", seats=(seat,)),
+        token="t",
+        master_port=20000,
+        created_at=10.0,
+        started_at=12.0,
+    )
+    return replace(plain, **fields)
+
+
+def left(outcome: Outcome, at: float = 110.0, evidence: Evidence = UNSEEN, **cause: object) -> Observation:
+    code = cause.get("code", CauseCode.EXIT_CODE)
+    why = None if outcome is Outcome.COMPLETED else Cause(code=code, message="because")
+    return Observation(
+        state=ObservedState.ENDED, outcome=outcome, cause=why, started_at=12.0, ended_at=at, evidence=evidence
+    )
+
+
+def end(run: Run, attempt: Attempt, observation: Observation) -> RunStep:
+    step = settle(run, attempt, observation, now=111.0)
+    assert step is not None
+    return step
+
+
+def turn_over(run: Run, evidence: Evidence = UNSEEN, **fields: object) -> RunStep:
+    """The end of a turn: asked at 102 to leave, gone at 110."""
+    attempt = an_attempt(allotted_s=90.0, number=run.attempt)
+    preemption = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.TURN_OVER)
+    asked = steps.preempt_asked(run, attempt, preemption, 102.0)
+    assert asked.attempt is not None
+    return end(asked.after, replace(asked.attempt, **fields), left(Outcome.PREEMPTED, evidence=evidence))
+
+
+# --- turns (I11) --------------------------------------------------------------------------------------
+
+
+def test_a_turn_that_is_over_is_a_turn_and_no_preemption() -> None:
+    step = turn_over(a_run(mode=Mode.CYCLE))
+    after = step.after
+    assert (after.state, after.turns, after.preemptions, after.queued_at) == (RunState.QUEUED, 1, 0, 111.0)
+
+
+def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None:
+    first = turn_over(a_run(mode=Mode.CYCLE), Evidence(first_output_at=17.0, checkpoint_at=60.0))
+    again = replace(first.after, state=RunState.RUNNING, attempt=2)
+    last = turn_over(again, BOTH).after
+    assert (last.state, last.outcome, last.turns, last.cause) == (RunState.ENDED, Outcome.COMPLETED, 2, None)
+    assert last.verdict is not None
+    assert last.verdict.proven
+    assert (last.verdict.turns, last.verdict.first_output_s) == (2, 2.0), "the shortest time to output"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "missing"),
+    [
+        (Evidence(), Evidence(), "no checkpoint was left"),
+        (Evidence(checkpoint_at=60.0), Evidence(), "the next turn did not read it"),
+        (Evidence(), Evidence(checkpoint_at=60.0), "the next turn did not read it"),
+    ],
+)
+def test_what_a_cycle_run_has_not_shown_is_said(first: Evidence, second: Evidence, missing: str) -> None:
+    half = turn_over(a_run(mode=Mode.CYCLE), first).after
+    last = turn_over(replace(half, state=RunState.RUNNING, attempt=2), second).after
+    assert last.outcome is Outcome.COMPLETED
+    assert last.cause is not None
+    assert last.cause.code is CauseCode.UNPROVEN
+    assert last.cause.message == f"completed, pause and resume unproven: {missing}"
+
+
+def test_one_that_ends_by_itself_in_its_first_turn_has_shown_no_resuming() -> None:
+    step = end(a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=BOTH))
+    assert (step.after.outcome, step.after.turns) == (Outcome.COMPLETED, 1)
+    early = end(
+        a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=replace(BOTH, read_at=None))
+    )
+    assert early.after.cause is not None
+    assert early.after.cause.message.endswith("there was no second turn to read it")
+
+
+def test_an_error_in_a_turn_ends_a_cycle_run_whatever_its_retries() -> None:
+    step = end(a_run(mode=Mode.CYCLE, retries=3), an_attempt(), left(Outcome.FAILED))
+    assert (step.after.outcome, step.after.turns, step.after.failures) == (Outcome.FAILED, 1, 1)
+    assert step.after.cause == left(Outcome.FAILED).cause
+
+
+@pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.PAUSED])
+def test_a_turn_that_was_cut_short_is_none(outcome: Outcome) -> None:
+    state = RunState.PAUSING if outcome is Outcome.PAUSED else RunState.RUNNING
+    asked = Ask.PAUSE if outcome is Outcome.PAUSED else None
+    attempt = an_attempt(allotted_s=90.0, asked=asked, asked_at=50.0 if asked else None)
+    assert end(a_run(state, mode=Mode.CYCLE), attempt, left(outcome)).after.turns == 0
+
+
+def test_a_run_displaced_before_its_time_is_preempted_and_has_had_no_turn() -> None:
+    run, attempt = a_run(mode=Mode.CYCLE), an_attempt(allotted_s=90.0)
+    moved = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.POOL_CHANGED)
+    asked = steps.preempt_asked(run, attempt, moved, 50.0)
+    assert asked.attempt is not None
+    after = end(asked.after, asked.attempt, left(Outcome.PREEMPTED)).after
+    assert (after.turns, after.preemptions) == (0, 1)
+
+
+def test_the_place_of_a_cycle_run_is_that_of_one_turn() -> None:
+    run = a_run(RunState.QUEUED, mode=Mode.CYCLE, standing=Standing(priority=0, weight=1.0, position=5.0))
+    placement = Placement(run_id="r1", seq=4, allocation=an_attempt().allocation, allotted_s=90.0)
+    step = steps.placed(run, placement, engine="sim", token="t", port=1, now=20.0)
+    assert step.after.place.position is None
+    assert step.attempt is not None
+    assert step.attempt.allotted_s == 90.0
+    batch = a_run(RunState.QUEUED, standing=Standing(priority=0, weight=1.0, position=5.0))
+    kept = steps.placed(batch, placement, engine="sim", token="t", port=1, now=20.0)
+    assert kept.after.place.position == 5.0
+
+
+# --- time and usage -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "ran_s"),
+    [
+        (Outcome.PREEMPTED, RunState.PREEMPTING, 105.0),
+        (Outcome.PAUSED, RunState.PAUSING, 105.0),
+        (Outcome.LOST, RunState.RUNNING, 105.0),
+        (Outcome.FAILED, RunState.RUNNING, 0.0),  # a retry starts its limit afresh
+        (Outcome.FAILED, RunState.PAUSING, 0.0),
+    ],
+)
+def test_the_time_limit_counts_the_running_time_of_what_goes_on(
+    outcome: Outcome, state: RunState, ran_s: float
+) -> None:
+    """C6: started at 12, gone at 110, after 7 s of earlier attempts."""
+    run = a_run(state, retries=1, ran_s=7.0, time_limit_s=500.0)
+    step = end(run, an_attempt(), left(outcome))
+    assert step.after.ran_s == ran_s
+    assert step.after.state is not RunState.ENDED
+
+
+def test_usage_is_what_the_slots_were_held_for() -> None:
+    step = end(a_run(attained_slot_s=3.0), an_attempt(), left(Outcome.COMPLETED))
+    assert step.after.attained_slot_s == 3.0 + 2 * 100.0
+    used = usage_of(step)
+    assert used is not None
+    assert (used.cluster, used.pool, used.user, used.slot_s) == ("local", "p", "ada", 200.0)
+    assert used.hour_at == 0.0
+
+
+def test_the_share_of_a_period_is_used_from_its_beginning_until_the_ask() -> None:
+    """I12: not what was held in the period before, nor the time to leave."""
+    share = Share(period_at=40.0, allotted_s=50.0, rank=0, used_s=5.0)
+    run = a_run(RunState.PREEMPTING, mode=Mode.INTERRUPTIBLE, share=share)
+    step = end(run, an_attempt(asked=Ask.PREEMPT, asked_at=90.0), left(Outcome.PREEMPTED))
+    assert step.after.share == replace(share, used_s=5.0 + 50.0)
+    alone = end(replace(run, state=RunState.RUNNING), an_attempt(), left(Outcome.COMPLETED))
+    assert alone.after.share == replace(share, used_s=5.0 + 70.0)
+
+
+# --- evidence -----------------------------------------------------------------------------------------
+
+
+def seen(**fields: float) -> Observation:
+    return Observation(state=ObservedState.RUNNING, started_at=12.0, evidence=Evidence(**fields))
+
+
+def test_evidence_is_recorded_as_it_is_seen_without_an_event() -> None:
+    """I11: also of an attempt that still runs, and not more often than it changes."""
+    run, attempt = a_run(), an_attempt()
+    step = settle(run, attempt, seen(first_output_at=13.0), 20.0)
+    assert step is not None
+    assert (step.events, step.after) == ((), run)
+    assert step.attempt is not None
+    assert settle(run, step.attempt, seen(first_output_at=13.0), 30.0) is None
+    assert settle(run, step.attempt, seen(), 30.0) is None, "what was seen once stays seen"
+    whole = settle(run, step.attempt, seen(first_output_at=13.0, checkpoint_at=30.0), 31.0)
+    assert whole is not None
+    assert whole.attempt is not None
+    newer = 30.0 + CHECKPOINT_STEP_S
+    assert settle(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer - 1.0), newer) is None
+    assert settle(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer), newer) is not None
+
+
+def test_the_last_checkpoint_is_recorded_with_the_end() -> None:
+    attempt = an_attempt(evidence=Evidence(first_output_at=13.0, checkpoint_at=30.0))
+    step = end(a_run(), attempt, left(Outcome.LOST, evidence=Evidence(checkpoint_at=33.0)))
+    assert step.attempt is not None
+    assert step.attempt.evidence == Evidence(first_output_at=13.0, checkpoint_at=33.0)
