@@ -14,8 +14,8 @@ from math import inf, modf
 from tarmac.sched.durations import Durations
 from tarmac.sched.estimate import Estimate, EstimateBasis
 from tarmac.sched.facts import Candidate, Snapshot
-from tarmac.sched.future import End, Future, Predict
 from tarmac.sched.ledger import Ledger
+from tarmac.sched.life import End, Life, Predict
 
 LIVES = 3
 """How many times the cluster is lived on. An odd number has a middle."""
@@ -68,19 +68,19 @@ def _live(
     ledger: Ledger, now: float, wanted: Iterable[str], predict: Predict, passes: int
 ) -> dict[str, _Start]:
     """When the wanted runs start in one life."""
-    future = Future(ledger, now, predict)
+    life = Life(ledger, now, predict)
     missing = set(wanted)
     going_on = True
     for _ in range(passes):
-        going_on = future.step()
-        missing = {run_id for run_id in missing if run_id not in future.starts}
-        if not missing or not going_on or len(future.starts) > STARTS // LIVES:
+        going_on = life.step()
+        missing = {run_id for run_id in missing if run_id not in life.starts}
+        if not missing or not going_on or len(life.starts) > STARTS // LIVES:
             break
     why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
     unknown = {
-        run_id: (inf, EstimateBasis.UNKNOWN if run_id in future.refused else why_not) for run_id in missing
+        run_id: (inf, EstimateBasis.UNKNOWN if run_id in life.refused else why_not) for run_id in missing
     }
-    return future.starts | unknown
+    return life.starts | unknown
 
 
 def _estimate(run_id: str, lives: Sequence[dict[str, _Start]], slowest: dict[str, _Start] | None) -> Estimate:

@@ -42,7 +42,7 @@ Predict = Callable[[Candidate, float], End]
 _WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
 
 
-class Future:
+class Life:
     """A copy of a ledger, and the moment it has come to.
 
     `starts` are the runs that got slots since, with when and on what basis that is known; `refused` those
