@@ -71,7 +71,7 @@ def read_assignments(words: Sequence[str]) -> list[Change]:
 
 
 def read_options(references: Sequence[str], options: Mapping[str, str]) -> list[Change]:
-    """The same changes for each of these runs; `options` are the texts given for priority, weight and pool."""
+    """The same changes for each of these runs; `options` are the texts given for each field."""
     values: Change = {}
     problems: list[Problem] = []
     for field, text in options.items():

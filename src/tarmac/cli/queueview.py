@@ -39,7 +39,7 @@ def start_text(estimate: EstimateRecord | None, now: float) -> str:
 
 def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
     policy = _POLICIES.get(pool["policy"], pool["policy"])
-    rule = "later runs can be displaced" if pool["preemption"] else "no run is displaced"
+    rule = "with preemption" if pool["preemption"] else "without preemption"
     name = terminal.paint(f"pool {pool['pool']} of {pool['cluster']}", "bold")
     return f"{name}: {policy}, {rule}"
 
@@ -51,9 +51,9 @@ def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
     heads = (
         Column(title="#", right=True),
         Column(title="ID"),
-        Column(title="TYPE"),
+        Column(title="TYPE", optional=True),
         Column(title="NAME", flexible=True),
-        Column(title="WEIGHT" if shared else "PRIORITY", right=True),
+        Column(title="WEIGHT" if shared else "PRIORITY", right=True, optional=True),
         Column(title="SUBMITTED", right=True, optional=True),
         Column(title="SLOTS", right=True),
         Column(title="STATE"),

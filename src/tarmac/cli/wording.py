@@ -52,6 +52,15 @@ def elapsed_s(record: Json, now: float) -> float | None:
     return float((record.get("ended_at") or now) - started)
 
 
+_IDLE = frozenset({"pending", "queued", "paused"})
+"""States in which a run occupies nothing."""
+
+
+def running_s(run: Json, now: float) -> float | None:
+    """How long a run has been at it, or was; None for one that waits, whatever it did before."""
+    return None if run["state"] in _IDLE else elapsed_s(run, now)
+
+
 def worker_name(record: Json) -> str | None:
     """The "role.replica.worker" of a cause, a log chunk or a worker; None where it names none."""
     if record.get("role") is None:

@@ -53,7 +53,7 @@ def jobs(one_slot: Shell) -> tuple[str, str]:
 def table(text: str) -> list[tuple[str, ...]]:
     """Number, name, priority, slots and state of each line of the only table."""
     heading, head, *lines = text.splitlines()
-    assert heading == "pool default of local: by priority, later runs can be displaced"
+    assert heading == "pool default of local: by priority, with preemption"
     assert head.split() in (HEAD, HEAD[:-2])
     pattern = r"(\d+) +\S+ +batch +(\S+) +(-?\d+) +(?:now|\S+ ago) +(\d/\d) +(\S+)"
     found = [re.match(pattern, line) for line in lines]

@@ -49,7 +49,7 @@ def test_a_queue_is_a_table_in_scheduling_order() -> None:
     running = entry(1, mode="cycle", state="running", slots_acquired=4, priority=10, estimate=None)
     unknown = entry(3, estimate={"start_at": None, "latest_at": None, "basis": "unknown"})
     assert queue_text([pool(running, entry(2), unknown)], now=NOW, terminal=Terminal()) == (
-        "pool default of local: by priority, later runs can be displaced\n"
+        "pool default of local: by priority, with preemption\n"
         "#  ID  TYPE   NAME    PRIORITY  SUBMITTED  SLOTS  STATE    USER  EST. START\n"
         "1  r1  cycle  digits        10     2m ago    4/4  running  ada\n"
         "2  r2  batch  digits         0     2m ago    0/4  queued   ada   in 12 min\n"
@@ -64,12 +64,12 @@ def test_a_pool_of_fair_share_shows_weights() -> None:
         now=NOW,
         terminal=Terminal(),
     )
-    assert text.splitlines()[0] == "pool default of local: by fair share, no run is displaced"
+    assert text.splitlines()[0] == "pool default of local: by fair share, without preemption"
     assert "WEIGHT" in text
     assert "PRIORITY" not in text
     assert " 2.5 " in text
     assert text.endswith(
-        "pool empty of local: by priority, later runs can be displaced\n  nothing runs or waits here"
+        "pool empty of local: by priority, with preemption\n  nothing runs or waits here"
     )
 
 

@@ -16,7 +16,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.sharing import BATCH
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, stdout_terminal
-from tarmac.cli.wording import elapsed_s, state_cell, state_of
+from tarmac.cli.wording import running_s, state_cell, state_of
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.run import RUN_OUTCOMES
 
@@ -111,7 +111,7 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
             _cluster(run),
             run["user"] if several_users else "",
             age(run["created_at"], now),
-            duration(elapsed_s(run, now)),
+            duration(running_s(run, now)),
             run["message"] or "",
         )
         for run in runs

@@ -80,7 +80,7 @@ def page(
 ) -> str:
     """Everything on one page: fields, attempts, the newest attempt's workers, the history if given."""
     parts = [
-        "\n".join(_fields(run, latest, now, terminal)),
+        "\n".join(_fields(run, attempts, latest, now, terminal)),
         _attempt_table(attempts, now, terminal),
         _worker_table(attempts, now, terminal),
         _event_table(events, now, terminal),
@@ -141,7 +141,9 @@ def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) 
     return render(_EVENTS, rows, terminal)
 
 
-def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal) -> Iterator[str]:
+def _fields(
+    run: RunRecord, attempts: Sequence[AttemptRecord], latest: Json | None, now: float, terminal: Terminal
+) -> Iterator[str]:
     """Name and value, a line each; what does not apply is left out."""
     state = state_cell(state_of(run))
     retries = run["spec"].get("retries", 0)
@@ -164,7 +166,7 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(run["labels"].items())),
         "created": age(run["created_at"], now),
         "started": age(run["started_at"], now),
-        "ran": duration(elapsed_s(run, now)),
+        "ran": _ran(attempts, now),
         "retries": f"{run['failures']} of {retries} used" if retries else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": f"{run['preemptions']} times (costs no retry)" if run["preemptions"] else "",
@@ -180,6 +182,14 @@ def _fields(run: RunRecord, latest: Json | None, now: float, terminal: Terminal)
         yield terminal.paint("its last lines", "dim")
     for line in tail:
         yield f"  {terminal.paint('|', 'dim')} {line}"
+
+
+def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:
+    """How long its attempts have been running, all together: the waits between them do not count."""
+    times = [ran for attempt in attempts if (ran := elapsed_s(attempt, now)) is not None]
+    if not times:
+        return ""
+    return duration(sum(times)) + (f" in {len(times)} attempts" if len(times) > 1 else "")
 
 
 def _cause(run: RunRecord) -> str:
