@@ -19,11 +19,11 @@ STEP = 10
 KNOWN_STEP = 2
 """With a time limit it is known how much is left, up to the margin people leave: rungs may lie closer."""
 
-INSTANT_S = 1e-3
-"""A rung is reached this much earlier, so that a pass made at the computed moment finds it reached."""
-
-LADDER = (0.0, *(FIRST_RUNG_SLOT_S * STEP**number for number in range(12)))
-KNOWN_LADDER = (0.0, *(FIRST_RUNG_SLOT_S * KNOWN_STEP**number for number in range(40)))
+LADDER: tuple[float, ...] = (0.0, *(FIRST_RUNG_SLOT_S * STEP**number for number in range(12)))
+KNOWN_LADDER: tuple[float, ...] = (
+    0.0,
+    *(FIRST_RUNG_SLOT_S * KNOWN_STEP**number for number in range(40)),
+)
 
 
 def rung(attained_slot_s: float) -> float:
@@ -36,16 +36,22 @@ def known_rung(left_slot_s: float) -> float:
     return KNOWN_LADDER[bisect_right(KNOWN_LADDER, max(0.0, left_slot_s)) - 1]
 
 
-def attained_slot_s(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
-    """What a run has used that used `before_slot_s` and has held so many slots since then."""
-    return before_slot_s + slots * (max(0.0, now - since) + INSTANT_S)
+def held_rung(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+    """The rung of a run that used `before_slot_s` and has held so many slots since then."""
+    index = bisect_right(LADDER, before_slot_s)
+    while slots and index < len(LADDER) and _reaches_at(index, before_slot_s, slots, since) <= now:
+        index += 1
+    return LADDER[index - 1]
 
 
 def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
-    """When a run that holds slots since then reaches the next rung (inf: never)."""
-    if not slots:
+    """When such a run reaches the rung after the one it is on now (inf: never)."""
+    index = LADDER.index(held_rung(before_slot_s, slots, since=since, now=now)) + 1
+    if not slots or index == len(LADDER):
         return inf
-    index = bisect_right(LADDER, attained_slot_s(before_slot_s, slots, since=since, now=now))
-    if index == len(LADDER):
-        return inf
+    return _reaches_at(index, before_slot_s, slots, since)
+
+
+def _reaches_at(index: int, before_slot_s: float, slots: int, since: float) -> float:
+    """One computation for both, so that a pass made at the moment told finds the rung reached."""
     return since + (LADDER[index] - before_slot_s) / slots

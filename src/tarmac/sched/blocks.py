@@ -155,7 +155,7 @@ def _waits_since(member: Member, now: float) -> tuple[float, float, str]:
 
 
 def _how_many(members: int, pool: Pool, time_s: float) -> int:
-    """How many blocks this much time is cut into: one for each, or as many as are no shorter than the floor."""
+    """How many blocks this much time is cut into: one for each, or as many as the floor allows."""
     if members * pool.floor_s <= time_s:
         return members
     return max(1, floor(time_s / pool.floor_s)) if members else 0

@@ -60,8 +60,11 @@ class Displacer(Protocol):
     def may(self, line: Line) -> bool:
         """Whether a run of this line could displace anybody: asked often, so it must be quick."""
 
-    def displace(self, current: PoolPass, queued: Queued) -> Displacement | None:
+    def displace(self, queued: Queued) -> Displacement | None:
         """Who gives way to this run; it does not fit what is free now."""
+
+    def next_at(self, current: PoolPass) -> float:
+        """When a run left waiting could displace somebody whom it cannot displace now (inf: never)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,8 @@ class PoolPass:
         rest = self._run_first(until)
         if rest is not None:
             self._run_rest(rest, until)
+        if self._displacer is not None and until is None:
+            self.wake_at(self._displacer.next_at(self))
 
     def in_order(self) -> Iterator[Queued]:
         """All queued runs of the pool, in the order in which they are asked."""
@@ -343,7 +348,7 @@ class PoolPass:
         if self._displacer is None or not self._displacer.may(queued.line):
             return False
         self.protect()
-        found = self._displacer.displace(self, queued)
+        found = self._displacer.displace(queued)
         if found is None:
             return False
         self.preemptions += found.preemptions

@@ -1,14 +1,20 @@
-"""What users or projects have used of late: the measure behind the policy `fair_share`. Used by `precedence`.
+"""What users or projects have used of late: the measure behind the policy `fair_share`.
 
-An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended attempts from
-their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched as time goes
-by. Sums are kept in whole numbers: they come out alike whatever the order in which they were made, and what
-is taken back leaves nothing behind.
+`PoolState` keeps the `Accounts` of a pool; a pass orders lines by their `FairClaims`, and `precedence` goes
+by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
+attempts from their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched
+as time goes by. Sums are kept in whole numbers: they come out alike whatever the order in which they were
+made, and what is taken back leaves nothing behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import floor, log
+
+from tarmac.model.cluster import Policy, Pool, ShareBy
+from tarmac.sched.durations import asked_slots
+from tarmac.sched.facts import Candidate, Holding, Usage
 
 ADVANCE_GUARANTEES = 3
 """How many guarantees' worth of its own slots a run has in advance when usage is compared.
@@ -22,6 +28,120 @@ EPOCH_HALF_LIVES = 64
 
 UNIT_BITS = 24
 """Amounts are whole multiples of 2**-24 slot-seconds."""
+
+LEAST_QUANTUM_S = 60.0
+"""Where a pool guarantees less, runs still change places no more often than this."""
+
+
+def entity_of(candidate: Candidate, rules: Pool) -> str:
+    """Whose share a run counts for."""
+    return candidate.owner if rules.share_by is ShareBy.USER else candidate.project
+
+
+def quantum_s(rules: Pool) -> float:
+    """How long a run holds slots at least before usage may turn against it."""
+    return max(rules.guaranteed_s, LEAST_QUANTUM_S)
+
+
+class FairClaims:
+    """What the entities of a pool have used, by their shares, as one pass sees it."""
+
+    def __init__(self, accounts: Accounts, rules: Pool, now: float) -> None:
+        self._accounts = accounts
+        self._rules = rules
+        self._now = now
+        self._used: dict[str, float] = {}
+        self.quantum_s = quantum_s(rules)
+
+    def of(self, entity: str) -> float:
+        """What this entity has used so far; it only grows during a pass."""
+        used = self._used.get(entity)
+        if used is None:
+            used = self._used[entity] = self._accounts.used_slot_s(entity, self._now) / self._share(entity)
+        return used
+
+    def charge(self, candidate: Candidate, entity: str) -> None:
+        """A run of this entity was placed: what it will use at least counts at once."""
+        self._used[entity] = self.of(entity) + self.quantum(candidate)
+
+    def quantum(self, candidate: Candidate) -> float:
+        """What a run uses at least once it has started, by the share of its entity."""
+        slot_s = asked_slots(candidate.demands) * self.quantum_s
+        return slot_s / (candidate.weight * self._share(entity_of(candidate, self._rules)))
+
+    def growth(self, entity: str) -> float:
+        """How fast the usage of an entity grows at most."""
+        return self._accounts.rate(entity) / self._share(entity)
+
+    def _share(self, entity: str) -> float:
+        return self._rules.shares.get(entity, 1.0)
+
+
+class Accounts:
+    """The accounts of all users or projects of one pool; kept only where shares are fair."""
+
+    def __init__(self, rules: Pool) -> None:
+        self._rules = rules
+        self._usage: list[Usage] = []
+        self._accounts: dict[str, Account] = {}
+
+    @property
+    def _kept(self) -> bool:
+        return self._rules.policy is Policy.FAIR_SHARE
+
+    def begin(self, holding: Holding) -> None:
+        """A run holds slots of this pool."""
+        if self._kept:
+            candidate = holding.candidate
+            account = self._account(entity_of(candidate, self._rules))
+            account.begin(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+
+    def end(self, holding: Holding) -> None:
+        """It does no more: a record of what it used follows."""
+        if self._kept:
+            candidate = holding.candidate
+            entity = entity_of(candidate, self._rules)
+            account = self._account(entity)
+            account.end(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+            if account.empty:
+                del self._accounts[entity]
+
+    def record(self, usage: Usage) -> None:
+        """Take up what ended attempts used."""
+        self._usage.append(usage)
+        if self._kept:
+            entity = usage.owner if self._rules.share_by is ShareBy.USER else usage.project
+            self._account(entity).add(usage.slot_s, at=usage.at)
+
+    def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
+        """Count anew, by other rules."""
+        self._rules = rules
+        self._accounts.clear()
+        usage, self._usage = self._usage, []
+        for item in usage:
+            self.record(item)
+        for holding in holdings:
+            self.begin(holding)
+
+    def used_slot_s(self, entity: str, now: float) -> float:
+        """What an entity has used up to now, faded."""
+        account = self._accounts.get(entity)
+        return 0.0 if account is None else account.used_slot_s(now)
+
+    def rate(self, entity: str) -> float:
+        """How many slots an entity holds, by the weights of its runs."""
+        account = self._accounts.get(entity)
+        return 0.0 if account is None else account.rate
+
+    def claims(self, now: float) -> FairClaims | None:
+        """What a pass goes by; None where shares are not fair."""
+        return FairClaims(self, self._rules, now) if self._kept else None
+
+    def _account(self, entity: str) -> Account:
+        account = self._accounts.get(entity)
+        if account is None:
+            account = self._accounts[entity] = Account(self._rules.half_life_s)
+        return account
 
 
 class Account:
@@ -39,6 +159,11 @@ class Account:
     def empty(self) -> bool:
         """Whether nothing was ever used."""
         return not self._records and not self._rate
+
+    @property
+    def rate(self) -> float:
+        """How many slots (by weight) are held now."""
+        return _float(self._rate)
 
     def add(self, slot_s: float, *, at: float) -> None:
         """Count what was used around `at`."""
@@ -74,10 +199,10 @@ class Account:
 
     def _faded(self, amounts: dict[int, int], now: float) -> float:
         half_lives = now / self._half_life_s
-        return sum(
-            _float(amount) * 2.0 ** (epoch * EPOCH_HALF_LIVES - half_lives)
-            for epoch, amount in sorted(amounts.items())
-        )
+        faded = 0.0
+        for epoch, amount in sorted(amounts.items()):
+            faded += _float(amount) * 2.0 ** (epoch * EPOCH_HALF_LIVES - half_lives)
+        return faded
 
 
 def _whole(amount: float) -> int:

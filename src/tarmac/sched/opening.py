@@ -6,10 +6,66 @@ shares of a period that are due, and how long a placement is meant to last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tarmac.model.cluster import Pool
+from tarmac.model.spec import Mode
+from tarmac.sched import blocks, turns
+from tarmac.sched.blocks import Member
 from tarmac.sched.deciding import Opening
+from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.displacing import PoolDisplacer
+from tarmac.sched.facts import Candidate
+from tarmac.sched.order import INTERRUPTIBLE
 from tarmac.sched.pool_state import PoolState
+from tarmac.sched.waking import clockwork
 
 
-def open_pool(_state: PoolState, _now: float) -> Opening:
+def open_pool(state: PoolState, now: float) -> Opening:
     """The beginning of a pass over one pool."""
-    return Opening()
+    state.holders.advance(now)
+    rules = state.rules
+    over = [
+        held for _, held in sorted(state.holders.cycle.items()) if turns.ends_at(held.holding, rules) <= now
+    ]
+    claims = state.accounts.claims(now)
+    members = _members(state)
+    due = blocks.due(members, rules, now)
+    displacer = None
+    if rules.preemption or state.holders.interruptible or over:
+        displacer = PoolDisplacer(state, now, claims=claims, going=over)
+    return Opening(
+        preemptions=tuple(
+            Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
+            for held in over
+        ),
+        shares=blocks.grants(members, rules, now) if due else (),
+        resting=frozenset({INTERRUPTIBLE}) if due else frozenset(),
+        claims=claims,
+        displacer=displacer,
+        allotted_s=_allotted(rules, now),
+        next_at=clockwork(state, now),
+    )
+
+
+def _members(state: PoolState) -> list[Member]:
+    """The interruptible runs of a pool, queued and holding."""
+    line = state.queue.lines.get((INTERRUPTIBLE, None))
+    members = [] if line is None else [Member(queued.candidate) for _, queued in line.entries]
+    leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
+    holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
+    holding += state.holders.interruptible.values()
+    return [*members, *(Member(held.holding.candidate, held.holding) for held in holding)]
+
+
+def _allotted(rules: Pool, now: float) -> Callable[[Candidate], float | None]:
+    """How long a run that starts now is meant to hold its slots."""
+
+    def allotted_s(candidate: Candidate) -> float | None:
+        if candidate.mode is Mode.CYCLE:
+            return rules.turn_s
+        if candidate.mode is Mode.INTERRUPTIBLE:
+            return blocks.allotted_s(candidate, rules, now)
+        return None
+
+    return allotted_s

@@ -13,7 +13,12 @@ from typing import Protocol
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
+from tarmac.sched import blocks
+from tarmac.sched.attainment import known_rung, rung
+from tarmac.sched.blocks import Member
+from tarmac.sched.durations import asked_slots
 from tarmac.sched.facts import Candidate
+from tarmac.sched.fairness import entity_of
 
 Key = tuple[float | str, ...]
 """Sorts the runs of one line; ends in the run's id."""
@@ -69,13 +74,45 @@ def by_priority(candidate: Candidate, _rules: Pool, _era: float) -> Key:
     return -candidate.priority, place, submitted_at, candidate.run_id
 
 
+def by_submission(candidate: Candidate, _rules: Pool, _era: float) -> Key:
+    """First come, first served: within the runs of one entity of a fair share."""
+    return candidate.submitted_at, candidate.run_id
+
+
+def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
+    """Lowest rung first; a queued run has the rung that its ended attempts have brought it to."""
+    return by_attainment(
+        candidate,
+        slots=asked_slots(candidate.demands),
+        reached=rung(candidate.attained_slot_s),
+        ran_s=candidate.ran_s,
+    )
+
+
+def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: float) -> Key:
+    """The place of a run that has reached a rung, and run so long of its time limit.
+
+    With a limit it is known how much is left: that counts then. Without one, of runs on the same rung those
+    with fewer slots are likely to have less left, because how long runs last says little of their width.
+    """
+    if candidate.time_limit_s is None:
+        return reached, slots, candidate.submitted_at, candidate.run_id
+    left = known_rung((candidate.time_limit_s - ran_s) * slots)
+    return left, 0, candidate.submitted_at, candidate.run_id
+
+
+def by_blocks(candidate: Candidate, rules: Pool, era: float) -> Key:
+    """Who is owed time in the period that began then, by rank; then who has credit; then the others."""
+    return (*blocks.order_key(Member(candidate), rules, era), candidate.submitted_at, candidate.run_id)
+
+
 BATCH_ORDERINGS: Mapping[Policy, Ordering] = {
     Policy.PRIORITY: Ordering(by_priority),
-    Policy.FAIR_SHARE: Ordering(by_priority),
-    Policy.LEAST_ATTAINED: Ordering(by_priority),
+    Policy.FAIR_SHARE: Ordering(by_submission, entity=entity_of),
+    Policy.LEAST_ATTAINED: Ordering(by_least_attained),
 }
 CYCLE_ORDERING = Ordering(by_cycle_line)
-INTERRUPTIBLE_ORDERING = Ordering(by_priority)
+INTERRUPTIBLE_ORDERING = Ordering(by_blocks, era=blocks.period_at)
 
 
 def ordering(rank: int, rules: Pool) -> Ordering:

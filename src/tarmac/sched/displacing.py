@@ -1,0 +1,222 @@
+"""Whom a blocked run displaces: the fewest it needs, the last in order first, or nobody. Used by a pass.
+
+Those who may be displaced (`precedence`) are released in thought, in the order in which they would give way,
+until the run fits; then everyone who turns out not to be needed is spared. What is on its way out already
+counts as free. Nothing is displaced for a run that would not start by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from math import inf
+
+from tarmac.sched import blocks
+from tarmac.sched.blocks import Member
+from tarmac.sched.deciding import Displacement, PoolPass
+from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.facts import Holding
+from tarmac.sched.fairness import ADVANCE_GUARANTEES, FairClaims, entity_of
+from tarmac.sched.forecast import Future, Held, soonest
+from tarmac.sched.gangs import fit
+from tarmac.sched.lanes import Kind, Lane, Line, Queued
+from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, Key
+from tarmac.sched.pool_state import PoolState
+from tarmac.sched.precedence import Precedence
+from tarmac.sched.waking import wakes_at
+
+FIRST_LOOK = 16
+"""So many that may be displaced are looked at first, then ever more: mostly a few do."""
+
+
+class PoolDisplacer:
+    """Decides, for one pool in one pass. `going` are holdings that this pass has asked to leave already."""
+
+    def __init__(
+        self, state: PoolState, now: float, *, claims: FairClaims | None, going: Iterable[Held] = ()
+    ) -> None:
+        self._state = state
+        self._now = now
+        self._claims = claims
+        self._precedence = Precedence(state.rules, now, claims)
+        self._going = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
+        self._gone = {held.ends[2] for held in self._going}
+        self._refused: set[tuple[Kind, Line]] = set()
+
+    def may(self, line: Line) -> bool:
+        """Whether a run of this line could displace anybody, or follow somebody who leaves."""
+        holders, rules = self._state.holders, self._state.rules
+        if holders.interruptible:
+            return True
+        if line.rank == INTERRUPTIBLE or not rules.preemption:
+            return bool(self._going) and line.rank == CYCLE
+        if self._going:
+            return True
+        if line.rank == BATCH and self._claims is None:
+            last = holders.last()
+            return last is not None and last > line.entries[0][0]
+        return bool(holders.ready)
+
+    def displace(self, queued: Queued) -> Displacement | None:
+        """Who gives way to this run; it does not fit what is free now."""
+        kind = queued.kind
+        if (kind, queued.line) in self._refused:
+            return None
+        found = self._find(queued)
+        if found is None:
+            self._refused.add((kind, queued.line))
+            return None
+        victims, nodes = found
+        self._gone.update(held.ends[2] for held in victims)
+        if self._claims is not None and queued.line.rank == BATCH:
+            self._claims.charge(queued.candidate, entity_of(queued.candidate, self._state.rules))
+        return Displacement(
+            preemptions=tuple(_preemption(held.holding, queued.candidate.run_id) for held in victims),
+            nodes=nodes,
+            at=self._now,
+        )
+
+    def next_at(self, current: PoolPass) -> float:
+        """When a run that is left waiting could displace somebody whom it cannot displace now."""
+        if not self._state.rules.preemption and not self._state.holders.interruptible:
+            return inf
+        waiting = (
+            (lane, first)
+            for kinds in self._state.queue.kinds.values()
+            for kind in kinds
+            for lane in kind.lanes.values()
+            if (first := _first_waiting(lane, current)) is not None
+        )
+        return min(
+            (wakes_at(self._state, self._precedence, lane.line.rank, first) for lane, first in waiting),
+            default=inf,
+        )
+
+    def _find(self, queued: Queued) -> tuple[list[Held], tuple[str, ...]] | None:
+        """The victims and the nodes; None if the run would not start whoever left."""
+        kind, state = queued.kind, self._state
+        room = state.board.free[None] + sum(held.holding.allocation.slots for held in self._going)
+        victims: list[Held] = []
+        more = self._victims(queued)
+        look = FIRST_LOOK
+        while True:
+            new = list(islice(more, look))
+            victims += new
+            look *= 4
+            room += sum(held.holding.allocation.slots for held in new)
+            if room >= kind.slots:
+                found = self._needed(kind, victims)
+                if found is not None:
+                    return found
+            if len(new) < look // 4:
+                return None
+
+    def _needed(self, kind: Kind, victims: list[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
+        """Of these, in order, as many as are needed, less those who turn out not to be."""
+        forecast = soonest(
+            kind.demands,
+            kind.target,
+            uneven=kind.verdict.uneven,
+            board=self._state.board,
+            releases=[(held.ends, held) for held in (*self._going, *victims)],
+            spread=self._state.spread,
+        )
+        if forecast is None:
+            return None
+        nodes = set(forecast.nodes)
+        first = victims[: max(0, forecast.ended - len(self._going))]
+        needed = [held for held in first if not nodes.isdisjoint(held.loads)]
+        for held in reversed(needed[:]):
+            others = [other for other in needed if other is not held]
+            if (fewer := self._nodes(kind, others)) is not None:
+                needed, nodes = others, set(fewer)
+        return needed, tuple(self._nodes(kind, needed) or forecast.nodes)
+
+    def _nodes(self, kind: Kind, victims: list[Held]) -> tuple[str, ...] | None:
+        """Where a kind fits once these have left."""
+        future = Future(self._state.board)
+        for held in (*self._going, *victims):
+            future.release(held)
+        view = future.view(kind.target, spread=self._state.spread)
+        parts = fit(kind.demands, view, uneven=kind.verdict.uneven)
+        return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))
+
+    def _victims(self, queued: Queued) -> Iterator[Held]:
+        """Who may be displaced by a run, in the order in which they would give way."""
+        rank, holders = queued.line.rank, self._state.holders
+        if holders.interruptible:
+            may = [
+                held
+                for held in holders.interruptible.values()
+                if self._precedence.displaceable_at(queued.candidate, held.holding) <= self._now
+            ]
+            yield from self._here(sorted(may, key=self._interruptible_preference))
+        if rank == INTERRUPTIBLE or not self._state.rules.preemption:
+            return
+        if self._claims is not None:
+            yield from self._here(self._overdrawn(queued, self._claims))
+        elif rank == CYCLE:
+            yield from self._here(holders.after(()))
+        else:
+            yield from self._here(holders.after(queued.key))
+
+    def _overdrawn(self, queued: Queued, claims: FairClaims) -> list[Held]:
+        """Under fair share: ready batch runs whose entities used too much, the most first."""
+        everybody = [
+            (key, held)
+            for entity, line in self._state.holders.ready.items()
+            if entity is not None
+            for key, held in line
+        ]
+        if queued.line.rank == CYCLE:
+            everybody.sort(
+                key=lambda item: (claims.of(entity_of(item[1].holding.candidate, self._state.rules)), item[0])
+            )
+            return [held for _, held in reversed(everybody)]
+        one = claims.quantum(queued.candidate)
+        ours = claims.of(entity_of(queued.candidate, self._state.rules))
+        if (
+            max(map(claims.of, filter(None, self._state.holders.ready)), default=0.0)
+            + ADVANCE_GUARANTEES * one
+            < ours + one
+        ):
+            return []
+        excess: list[tuple[float, Key, Held]] = [
+            (self._precedence.excess(queued.candidate, held.holding), key, held) for key, held in everybody
+        ]
+        excess.sort(key=lambda item: item[:2])
+        return [held for beyond, _, held in reversed(excess) if beyond >= 0]
+
+    def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
+        """Those who have had most of what they may expect first; then who loses least."""
+        holding = held.holding
+        member = Member(holding.candidate, holding)
+        expects = blocks.tier(member, self._state.rules, self._now)
+        return -expects, _progress_lost_slot_s(holding, self._now), -holding.granted_at, held.ends[2]
+
+    def _here(self, helds: Iterable[Held]) -> Iterator[Held]:
+        return (held for held in helds if held.ends[2] not in self._gone)
+
+
+def _first_waiting(lane: Lane, current: PoolPass) -> Queued | None:
+    """The first run of a lane that this pass leaves waiting for want of slots."""
+    for _, queued in lane.entries:
+        run_id = queued.candidate.run_id
+        if run_id not in current.placed and run_id not in current.awaiting:
+            return queued
+    return None
+
+
+def _progress_lost_slot_s(holding: Holding, now: float) -> float:
+    """What a run would have to do again."""
+    began = holding.granted_at if holding.started_at is None else holding.started_at
+    return holding.allocation.slots * max(0.0, now - max(began, holding.checkpoint_at or began))
+
+
+def _preemption(holding: Holding, for_run_id: str) -> Preemption:
+    return Preemption(
+        run_id=holding.candidate.run_id,
+        seq=holding.candidate.seq,
+        reason=PreemptionReason.MAKE_WAY,
+        for_run_id=for_run_id,
+    )
