@@ -14,11 +14,13 @@ from tarmac.sched.decisions import (
     ShareGrant,
     Waiting,
 )
+from tarmac.sched.durations import Durations, Finished
 from tarmac.sched.estimate import Estimate, EstimateBasis
+from tarmac.sched.estimates import estimates
 from tarmac.sched.explain import explain
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
-from tarmac.sched.listing import QueuePlace
+from tarmac.sched.listing import QueuePlace, listing
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
@@ -29,8 +31,10 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
 __all__ = [
     "Candidate",
     "Demand",
+    "Durations",
     "Estimate",
     "EstimateBasis",
+    "Finished",
     "Holding",
     "Ledger",
     "Placement",
@@ -45,6 +49,8 @@ __all__ = [
     "Snapshot",
     "Usage",
     "Waiting",
+    "estimates",
     "explain",
+    "listing",
     "plan",
 ]

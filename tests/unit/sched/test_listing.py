@@ -1,0 +1,99 @@
+"""The queue as it is listed: per pool, in the order in which a pass asks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot
+from situations import situations
+from tarmac.model.cluster import Policy, Pool
+from tarmac.model.spec import Mode, Target
+from tarmac.sched import Ledger, QueuePlace, Snapshot, listing, plan
+
+
+def listed(facts: Snapshot) -> dict[str, list[str]]:
+    """The runs of each pool in order."""
+    pools: dict[str, list[str]] = {}
+    for place in listing(Ledger(facts), NOW):
+        pools.setdefault(place.pool, []).append(place.run_id)
+        assert place.place == len(pools[place.pool]) - 1
+    return pools
+
+
+def test_d13_what_holds_slots_and_what_waits_stand_together_in_scheduling_order():
+    queue = [
+        candidate("low", gang(8), priority=-1),
+        candidate("late", gang(8)),
+        candidate("cycle", replicas(2, 4), mode=Mode.CYCLE),
+        candidate("idle", gang(8), mode=Mode.INTERRUPTIBLE),
+    ]
+    running = holding("runs", {"n1": range(8)}, submitted_at=NOW - 500)
+    places = listing(Ledger(snapshot(nodes(1), queue, [running])), NOW)
+    assert [(item.run_id, item.acquired, item.needed) for item in places] == [
+        ("cycle", 0, 8),
+        ("runs", 8, 8),
+        ("late", 0, 8),
+        ("low", 0, 8),
+        ("idle", 0, 8),
+    ]
+    assert {(item.cluster, item.pool, item.policy) for item in places} == {("local", "default", "priority")}
+
+
+def test_d13_each_pool_is_counted_from_0():
+    where = (node("a1", pool="a"), node("b1", pool="b"))
+    queue = [
+        candidate("one", gang(8), target=Target(pool="b")),
+        candidate("two", gang(8), target=Target(pool="b"), position=NOW - 5),
+        candidate("moved", gang(8), pool="a"),
+    ]
+    assert listed(snapshot(where, queue)) == {"a": ["moved"], "b": ["two", "one"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        (Policy.PRIORITY, ["first", "second", "third"]),
+        (Policy.FAIR_SHARE, ["third", "first", "second"]),
+        (Policy.LEAST_ATTAINED, ["second", "third", "first"]),
+    ],
+)
+def test_the_order_is_the_policy_s(policy: Policy, order: list[str]):
+    queue = [
+        candidate("first", gang(8), priority=2, attained_slot_s=1e6),
+        candidate("second", gang(8), priority=1),
+        candidate("third", gang(8), owner="bob", submitted_at=NOW + 1, attained_slot_s=4e3),
+    ]
+    held = [holding("adas", {"n2": range(8)}, granted_at=NOW - 9_000, started_at=NOW - 9_000)]
+    facts = snapshot((node("n1", 8), node("n2", 8)), queue, held)
+    facts = Snapshot(
+        pools=(Pool(cluster="local", policy=policy),),
+        nodes=facts.nodes,
+        queue=facts.queue,
+        holdings=facts.holdings,
+    )
+    assert [run_id for run_id in listed(facts)["default"] if run_id != "adas"] == order
+
+
+def test_a_run_of_a_cluster_without_nodes_is_listed_all_the_same():
+    pools = (Pool(cluster="far", name="p", policy=Policy.FAIR_SHARE),)
+    run = candidate("r", gang(3), target=Target(cluster="far", pool="p"))
+    facts = Snapshot(pools=pools, nodes=nodes(1), queue=(run,), holdings=())
+    assert listing(Ledger(facts), NOW) == (
+        QueuePlace(run_id="r", cluster="far", pool="p", place=0, policy="fair_share", acquired=0, needed=3),
+    )
+
+
+def test_a_holding_whose_nodes_are_gone_is_listed_all_the_same():
+    facts = snapshot((), (), [holding("h", {"gone": range(2)})])
+    assert [(item.run_id, item.acquired) for item in listing(Ledger(facts), NOW)] == [("h", 2)]
+
+
+@given(situations())
+@settings(max_examples=100, deadline=None)
+def test_every_run_is_listed_once_and_the_pass_is_not_disturbed(facts: Snapshot):
+    ledger = Ledger(facts)
+    places = listing(ledger, NOW)
+    runs = [run.run_id for run in facts.queue] + [item.candidate.run_id for item in facts.holdings]
+    assert sorted(item.run_id for item in places) == sorted(runs)
+    assert ledger.plan(NOW) == plan(facts, NOW)
