@@ -1,0 +1,288 @@
+"""Clusters that come and go: added, replaced and removed without losing a run, whoever crashes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+import pytest
+
+from simulated import Crash, Simulation, nodes, spec
+from tarmac.control.clusters import ClusterKind
+from tarmac.control.draining import NodeChoice
+from tarmac.control.service import ControlPlane, Submission
+from tarmac.engines.sim import Behaviour
+from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
+from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome, Run
+from tarmac.model.spec import Rehearsal, Target
+
+SITE = Cluster(
+    name="site",
+    groups=(
+        NodeGroup(nodes=2, slots=8, slot_type="h100", pool="big", prefix="a"),
+        NodeGroup(nodes=2, slots=4, slot_type="rtx3090", hostnames=("b1", "b2")),
+    ),
+    pools=(Pool(name="big", cluster="site", policy=Policy.FAIR_SHARE),),
+)
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(behaviour=lambda _launch: Behaviour(duration_s=600.0), cluster=nodes(1, 4))
+
+
+@pytest.fixture
+def plane(simulation: Simulation) -> ControlPlane:
+    return simulation.server.plane
+
+
+def submit(plane: ControlPlane, **wanted: object) -> Run:
+    return plane.submit([Submission(spec=spec(**wanted), user="ada")])[0].run
+
+
+def shaped(*groups: NodeGroup) -> Cluster:
+    return Cluster(name="site", groups=groups)
+
+
+def running(simulation: Simulation, **wanted: object) -> Run:
+    """A run that runs on the cluster by now."""
+    plane = simulation.server.plane
+    run = submit(plane, target=Target(cluster="site"), **wanted)
+    simulation.turn_all()
+    simulation.turn_all()
+    assert plane.find(run.id).state is RunState.RUNNING
+    return run
+
+
+def addresses(plane: ControlPlane, cluster: str) -> dict[str, str]:
+    return {report.node.hostname: report.node.address for report in plane.clusters.find(cluster).nodes}
+
+
+def test_an_added_cluster_is_there_at_once_with_its_rules(plane: ControlPlane) -> None:
+    report = plane.clusters.add(SITE)
+    assert (report.name, report.kind, len(report.nodes)) == ("site", ClusterKind.ADDED, 4)
+    assert [(pool.name, pool.policy) for pool in report.pools] == [
+        ("big", Policy.FAIR_SHARE),
+        ("default", Policy.PRIORITY),
+    ]
+    assert [cluster.name for cluster in plane.clusters.all()] == ["local", "site"]
+    assert {report.node.name for report in plane.nodes(NodeChoice(cluster="site"))} == {
+        "a1.site",
+        "a2.site",
+        "b1.site",
+        "b2.site",
+    }
+
+
+def test_what_waited_for_nodes_starts_on_a_cluster_that_is_added(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    first, second = submit(plane, slots=4), submit(plane, slots=4)
+    simulation.turn_all()
+    assert [plane.find(run.id).state for run in (first, second)] == [RunState.RUNNING, RunState.QUEUED]
+    plane.clusters.add(SITE)
+    simulation.turn_all()
+    assert plane.attempts(second.id)[0].allocation.cluster == "site"
+
+
+def test_it_outlives_the_server(simulation: Simulation) -> None:
+    simulation.server.plane.clusters.add(SITE)
+    before = simulation.server.plane.clusters.find("site")
+    assert simulation.start().plane.clusters.find("site") == before
+
+
+@pytest.mark.parametrize("write", [1, 2])
+def test_a_server_that_dies_while_adding_has_all_of_it_or_nothing(simulation: Simulation, write: int) -> None:
+    """The same description again, after a crash before or after the write, makes the same cluster."""
+    calls = iter(range(1, 100))
+
+    def crash() -> None:
+        if next(calls) == write:
+            raise Crash
+
+    store = simulation.store
+    put = store.put_cluster
+
+    def interrupted(cluster: Cluster) -> None:
+        crash()
+        put(cluster)
+        crash()
+
+    store.put_cluster = interrupted  # type: ignore[method-assign]
+    assert not simulation.survive(lambda: simulation.server.plane.clusters.add(SITE))
+    store.put_cluster = put  # type: ignore[method-assign]
+    known = [cluster.name for cluster in simulation.server.plane.clusters.all()]
+    assert known == (["local"] if write == 1 else ["local", "site"])
+    simulation.server.plane.clusters.add(SITE)
+    assert len(simulation.server.plane.clusters.find("site").nodes) == 4
+    assert len(store.clusters()) == 1
+
+
+def test_the_same_description_again_changes_nothing(plane: ControlPlane) -> None:
+    """A request may be sent twice, when a connection breaks."""
+    first = plane.clusters.add(SITE)
+    writes = plane.world.store.writes  # type: ignore[attr-defined]
+    assert plane.clusters.add(SITE) == first
+    assert plane.world.store.writes == writes  # type: ignore[attr-defined]
+
+
+def test_another_shape_of_the_same_name_wants_to_be_told_so(plane: ControlPlane) -> None:
+    plane.clusters.add(SITE)
+    other = shaped(NodeGroup(nodes=1, slots=1))
+    with pytest.raises(Refused, match="already, of another shape") as refused:
+        plane.clusters.add(other)
+    assert "--replace" in str(refused.value.hint)
+    assert len(plane.clusters.find("site").nodes) == 4
+    assert len(plane.clusters.add(other, replacing=True).nodes) == 1
+
+
+def test_the_engines_own_cluster_is_neither_replaced_nor_removed(plane: ControlPlane) -> None:
+    local = Cluster(name="local", groups=(NodeGroup(nodes=1, slots=1),))
+    with pytest.raises(Refused, match="cannot be called 'local'"):
+        plane.clusters.add(local, replacing=True)
+    with pytest.raises(Refused, match="own cluster"):
+        plane.clusters.remove("local")
+
+
+def test_an_unknown_name_is_told_with_the_nearest(plane: ControlPlane) -> None:
+    plane.clusters.add(SITE)
+    for ask in (plane.clusters.find, plane.clusters.remove):
+        with pytest.raises(NotFound, match=r"did you mean site\?"):
+            ask("sit")
+
+
+def test_a_run_on_a_node_that_stays_goes_on_and_keeps_its_address(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    run = running(simulation, slots=16)
+    before = addresses(plane, "site")
+    plane.clusters.add(
+        shaped(NodeGroup(nodes=3, slots=8, slot_type="h100", pool="big", prefix="a")), replacing=True
+    )
+    after = addresses(plane, "site")
+    assert set(after) == {"a1", "a2", "a3"}
+    assert (after["a1"], after["a2"]) == (before["a1"], before["a2"])
+    simulation.settle()
+    assert plane.find(run.id).outcome is Outcome.COMPLETED
+    assert len(plane.attempts(run.id)) == 1
+
+
+def test_where_nodes_change_their_order_no_new_one_gets_an_address_that_is_in_use(
+    simulation: Simulation,
+) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    running(simulation, slots=16)
+    before = addresses(plane, "site")
+    plane.clusters.add(shaped(NodeGroup(nodes=1, slots=1, prefix="z"), *SITE.groups[:1]), replacing=True)
+    assert not set(addresses(plane, "site").values()) & set(before.values())
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        ((NodeGroup(nodes=1, slots=8, pool="big", prefix="a"),), "holds a2.site, which would be gone"),
+        ((NodeGroup(nodes=2, slots=7, pool="big", prefix="a"),), "which would have 7 slots"),
+        ((NodeGroup(nodes=2, slots=8, pool="small", prefix="a"),), "which would be in pool small"),
+    ],
+)
+def test_what_runs_hold_is_not_taken_away(
+    simulation: Simulation, groups: tuple[NodeGroup, ...], reason: str
+) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    run = running(simulation, slots=16)
+    with pytest.raises(Refused, match=reason) as refused:
+        plane.clusters.add(shaped(*groups), replacing=True)
+    assert run.id in str(refused.value)
+    with pytest.raises(Refused, match=r"holds a1\.site, which would be gone"):
+        plane.clusters.remove("site")
+    assert len(plane.clusters.find("site").nodes) == 4
+
+
+def test_what_runs_wait_for_is_not_taken_away(simulation: Simulation) -> None:
+    """A run that named the cluster, and one that named none but fits nowhere else, would be left to fail."""
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    plane.set_drained(NodeChoice(cluster="site"), True)
+    named = submit(plane, slots=1, target=Target(cluster="site"))
+    large = submit(plane, slots=16)
+    small = submit(plane, slots=4)
+    with pytest.raises(Refused) as refused:
+        plane.clusters.remove("site")
+    assert named.id in str(refused.value)
+    assert large.id in str(refused.value)
+    assert small.id not in str(refused.value)
+    plane.stop(large.id)
+    with pytest.raises(Refused, match=named.id):
+        plane.clusters.remove("site")
+    assert plane.clusters.add(shaped(NodeGroup(nodes=1, slots=1)), replacing=True).nodes
+    plane.stop(named.id)
+    plane.clusters.remove("site")
+    simulation.settle()
+    assert plane.find(small.id).outcome is Outcome.COMPLETED
+
+
+def test_a_removed_cluster_is_gone_for_good_and_leaves_no_mark(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    plane.set_drained(NodeChoice(cluster="site"), True)
+    assert plane.clusters.remove("site").name == "site"
+    assert [cluster.name for cluster in simulation.start().plane.clusters.all()] == ["local"]
+    assert simulation.store.drained_nodes() == frozenset()
+
+
+def test_marks_that_a_dying_server_left_do_not_drain_a_new_cluster(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    plane.set_drained(NodeChoice(cluster="site"), True)
+    simulation.store.remove_cluster("site")  # and then it died
+    plane = simulation.start().plane
+    states = {report.node.state for report in plane.clusters.add(SITE).nodes}
+    assert states == {NodeState.UP}
+
+
+def test_clusters_share_no_address_and_no_name(plane: ControlPlane) -> None:
+    """Clusters are added, removed and grown; at every moment each node has its own address and name."""
+    shapes = {"a": 300, "b": 1, "c": 2000}
+    for name, count in shapes.items():
+        plane.clusters.add(Cluster(name=name, groups=(NodeGroup(nodes=count, slots=1),)))
+        _apart(plane)
+    plane.clusters.remove("b")
+    for name, count in {"d": 2, "a": 301, "c": 1, "b": 5000}.items():
+        plane.clusters.add(Cluster(name=name, groups=(NodeGroup(nodes=count, slots=1),)), replacing=True)
+        _apart(plane)
+
+
+def test_a_node_cannot_be_called_like_one_of_this_machine() -> None:
+    own = [replace(node, name="a.b") for node in nodes(1, 4)]
+    plane = Simulation(behaviour=lambda _launch: Behaviour(), cluster=own).server.plane
+    with pytest.raises(InvalidInput, match=r"two nodes would be called 'a\.b': of cluster local and of b"):
+        plane.clusters.add(Cluster(name="b", groups=(NodeGroup(nodes=1, slots=1, hostnames=("a",)),)))
+
+
+def test_the_cluster_of_a_rehearsal_can_be_looked_at(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    run = submit(plane, slots=16, rehearsal=Rehearsal(described=SITE), target=Target(pool="big"))
+    name = f"rehearsal-{run.id}"
+    report = plane.clusters.find(name)
+    assert (report.kind, [pool.policy for pool in report.pools]) == (
+        ClusterKind.REHEARSAL,
+        [Policy.FAIR_SHARE, Policy.PRIORITY],
+    )
+    assert name not in {cluster.name for cluster in plane.clusters.all()}
+    with pytest.raises(Refused, match="goes when its run has ended"):
+        plane.clusters.remove(name)
+    simulation.settle()
+    (attempt,) = plane.attempts(run.id)
+    assert (attempt.allocation.cluster, attempt.allocation.pool) == (name, "big")
+    assert attempt.allocation.nodes == (f"a1.{run.id}", f"a2.{run.id}")
+
+
+def _apart(plane: ControlPlane) -> None:
+    found = [report.node for report in plane.nodes()]
+    assert len({node.name for node in found}) == len(found)
+    added = [IPv4Address(node.address) for node in found if node.cluster != "local"]
+    assert len(set(added)) == len(added)
+    assert all(IPv4Address("127.128.0.0") <= address for address in added)
