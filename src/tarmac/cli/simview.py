@@ -21,7 +21,7 @@ NEVER_FITS_NAMED = 3
 
 LEGEND = """\
 Times in seconds. FAIRNESS: the worst completion time over a fair one, with as many jobs per slot as the
-trace has (as published); BY LIFE: with as many as there were during its life. UNFAIR: the share above 1.05."""
+trace has (as published); BY LIFE: with as many as there were during its life. UNFAIR: the share over 1.05."""
 
 _Show = Callable[[Measures], str]
 

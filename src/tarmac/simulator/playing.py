@@ -91,12 +91,12 @@ class Play:
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
         ]
-        engine = SimEngine(self._clock, (), behaviour=self._behaviour)
+        self._engine = SimEngine(self._clock, (), behaviour=self._behaviour)
         self._store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
         self._plane = ControlPlane(
-            store=self._store, engine=engine, code=_NoCode(), clock=self._clock, ids=_Ids()
+            store=self._store, engine=self._engine, code=_NoCode(), clock=self._clock, ids=_Ids()
         )
-        engine.subscribe(self._news.add)
+        self._engine.subscribe(self._news.add)
         self._plan_at: float | None = None
 
     def run(
@@ -113,6 +113,7 @@ class Play:
                 self.record.take(self._store, self._clock.now())
                 if self.record.ended >= told + PROGRESS_EVERY:
                     told = self.record.ended
+                    self._forget()
                     progress(told, len(self._jobs))
                 upcoming = self._upcoming()
                 if upcoming is None or stop():
@@ -152,6 +153,13 @@ class Play:
                 self._clock.advance_to(now)  # what happens at once is heard of at once
                 if not self._news:
                     return
+
+    def _forget(self) -> None:
+        """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""
+        over = self.record.take_over()
+        self._store.forget(over, events_until=self.record.last_event_id)
+        for run_id in over:
+            self._engine.forget(run_id)
 
     def _submit(self, number: int) -> None:
         job = self._jobs[number]

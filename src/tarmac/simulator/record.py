@@ -49,8 +49,9 @@ class Record:
         self.present = array("l")
         self.queued = array("l")
         self.busy_slots = array("l")
+        self.last_event_id = 0
         self._numbers: dict[str, int] = {}
-        self._last_event_id = 0
+        self._over: list[str] = []
         self._queued = 0
         self._gone = 0
         self._busy_slots = 0
@@ -72,14 +73,21 @@ class Record:
     def take(self, store: MemoryStore, now: float) -> None:
         """Take up what has happened since the last time."""
         self.now = now
-        while events := store.feed(after_id=self._last_event_id):
-            self._last_event_id = events[-1].id
+        while events := store.feed(after_id=self.last_event_id):
+            self.last_event_id = events[-1].id
             for event in events:
                 self._event(event)
         self.times.append(now)
         self.present.append(len(self.passages) - self._gone)
         self.queued.append(self._queued)
         self.busy_slots.append(self._busy_slots)
+
+    def take_over(self) -> list[str]:
+        """The runs that have ended since this was last asked: the record needs nothing more of them."""
+        over, self._over = self._over, []
+        for run_id in over:
+            del self._numbers[run_id]
+        return over
 
     def _event(self, event: Event) -> None:
         kind, state, at = event.event, event.state, event.at
@@ -104,6 +112,7 @@ class Record:
             passage.failed = event.detail.get("outcome") != Outcome.COMPLETED
             self.ended += 1
             self._gone += 1
+            self._over.append(event.run_id)
 
     def _leave(self, passage: Passage, at: float) -> None:
         if passage.placed_at is not None:
