@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulated import Crash, History, Simulation, nodes, spec
+from seeded import History
+from simulated import Crash, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.ports import Launch

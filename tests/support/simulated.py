@@ -1,39 +1,32 @@
 """A whole simulated tarmac: the real control plane over the in-memory store and the simulated engine.
 
-`History` drives one seeded life of it: users submit and change their minds, nodes fail, and the control plane
-crashes at durable writes and at effects; what a server does in threads is done here one pass at a time, in an
-order the seed chooses. The invariants hold after every act; at the end everything accepted has ended.
+What a server does in threads is done here one pass at a time, in an order the test chooses, and time passes
+only when it says so. `seeded.History` drives seeded histories of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import TypeVar
 
-from tarmac.control.draining import NodeChoice
 from tarmac.control.passes.deliver import deliver_pass
 from tarmac.control.passes.reap import reap_pass
 from tarmac.control.passes.reconcile import reconcile_pass
 from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
-from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.changes import Lease, NewRun, RunStep
-from tarmac.model.cluster import Node, NodeState
-from tarmac.model.errors import LeaseLost, Refused
-from tarmac.model.lifecycle import AttemptState, IllegalStep, RunState, replay
+from tarmac.model.cluster import DEFAULT_POOL, Node, Pool
+from tarmac.model.errors import LeaseLost
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
-from tarmac.model.run import Outcome, Run
+from tarmac.model.run import Run
 from tarmac.model.spec import (
     Command,
     FailureBehaviour,
-    LocalDirectory,
     Process,
-    Queueing,
     Role,
     RunSpec,
 )
@@ -70,7 +63,7 @@ class InstantCode:
         return f"digest-of-{directory.strip('/').replace('/', '-')}"
 
 
-def nodes(count: int, slots: int) -> list[Node]:
+def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -> list[Node]:
     """Like nodes of the lasting cluster."""
     return [
         Node(
@@ -79,8 +72,9 @@ def nodes(count: int, slots: int) -> list[Node]:
             address=f"127.0.0.{number + 1}",
             hostname=f"node{number}",
             capacity=Resources(slots=slots, slot_type="cpu", cpus=8.0, memory_bytes=2**35),
+            pool=pool,
         )
-        for number in range(1, count + 1)
+        for number in range(first, first + count)
     ]
 
 
@@ -164,8 +158,14 @@ class Simulation:
     """A store and an engine that outlive servers, and the server of the moment."""
 
     def __init__(
-        self, *, behaviour: Callable[[Launch], Behaviour], cluster: list[Node], news_delay_s: float = 0.0
+        self,
+        *,
+        behaviour: Callable[[Launch], Behaviour],
+        cluster: list[Node],
+        pools: Sequence[Pool] = (),
+        news_delay_s: float = 0.0,
     ) -> None:
+        self.pools = pools
         self.clock = VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
         self.ids = CountingIds()
@@ -176,12 +176,20 @@ class Simulation:
     def start(self) -> Server:
         """A fresh server on what is durable."""
         self.engine.disconnect()
-        self.server = Server(
-            plane=ControlPlane(
-                store=self.store, engine=self.engine, code=InstantCode(), clock=self.clock, ids=self.ids
-            )
-        )
+        self.server = self.another("server")
         return self.server
+
+    def another(self, owner: str) -> Server:
+        """A server of this name on what is durable, beside the one of the moment."""
+        plane = ControlPlane(
+            store=self.store,
+            engine=self.engine,
+            code=InstantCode(),
+            clock=self.clock,
+            ids=self.ids,
+            pools=self.pools,
+        )
+        return Server(plane=plane, owner=owner)
 
     def survive(self, act: Callable[[], object]) -> bool:
         """Do something; after a crash in it, start again. True if it went through."""
@@ -219,194 +227,3 @@ class Simulation:
                 return
             self.clock.advance(30.0)
         raise AssertionError("it never comes to rest")
-
-
-class History:
-    """One seeded history; `run` plays it to its end."""
-
-    def __init__(self, seed: int, *, acts: int = 60, crash_share: float = 0.08) -> None:
-        self.random = Random(seed)
-        self.acts = acts
-        self.crash_share = crash_share
-        self.crashing = True
-        self.simulation = Simulation(
-            behaviour=self._behaviour,
-            cluster=nodes(self.random.randint(1, 4), self.random.choice((1, 2, 4))),
-            news_delay_s=self.random.choice((0.0, 0.0, 2.0)),
-        )
-        self.simulation.engine.interrupt = lambda _moment, _attempt_id: self._maybe_crash()
-        self.simulation.store.interrupt = self._maybe_crash
-        self.accepted: dict[str, str] = {}
-        self.ended: dict[str, Run] = {}
-        self._behaviours: dict[str, Behaviour] = {}
-
-    def run(self) -> None:
-        """Play the acts, then let everything come to its end, checking all the way."""
-        for _ in range(self.acts):
-            self._act()
-            self.check()
-        self._finish()
-        self.check()
-        self._check_end()
-
-    # --- acts
-
-    def _act(self) -> None:
-        simulation, random = self.simulation, self.random
-        choice = random.random()
-        if choice < 0.22:
-            self._submit()
-        elif choice < 0.34 and self.accepted:
-            self._command(random.choice(("stop", "pause", "resume", "resume", "pause")))
-        elif choice < 0.40:
-            simulation.clock.advance(random.choice((0.1, 1.0, 10.0, 100.0)))
-        elif choice < 0.55:
-            upcoming = simulation.clock.next_event_at()
-            simulation.clock.advance_to(upcoming if upcoming is not None else simulation.clock.now() + 5.0)
-        elif choice < 0.57:
-            simulation.survive(self._crash)
-        elif choice < 0.59:
-            self._disturb_a_node()
-        else:
-            loop = random.choice(LOOPS)
-            simulation.survive(lambda: simulation.server.turn(loop))
-
-    def _submit(self) -> None:
-        key = f"key{len(self.accepted)}"
-        wanted = self._spec()
-
-        def submit() -> None:
-            accepted = self.simulation.server.plane.submit(
-                [Submission(spec=wanted, user="ada", idempotency_key=key)]
-            )
-            self.accepted[key] = accepted[0].run.id
-
-        while key not in self.accepted:  # a client asks again, under the same key, until it has an answer
-            try:
-                self.simulation.survive(submit)
-            except IllegalStep:
-                raise
-            except Refused:  # it would never fit: nothing was accepted
-                return
-
-    def _command(self, verb: str) -> None:
-        run_id = self.random.choice(sorted(self.accepted.values()))
-        with contextlib.suppress(Refused):
-            self.simulation.survive(lambda: getattr(self.simulation.server.plane, verb)(run_id))
-
-    def _disturb_a_node(self) -> None:
-        node = self.random.choice(self.simulation.engine.nodes())
-        if self.random.random() < 0.5:
-            drained = self.random.random() < 0.5
-            self.simulation.survive(
-                lambda: self.simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), drained)
-            )
-        else:
-            state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
-            self.simulation.engine.set_node(node.name, state)
-
-    def _crash(self) -> None:
-        raise Crash
-
-    def _maybe_crash(self) -> None:
-        if self.crashing and self.random.random() < self.crash_share:
-            raise Crash
-
-    def _spec(self) -> RunSpec:
-        random = self.random
-        wanted: dict[str, object] = {
-            "retries": random.choice((0, 0, 1, 2)),
-            "priority": random.choice((0, 0, 5)),
-            "time_limit_s": random.choice((None, None, 50.0)),
-            "queueing": random.choice((Queueing.WAIT, Queueing.WAIT, Queueing.WAIT, Queueing.FAIL_IF_BUSY)),
-            "code": random.choice((None, LocalDirectory(path="/code"))),
-        }
-        shape = random.random()
-        if shape < 0.5:
-            wanted["slots"] = random.choice((1, 1, 2, 4, 8))
-        elif shape < 0.8:
-            wanted |= {"replicas": random.choice((1, 2, 3)), "each": random.choice((1, 2))}
-        return spec(**wanted)
-
-    def _behaviour(self, launch: Launch) -> Behaviour:
-        random = self.random
-        return Behaviour(
-            duration_s=random.choice((0.0, 1.0, 20.0, 200.0)),
-            start_s=random.choice((0.0, 0.5, 5.0)),
-            checkpoint_period_s=10.0,
-            exit_code=random.choice((0, 0, 0, 1)),
-            leave_s=random.choice((0.0, 3.0)),
-            ignores_asks=random.random() < 0.1,
-            hangs_at_start=random.random() < 0.03,
-            vanishes_after_s=random.choice((None,) * 12 + (5.0,)),
-            unknown_for_s=random.choice((0.0, 0.0, 0.0, 30.0)),
-        )
-
-    def _finish(self) -> None:
-        """No more faults: drained and lost nodes come back, paused runs are resumed, and time passes."""
-        self.crashing = False
-        simulation = self.simulation
-        simulation.start()
-        for node in simulation.engine.nodes():
-            simulation.engine.set_node(node.name, NodeState.UP)
-            simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
-        for _ in range(20):
-            simulation.settle()
-            waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]
-            if not waiting:
-                return
-            for run in waiting:
-                simulation.server.plane.resume(run.id)
-
-    # --- invariants
-
-    def check(self) -> None:
-        """What holds at every moment."""
-        store, engine = self.simulation.store, self.simulation.engine
-        assert not engine.violations, engine.violations
-        assert all(count == 1 for count in engine.starts.values()), engine.starts
-        live = store.live_attempts()
-        assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
-        held = [
-            (seat.node, slot) for attempt in live for seat in attempt.allocation.seats for slot in seat.slots
-        ]
-        assert len(set(held)) == len(held), "a slot is in two gangs"
-        for run_id in self.accepted.values():
-            run = store.run(run_id)
-            assert run is not None, f"{run_id} was accepted and is lost"
-            self._check_run(run)
-
-    def _check_run(self, run: Run) -> None:
-        store = self.simulation.store
-        before = self.ended.get(run.id)
-        assert before is None or before == run, f"{run.id} changed after its end"
-        if run.state is RunState.ENDED:
-            self.ended[run.id] = run
-        events = store.events(run.id)
-        assert replay(event.event for event in events) is run.state
-        assert [event.seq for event in events] == list(range(1, run.seq + 1))
-        attempts = store.attempts(run.id)
-        assert [attempt.number for attempt in attempts] == list(range(1, run.attempt + 1))
-        for attempt in attempts:
-            slots = sum(len(seat.slots) for seat in attempt.allocation.seats)
-            assert slots == run.spec.slots, "a gang has all or nothing"
-        outcomes = [attempt.outcome for attempt in attempts]
-        assert run.failures == outcomes.count(Outcome.FAILED)
-        assert run.faults == outcomes.count(Outcome.LOST)
-        assert run.preemptions == outcomes.count(Outcome.PREEMPTED)
-        assert all(
-            (attempt.state is AttemptState.ENDED) == (attempt.ended_at is not None) for attempt in attempts
-        )
-
-    def _check_end(self) -> None:
-        store, engine = self.simulation.store, self.simulation.engine
-        waiting = [(run.id, run.state) for run in store.live_runs()]
-        assert not waiting, f"these never ended: {waiting}"
-        assert not engine.live(), "something still runs"
-        assert all(report.slots_used == 0 for report in self.simulation.server.plane.nodes())
-        for run_id in self.accepted.values():
-            for attempt in store.attempts(run_id):
-                assert attempt.started_at is None or attempt.ended_at >= attempt.started_at, (
-                    "usage runs backwards"
-                )
-                assert attempt.started_at is None or engine.starts[attempt.id] == 1

@@ -1,0 +1,121 @@
+"""What must hold of a simulated tarmac at every moment, whatever crashed: used by `seeded.History`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from math import isclose
+
+from simulated import Simulation
+from tarmac.model.lifecycle import AttemptState, RunState, replay
+from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
+from tarmac.model.spec import Mode
+
+
+class Promises:
+    """Checks; it remembers what was seen before, because some things never change again."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.ended: dict[str, Run] = {}
+        self._shares: dict[tuple[str, float], Share] = {}
+
+    def check(self, run_ids: Iterable[str]) -> None:
+        """What holds at every moment."""
+        store, engine = self._simulation.store, self._simulation.engine
+        assert not engine.violations, engine.violations
+        assert all(count == 1 for count in engine.starts.values()), engine.starts
+        live = store.live_attempts()
+        assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
+        held = [
+            (seat.node, slot) for attempt in live for seat in attempt.allocation.seats for slot in seat.slots
+        ]
+        assert len(set(held)) == len(held), "a slot is in two gangs"
+        used: Counter[tuple[str, str]] = Counter()
+        for run_id in run_ids:
+            run = store.run(run_id)
+            assert run is not None, f"{run_id} was accepted and is lost"
+            self._check_run(run)
+            used[run.user, run.project] += run.attained_slot_s / run.spec.weight
+        self._check_usage(used)
+
+    def check_end(self, run_ids: Iterable[str]) -> None:
+        """What holds once everything has come to its end."""
+        store, engine = self._simulation.store, self._simulation.engine
+        waiting = [(run.id, run.state) for run in store.live_runs()]
+        assert not waiting, f"these never ended: {waiting}"
+        assert not engine.live(), "something still runs"
+        assert all(report.slots_used == 0 for report in self._simulation.server.plane.nodes())
+        for run_id in run_ids:
+            for attempt in store.attempts(run_id):
+                assert attempt.started_at is None or attempt.ended_at >= attempt.started_at, (
+                    "usage runs backwards"
+                )
+                assert attempt.started_at is None or engine.starts[attempt.id] == 1
+
+    def _check_run(self, run: Run) -> None:
+        store = self._simulation.store
+        before = self.ended.get(run.id)
+        assert before is None or before == run, f"{run.id} changed after its end"
+        if run.state is RunState.ENDED:
+            self.ended[run.id] = run
+        events = store.events(run.id)
+        assert replay(event.event for event in events) is run.state
+        assert [event.seq for event in events] == list(range(1, run.seq + 1))
+        attempts = store.attempts(run.id)
+        assert [attempt.number for attempt in attempts] == list(range(1, run.attempt + 1))
+        for attempt in attempts:
+            assert attempt.allocation.slots == run.spec.slots, "a gang has all or nothing"
+            assert (attempt.state is AttemptState.ENDED) == (attempt.ended_at is not None)
+        self._check_counts(run, attempts)
+        self._check_share(run)
+        self._check_verdict(run)
+
+    def _check_counts(self, run: Run, attempts: list[Attempt]) -> None:
+        """Failures, faults, preemptions and turns are counted apart, and what was used adds up."""
+        outcomes = Counter(attempt.outcome for attempt in attempts)
+        assert run.failures == outcomes[Outcome.FAILED]
+        assert run.faults == outcomes[Outcome.LOST]
+        by_itself = outcomes[Outcome.FAILED] + outcomes[Outcome.COMPLETED]
+        if run.spec.mode is Mode.CYCLE:
+            assert run.turns <= run.spec.max_rapid_cycles, "more turns than it was to have"
+            assert run.preemptions + run.turns == outcomes[Outcome.PREEMPTED] + by_itself
+        else:
+            assert (run.turns, run.preemptions) == (0, outcomes[Outcome.PREEMPTED])
+        held_slot_s = sum(
+            attempt.allocation.slots * (attempt.ended_at - attempt.created_at)
+            for attempt in attempts
+            if attempt.ended_at is not None
+        )
+        assert isclose(run.attained_slot_s, held_slot_s, abs_tol=1e-6), "what it used does not add up"
+
+    def _check_usage(self, used: Counter[tuple[str, str]]) -> None:
+        """Every slot-second is in the usage once, whoever recorded it."""
+        stored: Counter[tuple[str, str]] = Counter()
+        for bucket in self._simulation.store.usage(0.0):
+            stored[bucket.user, bucket.project] += bucket.slot_s
+        for key in used.keys() | stored.keys():
+            assert isclose(used[key], stored[key], abs_tol=1e-3), f"the usage of {key} is counted wrongly"
+
+    def _check_share(self, run: Run) -> None:
+        """A share is promised once in a period, and what is used of it only grows."""
+        share = run.share
+        if share is None:
+            return
+        assert run.spec.mode is Mode.INTERRUPTIBLE
+        before = self._shares.get((run.id, share.period_at))
+        if before is not None:
+            promised = (before.allotted_s, before.rank, before.credit_s)
+            assert (share.allotted_s, share.rank, share.credit_s) == promised, "a share was granted twice"
+            assert share.used_s >= before.used_s
+        self._shares[run.id, share.period_at] = share
+
+    def _check_verdict(self, run: Run) -> None:
+        """A cycle run that completed says what it has shown."""
+        if run.outcome is not Outcome.COMPLETED:
+            return
+        assert (run.verdict is not None) == (run.spec.mode is Mode.CYCLE)
+        if run.verdict is not None:
+            assert run.verdict.turns == run.turns
+            unproven = run.cause is not None and run.cause.code is CauseCode.UNPROVEN
+            assert unproven is not run.verdict.proven

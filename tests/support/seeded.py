@@ -1,0 +1,244 @@
+"""`History`: one seeded life of a simulated tarmac, for tests/simulation.
+
+Users submit runs of every mode, change their minds and the queue; nodes fail; and the control plane crashes
+at durable writes and at effects, sometimes beside a second one on the same store. The invariants hold after
+every act (`promises.Promises`); at the end everything accepted has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+
+from promises import Promises
+from simulated import LOOPS, Crash, Server, Simulation, nodes, spec
+from tarmac.control.draining import NodeChoice
+from tarmac.control.queueing import QueueChange
+from tarmac.control.service import Submission
+from tarmac.engines.sim import Behaviour
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
+from tarmac.model.errors import InvalidInput, Refused
+from tarmac.model.lifecycle import IllegalStep, RunState
+from tarmac.model.ports import Launch
+from tarmac.model.run import Run
+from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
+
+OTHER_POOL = "other"
+
+MODES = (Mode.BATCH, Mode.BATCH, Mode.BATCH, Mode.CYCLE, Mode.INTERRUPTIBLE)
+
+
+class History:
+    """One seeded history; `run` plays it to its end."""
+
+    def __init__(self, seed: int, *, acts: int = 60, crash_share: float = 0.08) -> None:
+        self.random = random = Random(seed)
+        self.acts = acts
+        self.crash_share = crash_share
+        self.crashing = True
+        slots = random.choice((1, 2, 4))
+        cluster = nodes(random.randint(1, 4), slots)
+        self.pools = [DEFAULT_POOL]
+        if random.random() < 0.4:
+            cluster += nodes(random.randint(1, 2), slots, pool=OTHER_POOL, first=len(cluster) + 1)
+            self.pools.append(OTHER_POOL)
+        self.simulation = Simulation(
+            behaviour=self._behaviour,
+            cluster=cluster,
+            pools=[self._rules(name) for name in self.pools],
+            news_delay_s=random.choice((0.0, 0.0, 2.0)),
+        )
+        self.rival: Server | None = None
+        self.with_rival = random.random() < 0.25
+        self.simulation.engine.interrupt = lambda _moment, _attempt_id: self._maybe_crash()
+        self.simulation.store.interrupt = self._maybe_crash
+        self.accepted: dict[str, str] = {}
+        self.promises = Promises(self.simulation)
+
+    @property
+    def ended(self) -> dict[str, Run]:
+        """The runs that have ended."""
+        return self.promises.ended
+
+    def run(self) -> None:
+        """Play the acts, then let everything come to its end, checking all the way."""
+        for _ in range(self.acts):
+            self._act()
+            self.promises.check(self.accepted.values())
+        self._finish()
+        self.promises.check(self.accepted.values())
+        self.promises.check_end(self.accepted.values())
+
+    # --- acts
+
+    def _act(self) -> None:
+        simulation, random = self.simulation, self.random
+        choice = random.random()
+        if choice < 0.22:
+            self._submit()
+        elif choice < 0.32 and self.accepted:
+            self._command(random.choice(("stop", "pause", "resume", "resume", "pause")))
+        elif choice < 0.37 and self.accepted:
+            self._reorder()
+        elif choice < 0.42:
+            simulation.clock.advance(random.choice((0.1, 1.0, 10.0, 100.0)))
+        elif choice < 0.56:
+            upcoming = simulation.upcoming()
+            simulation.clock.advance_to(upcoming if upcoming is not None else simulation.clock.now() + 5.0)
+        elif choice < 0.58:
+            simulation.survive(self._crash)
+        elif choice < 0.60:
+            self._disturb_a_node()
+        elif choice < 0.68 and self.with_rival:
+            self._turn_of_the_rival()
+        else:
+            loop = random.choice(LOOPS)
+            simulation.survive(lambda: simulation.server.turn(loop))
+
+    def _turn_of_the_rival(self) -> None:
+        """A pass of another server on the same store; it crashes as well."""
+        try:
+            if self.rival is None:
+                self.rival = self.simulation.another("rival")
+            self.rival.turn(self.random.choice(LOOPS))
+        except Crash:
+            self.simulation.crashes += 1
+            self.rival = None
+
+    def _submit(self) -> None:
+        key = f"key{len(self.accepted)}"
+        wanted, user = self._spec(), self.random.choice(("ada", "bob"))
+
+        def submit() -> None:
+            accepted = self.simulation.server.plane.submit(
+                [Submission(spec=wanted, user=user, idempotency_key=key)]
+            )
+            self.accepted[key] = accepted[0].run.id
+
+        while key not in self.accepted:  # a client asks again, under the same key, until it has an answer
+            try:
+                self.simulation.survive(submit)
+            except IllegalStep:
+                raise
+            except Refused:  # it would never fit: nothing was accepted
+                return
+
+    def _command(self, verb: str) -> None:
+        run_id = self._some_run()
+        with contextlib.suppress(Refused):
+            self.simulation.survive(lambda: getattr(self.simulation.server.plane, verb)(run_id))
+
+    def _reorder(self) -> None:
+        """A list of changes; a crash in the middle of it leaves all of them or none."""
+        random, plane = self.random, self.simulation.server.plane
+        if random.random() < 0.5:
+            pair = {self._some_run(), self._some_run()}
+            mark = random.randint(1, 10**6)
+            changes = [QueueChange(reference=run_id, priority=mark) for run_id in sorted(pair)]
+            with contextlib.suppress(InvalidInput):
+                self.simulation.survive(lambda: plane.reorder(changes))
+            found = {self.simulation.store.run(run_id).place.priority == mark for run_id in pair}
+            assert len(found) == 1, "half of a list of changes was made"
+            return
+        what = random.choice(
+            (
+                {"pool": random.choice(self.pools)},
+                {"ahead_of": self._some_run()},
+                {"behind_of": self._some_run()},
+                {"top": True},
+            )
+        )
+        change = QueueChange(reference=self._some_run(), **what)
+        with contextlib.suppress(InvalidInput):
+            self.simulation.survive(lambda: plane.reorder([change]))
+
+    def _some_run(self) -> str:
+        return self.random.choice(sorted(self.accepted.values()))
+
+    def _disturb_a_node(self) -> None:
+        node = self.random.choice(self.simulation.engine.nodes())
+        if self.random.random() < 0.5:
+            drained = self.random.random() < 0.5
+            self.simulation.survive(
+                lambda: self.simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), drained)
+            )
+        else:
+            state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
+            self.simulation.engine.set_node(node.name, state)
+
+    def _crash(self) -> None:
+        raise Crash
+
+    def _maybe_crash(self) -> None:
+        if self.crashing and self.random.random() < self.crash_share:
+            raise Crash
+
+    # --- what there is
+
+    def _rules(self, name: str) -> Pool:
+        random = self.random
+        return Pool(
+            cluster=LOCAL_CLUSTER,
+            name=name,
+            policy=random.choice(list(Policy)),
+            preemption=random.random() < 0.5,
+            packing=random.choice(list(Packing)),
+            share_by=random.choice(list(ShareBy)),
+            guaranteed_s=random.choice((20.0, 60.0)),
+            half_life_s=random.choice((600.0, 86_400.0)),
+            turn_s=20.0,
+            period_s=120.0,
+            floor_s=20.0,
+        )
+
+    def _spec(self) -> RunSpec:
+        random = self.random
+        wanted: dict[str, object] = {
+            "mode": random.choice(MODES),
+            "max_rapid_cycles": random.randint(1, 3),
+            "weight": random.choice((1.0, 1.0, 2.5)),
+            "project": random.choice(("vision", "speech")),
+            "target": Target(pool=random.choice((None, None, *self.pools))),
+            "retries": random.choice((0, 0, 1, 2)),
+            "priority": random.choice((0, 0, 5)),
+            "time_limit_s": random.choice((None, None, 50.0)),
+            "queueing": random.choice((Queueing.WAIT, Queueing.WAIT, Queueing.WAIT, Queueing.FAIL_IF_BUSY)),
+            "code": random.choice((None, LocalDirectory(path="/code"))),
+        }
+        shape = random.random()
+        if shape < 0.5:
+            wanted["slots"] = random.choice((1, 1, 2, 4, 8))
+        elif shape < 0.8:
+            wanted |= {"replicas": random.choice((1, 2, 3)), "each": random.choice((1, 2))}
+        return spec(**wanted)
+
+    def _behaviour(self, launch: Launch) -> Behaviour:
+        random = self.random
+        return Behaviour(
+            duration_s=random.choice((0.0, 1.0, 20.0, 200.0)),
+            start_s=random.choice((0.0, 0.5, 5.0)),
+            checkpoint_period_s=10.0,
+            first_output_s=random.choice((0.0, 3.0, 30.0)),
+            exit_code=random.choice((0, 0, 0, 1)),
+            leave_s=random.choice((0.0, 3.0)),
+            ignores_asks=random.random() < 0.1,
+            hangs_at_start=random.random() < 0.03,
+            vanishes_after_s=random.choice((None,) * 12 + (5.0,)),
+            unknown_for_s=random.choice((0.0, 0.0, 0.0, 30.0)),
+        )
+
+    def _finish(self) -> None:
+        """No more faults: drained and lost nodes come back, paused runs are resumed, and time passes."""
+        self.crashing = False
+        simulation = self.simulation
+        simulation.start()
+        for node in simulation.engine.nodes():
+            simulation.engine.set_node(node.name, NodeState.UP)
+            simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
+        for _ in range(20):
+            simulation.settle(limit=10_000)
+            waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]
+            if not waiting:
+                return
+            for run in waiting:
+                simulation.server.plane.resume(run.id)
