@@ -40,6 +40,9 @@ class TreeTimes:
         """What happened since the last look; looks again only now and then, and when `writers_done`."""
         return self.finish() if writers_done or time.monotonic() >= self._due else Glimpse()
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def finish(self) -> Glimpse:
         """The last look."""
         self._due = time.monotonic() + _AGAIN_S

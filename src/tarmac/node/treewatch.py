@@ -72,10 +72,12 @@ class TreeWatch:
         return Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
 
     def finish(self) -> Glimpse:
-        """The last look; nothing is watched any more."""
-        seen = self.look()
+        """The last look. What is held is left to the end of the process: see `close`."""
+        return self.look()
+
+    def close(self) -> None:
+        """Stop watching, for whoever lives on. It takes the kernel milliseconds: a short run feels them."""
         self._inotify.close()
-        return seen
 
     def _take(self, place: _Place, event: Happening) -> None:
         mask, name = event.mask, event.name

@@ -156,9 +156,14 @@ def test_a_renamed_old_checkpoint_is_not_a_new_one(warm: Warm, tmp_path: Path) -
             True,
         ),
         ('exec 3> "$OUTPUT_PATH/ck"; echo half >&3; echo ready; exec sleep 100', False),
+        (
+            "trap 'sleep 0.9; exit 143' TERM\n"
+            "bash -c 'exec 3> \"$OUTPUT_PATH/ck\"; echo half >&3; echo ready; sleep 100'",
+            False,
+        ),
         ('echo whole > "$OUTPUT_PATH/ck"; echo ready; exec sleep 100', True),
     ],
-    ids=["saved when told", "ended while writing", "saved before it was told"],
+    ids=["saved when told", "ended while writing", "ended below a launcher", "saved before it was told"],
 )
 def test_a_file_that_the_end_closed_is_not_whole(
     warm: Warm, tmp_path: Path, script: str, whole: bool

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[TreeWatch, TreeTimes])
-def tree(request: pytest.FixtureRequest, root: Path) -> Tree:
+def tree(request: pytest.FixtureRequest, root: Path) -> Iterator[Tree]:
     if request.param is TreeTimes and os.statvfs(root).f_flag & os.ST_NOATIME:
         pytest.skip("this disk keeps no access times")
-    made: Tree = request.param(str(root))
-    return made
+    with closing(request.param(str(root))) as made:
+        yield made
 
 
 def what(seen: Glimpse) -> set[str]:
@@ -68,7 +69,6 @@ def test_what_happened_is_told_once(tree: Tree, root: Path, case: str) -> None:
     assert what(tree.look(writers_done=True)) == told
     if isinstance(tree, TreeWatch):  # times only ever say when something happened last
         assert what(tree.look(writers_done=True)) == set()
-    tree.finish()
 
 
 def test_times_are_looked_at_now_and_then_and_at_the_end(root: Path) -> None:
@@ -79,14 +79,13 @@ def test_times_are_looked_at_now_and_then_and_at_the_end(root: Path) -> None:
 
 
 def test_a_new_directory_is_watched_with_what_is_in_it(root: Path) -> None:
-    tree = TreeWatch(str(root))
-    (root / "new").mkdir()
-    (root / "new/early").write_text("whole")
-    assert what(tree.look()) == set(), "its file may still be written"
-    assert what(tree.look()) == {"closed_at"}
-    (root / "new/late").write_text("whole")
-    assert what(tree.look()) == {"closed_at"}
-    tree.finish()
+    with closing(TreeWatch(str(root))) as tree:
+        (root / "new").mkdir()
+        (root / "new/early").write_text("whole")
+        assert what(tree.look()) == set(), "its file may still be written"
+        assert what(tree.look()) == {"closed_at"}
+        (root / "new/late").write_text("whole")
+        assert what(tree.look()) == {"closed_at"}
 
 
 def test_a_tree_of_any_size_is_walked_within_bounds(root: Path) -> None:
@@ -120,10 +119,11 @@ def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path) -> None:
     events = EventLog(str(root.parent / "events.jsonl"))
     tree = tree_below(str(root))
     witness = Witness(events, logs=[], reports=str(root.parent / "reports"), tree=tree, tell_again_s=0)
-    for number in range(3):
-        (root / "draft").write_text("whole")
-        (root / "draft").rename(root / f"ck{number}")
-        witness.look()
-    witness.close()
+    with closing(tree):
+        for number in range(3):
+            (root / "draft").write_text("whole")
+            (root / "draft").rename(root / f"ck{number}")
+            witness.look()
+        witness.close()
     events.flush()
     assert (root.parent / "events.jsonl").read_text().count('"checkpoint"') == 3
