@@ -80,22 +80,19 @@ class PoolDisplacer:
         """When a run that is left waiting could displace somebody whom it cannot displace now."""
         if not self._state.rules.preemption and not self._state.holders.interruptible:
             return inf
-        waiting = (
-            (lane, first)
+        waiting = [
+            first
             for kinds in self._state.queue.kinds.values()
             for kind in kinds
             for lane in kind.lanes.values()
             if (first := _first_waiting(lane, current)) is not None
-        )
-        return min(
-            (wakes_at(self._state, self._precedence, lane.line.rank, first) for lane, first in waiting),
-            default=inf,
-        )
+        ]
+        return wakes_at(self._state, self._precedence, waiting) if waiting else inf
 
     def _find(self, queued: Queued) -> tuple[list[Held], tuple[str, ...]] | None:
         """The victims and the nodes; None if the run would not start whoever left."""
         kind, state = queued.kind, self._state
-        room = state.board.free[None] + sum(held.holding.allocation.slots for held in self._going)
+        room = state.board.free[None] + sum(held.slots for held in self._going)
         victims: list[Held] = []
         more = self._victims(queued)
         look = FIRST_LOOK
@@ -103,7 +100,7 @@ class PoolDisplacer:
             new = list(islice(more, look))
             victims += new
             look *= 4
-            room += sum(held.holding.allocation.slots for held in new)
+            room += sum(held.slots for held in new)
             if room >= kind.slots:
                 found = self._needed(kind, victims)
                 if found is not None:

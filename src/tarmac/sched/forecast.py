@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from tarmac.model.cluster import Pool
@@ -34,6 +34,10 @@ class Held:
     loads: dict[str, Load]
     pools: tuple[PoolKey, ...]
     ends: ReleaseKey
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = sum(load.slots.bit_count() for load in self.loads.values())
 
 
 Releases = Sequence[tuple[ReleaseKey, Held]]

@@ -127,6 +127,10 @@ class Holders:
         below = max((known for known in self._climbs if known < rung), default=rung)
         return [self._climbs[known] for known in {below, rung} if known in self._climbs]
 
+    def key(self, held: Held) -> Key:
+        """The key under which a ready run is filed."""
+        return self._places[held.ends[2]].key
+
     def _begin(self, rules: Pool) -> None:
         self._rules = rules
         self.cycle: dict[str, Held] = {}
@@ -148,10 +152,10 @@ class Holders:
         candidate = held.holding.candidate
         entity = entity_of(candidate, self._rules) if self._rules.policy is Policy.FAIR_SHARE else None
         key = self._key(held)
-        climbs_at = climbs_next_at(held.holding, self._rules, self._now)
+        climbs_at = climbs_next_at(held.holding, held.slots, self._rules, self._now)
         self._places[candidate.run_id] = _Place(None, entity, key, climbs_at)
         insort(self.ready.setdefault(entity, []), (key, held))
-        self.ready_slots += held.holding.allocation.slots
+        self.ready_slots += held.slots
         if climbs_at < inf:
             insort(self._climbs.setdefault(rung_of(key), []), (climbs_at, candidate.run_id, held))
 
@@ -162,12 +166,12 @@ class Holders:
         _cut(line, (place.key,))
         if not line:
             del self.ready[place.entity]
-        self.ready_slots -= held.holding.allocation.slots
+        self.ready_slots -= held.slots
         if place.climbs_at < inf:
             _cut(self._climbs[rung_of(place.key)], (place.climbs_at, run_id))
 
     def _key(self, held: Held) -> Key:
-        return held_key(held.holding, self._rules, self._now)
+        return held_key(held.holding, self._rules, self._now, slots=held.slots)
 
 
 def rung_of(key: Key) -> float:

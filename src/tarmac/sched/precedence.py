@@ -56,11 +56,12 @@ class Precedence:
     def ordered_after_at(self, candidate: Candidate, holding: Holding) -> float:
         """When a batch run that holds slots is ordered after a queued one (-inf: always was)."""
         if self.rules.policy is Policy.FAIR_SHARE:
-            return self._overdrawn_at(candidate, holding)
+            entity = entity_of(holding.candidate, self.rules)
+            return self.overdrawn_at(self.excess(candidate, holding), entity)
         key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
-        at = self.now
-        while held_key(holding, self.rules, at) <= key:
-            at = climbs_next_at(holding, self.rules, at)
+        at, slots = self.now, holding.allocation.slots
+        while held_key(holding, self.rules, at, slots=slots) <= key:
+            at = climbs_next_at(holding, slots, self.rules, at)
             if at == inf:
                 return inf
         return -inf if at == self.now else at
@@ -71,21 +72,27 @@ class Precedence:
         ours, theirs = entity_of(candidate, self.rules), entity_of(holding.candidate, self.rules)
         if ours == theirs:
             return -inf
-        one, other = self.claims.quantum(candidate), self.claims.quantum(holding.candidate)
-        claim = self.claims.of(ours) - ADVANCE_GUARANTEES * one
-        held_claim = self.claims.of(theirs) - ADVANCE_GUARANTEES * other
-        return held_claim - claim - one
+        advance = ADVANCE_GUARANTEES * self.claims.quantum(holding.candidate)
+        return self.claims.of(theirs) - advance - self.floor(candidate)
 
-    def _overdrawn_at(self, candidate: Candidate, holding: Holding) -> float:
-        if self.claims is None:
+    def floor(self, candidate: Candidate) -> float:
+        """Under fair share: who has used this much, less the advance of a run of theirs, may be displaced.
+
+        The run has its advance too, but what it will use at least counts as used: whoever is displaced for
+        it does not displace it in turn before it has had that.
+        """
+        assert self.claims is not None
+        one = self.claims.quantum(candidate)
+        return self.claims.of(entity_of(candidate, self.rules)) - (ADVANCE_GUARANTEES - 1) * one
+
+    def overdrawn_at(self, excess: float, entity: str) -> float:
+        """When an entity that holds slots will have used so much more than now that nothing is missing."""
+        if self.claims is None or excess == -inf:
             return inf
-        excess = self.excess(candidate, holding)
         if excess >= 0:
             return -inf
-        growth = self.claims.growth(entity_of(holding.candidate, self.rules))
-        if excess == -inf or growth <= 0:
-            return inf
-        return self.now + max(-excess / growth, SOON_SHARE * self.claims.quantum_s)
+        growth = self.claims.growth(entity)
+        return self.now + max(-excess / growth, SOON_SHARE * self.claims.quantum_s) if growth > 0 else inf
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
         if ours == CYCLE:
@@ -106,12 +113,12 @@ class Precedence:
                 return inf
 
 
-def held_key(holding: Holding, rules: Pool, now: float) -> Key:
-    """The place in the order of batch runs that a holding would have if it were queued now."""
+def held_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
+    """The place in the order of batch runs that a holding (of so many slots) would have if queued now."""
     candidate = holding.candidate
+    slots = holding.allocation.slots if slots is None else slots
     if rules.policy is not Policy.LEAST_ATTAINED:
         return ordering(BATCH, rules).key(candidate, rules, 0.0)
-    slots = holding.allocation.slots
     ran_s = candidate.ran_s
     if holding.started_at is not None:
         ran_s += max(0.0, now - holding.started_at)
@@ -119,9 +126,9 @@ def held_key(holding: Holding, rules: Pool, now: float) -> Key:
     return by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
 
 
-def climbs_next_at(holding: Holding, rules: Pool, now: float) -> float:
+def climbs_next_at(holding: Holding, slots: int, rules: Pool, now: float) -> float:
     """When the place of a holding in the order next changes for the worse (inf: never)."""
     candidate = holding.candidate
     if rules.policy is not Policy.LEAST_ATTAINED or candidate.time_limit_s is not None:
         return inf
-    return climbs_at(candidate.attained_slot_s, holding.allocation.slots, since=holding.granted_at, now=now)
+    return climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)

@@ -6,10 +6,13 @@ have given them up. So each moment at which one more holding could be displaced 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.sched import blocks, turns
+from tarmac.sched.fairness import ADVANCE_GUARANTEES
 from tarmac.sched.forecast import Held
 from tarmac.sched.holders import rung_of
 from tarmac.sched.lanes import Queued
@@ -27,39 +30,88 @@ def clockwork(state: PoolState, now: float) -> float:
     return at
 
 
-def wakes_at(state: PoolState, precedence: Precedence, rank: int, queued: Queued) -> float:
-    """When a waiting run could displace one more holding than now."""
-    now, candidate = precedence.now, queued.candidate
-    moments = [
-        precedence.displaceable_at(candidate, held.holding) for held in state.holders.interruptible.values()
-    ]
-    if rank != INTERRUPTIBLE and state.rules.preemption:
-        moments += _batch(state, precedence, rank, queued)
-    return min((at for at in moments if at > now), default=inf)
+def wakes_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
+    """When one of the waiting runs could displace one more holding than now.
+
+    `waiting` has the first of each lane: those behind it can displace nobody whom it cannot.
+    """
+    now = precedence.now
+    moments = (
+        precedence.displaceable_at(queued.candidate, held.holding)
+        for held in state.holders.interruptible.values()
+        for queued in waiting
+    )
+    at = min((moment for moment in moments if moment > now), default=inf)
+    batch = [queued for queued in waiting if queued.line.rank == BATCH]
+    if not state.rules.preemption or len(batch) == 0 == sum(item.line.rank == CYCLE for item in waiting):
+        return at
+    at = min(at, _unguarded_at(state, waiting, before=at))
+    match state.rules.policy:
+        case Policy.LEAST_ATTAINED:
+            return min(at, _climbs_at(state, batch, before=at))
+        case Policy.FAIR_SHARE:
+            return min(at, _overdrawn_at(state, precedence, batch))
+        case _:
+            return at
 
 
-def _batch(state: PoolState, precedence: Precedence, rank: int, queued: Queued) -> list[float]:
-    """The next moments at which batch runs stop being guarded, climb, or have used too much."""
-    rules, key = state.rules, queued.key
-    moments = []
-    fair = rules.policy is Policy.FAIR_SHARE
+def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
+    """When a run that somebody waiting goes before has had its guaranteed time."""
+    rules = state.rules
+    anybody = rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
+    first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
     for until, _, held in state.holders.guarded:
-        if until == inf:
+        if until >= before:
             break
-        if rank == CYCLE or fair or held_key(held.holding, rules, until) > key:
-            moments.append(until)
-            break
-    if rank == BATCH and fair:
-        moments += [
-            precedence.ordered_after_at(queued.candidate, min(line, key=_width)[1].holding)
-            for line in state.holders.ready.values()
-        ]
-    if rank == BATCH and rules.policy is Policy.LEAST_ATTAINED:
-        for climbs in state.holders.climbing(rung_of(key)):
-            after = (at for at, _, held in climbs if held_key(held.holding, rules, at) > key)
-            moments.append(next(after, inf))
-    return moments
+        if anybody or held_key(held.holding, rules, until, slots=held.slots) > first:
+            return until
+    return inf
+
+
+def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> float:
+    """When a run climbs past the rung of somebody waiting, or to it and is ordered after them there."""
+    firsts: dict[float, Key] = {}
+    for queued in batch:
+        rung = rung_of(queued.key)
+        firsts[rung] = min(queued.key, firsts.get(rung, queued.key))
+    for rung, key in firsts.items():
+        for climbs in state.holders.climbing(rung):
+            for at, _, held in climbs:
+                if at >= before:
+                    break
+                candidate = held.holding.candidate
+                if (
+                    rung_of(state.holders.key(held)) == rung
+                    or (
+                        held.slots,
+                        candidate.submitted_at,
+                        candidate.run_id,
+                    )
+                    > key[1:]
+                ):
+                    before = at
+                    break
+    return before
+
+
+def _overdrawn_at(state: PoolState, precedence: Precedence, batch: Sequence[Queued]) -> float:
+    """When an entity will have used too much for the next one of those waiting that it has not yet."""
+    claims = precedence.claims
+    if claims is None:
+        return inf
+    at = inf
+    floors = sorted((precedence.floor(queued.candidate), queued.line.entity or "") for queued in batch)
+    for entity, line in state.holders.ready.items():
+        if entity is None:
+            continue
+        narrowest = min(line, key=_width)[1].holding.candidate
+        claim = claims.of(entity) - ADVANCE_GUARANTEES * claims.quantum(narrowest)
+        above = bisect_right(floors, (claim, "")) if floors else 0
+        beyond = next((floor for floor, other in floors[above:] if other != entity), None)
+        if beyond is not None and beyond > claim:
+            at = min(at, precedence.overdrawn_at(claim - beyond, entity))
+    return at
 
 
 def _width(entry: tuple[Key, Held]) -> int:
-    return entry[1].holding.allocation.slots
+    return entry[1].slots
