@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine_harness import Harness, LocalHarness, SimHarness, Work, ended
+from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import (
     Notifies,
@@ -367,3 +369,34 @@ def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) 
     others = [*engine.nodes(), *engine.cluster_nodes(rehearsal.cluster("run2"))]
     assert len({node.name for node in [*nodes, *others]}) == 12 + len(others)
     assert len({node.address for node in nodes}) == 12
+
+
+def test_an_engine_stands_for_a_described_cluster(harness: Harness) -> None:
+    """C4: several pools, shards and slot types at once, each node with an address of its own."""
+    engine = harness.engine
+    assert isinstance(engine, OffersNodes)
+    cluster = Cluster(
+        name="site",
+        groups=(
+            NodeGroup(nodes=2, slots=8, slot_type="h100", cpus=96.0, pool="big", shard="left", prefix="a"),
+            NodeGroup(nodes=2, slots=4, memory_bytes=2**40, shard="right", hostnames=("b", "c")),
+        ),
+        first_address="127.200.0.254",
+    )
+    nodes = engine.cluster_nodes(cluster)
+    assert engine.cluster_nodes(replace(cluster)) is nodes
+    assert [node.name for node in nodes] == ["a1.site", "a2.site", "b.site", "c.site"]
+    assert [(node.cluster, node.pool, node.shard) for node in nodes] == [
+        *[("site", "big", "left")] * 2,
+        *[("site", "default", "right")] * 2,
+    ]
+    assert [(node.capacity.slots, node.capacity.slot_type) for node in nodes] == [
+        *[(8, "h100")] * 2,
+        *[(4, "cpu")] * 2,
+    ]
+    assert [node.capacity.cpus == 96.0 for node in nodes] == [True, True, False, False]
+    assert [node.capacity.memory_bytes == 2**40 for node in nodes] == [False, False, True, True]
+    assert [node.address for node in nodes][1:3] == ["127.200.0.255", "127.200.1.0"]
+    larger = engine.cluster_nodes(replace(cluster, groups=(*cluster.groups, NodeGroup(nodes=1, slots=1))))
+    assert larger[:4] == nodes
+    assert len(larger) == 5
