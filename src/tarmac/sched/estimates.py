@@ -16,22 +16,29 @@ from tarmac.sched.estimate import Estimate, EstimateBasis
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.life import End, Life, Predict
+from tarmac.sched.scope import around
 
 LIVES = 3
 """How many times the cluster is lived on. An odd number has a middle."""
+
+MANY = 1_000
+"""Of so many runs there is enough of every luck in one life."""
 
 PASSES = 400
 """A life is followed for so many passes. As passes come ever further apart, this reaches months ahead."""
 
 STARTS = 20_000
-"""... and for so many starts of runs, in all lives together."""
+"""... and for so many starts of runs."""
+
+BEHIND = 1_000
+"""So many runs that are ordered after the one asked for are taken along: some of them may pass it."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Its multiples fall evenly between 0 and 1, however many there are."""
 
 
 def estimates(
-    ledger: Ledger,
+    facts: Ledger | Snapshot,
     now: float,
     *,
     durations: Durations,
@@ -40,20 +47,21 @@ def estimates(
 ) -> Mapping[str, Estimate]:
     """When each queued run starts (only the run `until`, if one is named), if nothing else is submitted.
 
-    The ledger stays as it is. Raises KeyError if `until` is not queued.
+    A ledger stays as it is. Raises KeyError if `until` is not queued.
     """
-    facts = ledger.snapshot()
-    queued = [candidate.run_id for candidate in facts.queue]
-    wanted = [until] if until is not None else queued
-    if until is not None and until not in queued:
-        raise KeyError(until)
+    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
+    scope = ledger.snapshot() if until is None else around(ledger, until, now, behind=BEHIND)
+    wanted = [candidate.run_id for candidate in scope.queue] if until is None else [until]
+    if until is not None and len(scope.queue) > STARTS:
+        return {until: Estimate(run_id=until, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)}
+    turns = LIVES if len(scope.queue) + len(scope.holdings) < MANY else 1
     lives = [
-        _live(ledger, now, wanted, Luck(facts, durations, turn=turn).end, passes)
-        for turn in range(LIVES if durations else 0)
+        _live(scope, now, wanted, Luck(scope, durations, turn=turn).end, passes)
+        for turn in range(turns if durations else 0)
     ]
     slowest = None
-    if not lives or _any_limit(facts):
-        slowest = _live(ledger, now, wanted, Limits().end, passes)
+    if not lives or _any_limit(scope):
+        slowest = _live(scope, now, wanted, Limits().end, passes)
     return {run_id: _estimate(run_id, lives or [slowest or {}], slowest) for run_id in wanted}
 
 
@@ -65,16 +73,16 @@ _DOUBT = list(EstimateBasis)
 
 
 def _live(
-    ledger: Ledger, now: float, wanted: Iterable[str], predict: Predict, passes: int
+    scope: Snapshot, now: float, wanted: Iterable[str], predict: Predict, passes: int
 ) -> dict[str, _Start]:
     """When the wanted runs start in one life."""
-    life = Life(ledger, now, predict)
+    life = Life(scope, now, predict)
     missing = set(wanted)
     going_on = True
     for _ in range(passes):
         going_on = life.step()
         missing = {run_id for run_id in missing if run_id not in life.starts}
-        if not missing or not going_on or len(life.starts) > STARTS // LIVES:
+        if not missing or not going_on or len(life.starts) > STARTS:
             break
     why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
     unknown = {

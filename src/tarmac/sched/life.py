@@ -15,7 +15,7 @@ from tarmac.model.run import Share
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode
 from tarmac.sched.decisions import Placement, Plan, Preemption
 from tarmac.sched.estimate import EstimateBasis
-from tarmac.sched.facts import Candidate, Holding, Usage
+from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
 
 RESOLUTION = 0.01
@@ -43,14 +43,13 @@ _WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
 
 
 class Life:
-    """A copy of a ledger, and the moment it has come to.
+    """A ledger of its own, and the moment it has come to.
 
     `starts` are the runs that got slots since, with when and on what basis that is known; `refused` those
     that ended without.
     """
 
-    def __init__(self, ledger: Ledger, now: float, predict: Predict) -> None:
-        facts = ledger.snapshot()
+    def __init__(self, facts: Snapshot, now: float, predict: Predict) -> None:
         self.now = now
         self.starts: dict[str, tuple[float, EstimateBasis]] = {}
         self.refused: set[str] = set()
