@@ -96,9 +96,13 @@ def named(run: Json) -> str:
     return f"{run['name']} ({run['id']})"
 
 
+def _after(seconds: float) -> str:
+    return "at once" if seconds < 0.05 else f"after {duration(seconds)}"
+
+
 def _evidence(verdict: Json, *, over: bool) -> Sequence[str]:
     first_s = verdict["first_output_s"]
-    said = "no output was seen" if first_s is None else f"first output after {duration(first_s)}"
+    said = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
     if verdict["committed"]:
         read = "a later turn read it" if verdict["resumed"] else "no later turn read it"
         if not verdict["resumed"] and over and verdict["turns"] <= 1:

@@ -31,7 +31,24 @@ HEAD = ["#", "ID", "TYPE", "NAME", "PRIORITY", "SUBMITTED", "SLOTS", "STATE", "U
 @pytest.fixture
 def one_slot(tmp_path: Path) -> Iterator[Shell]:
     """A user with a pool of one slot that preempts, and another pool beside it."""
-    shell = Shell(tmp_path / "home", tmp_path / "project")
+    yield from _one_slot(tmp_path)
+
+
+@pytest.fixture
+def jobs(one_slot: Shell) -> tuple[str, str]:
+    """The ids of first_job, which runs, and second_job, which waits for its slot."""
+    return _jobs(one_slot)
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, tuple[str, str]]]:
+    """The same for tests that change nothing."""
+    for shell in _one_slot(tmp_path_factory.mktemp("untouched")):
+        yield shell, _jobs(shell)
+
+
+def _one_slot(directory: Path) -> Iterator[Shell]:
+    shell = Shell(directory / "home", directory / "project")
     shell.directory.mkdir()
     shell.home.mkdir(mode=0o700)
     (shell.home / "settings.toml").write_text(SETTINGS)
@@ -39,14 +56,12 @@ def one_slot(tmp_path: Path) -> Iterator[Shell]:
     shell.close()
 
 
-@pytest.fixture
-def jobs(one_slot: Shell) -> tuple[str, str]:
-    """The ids of first_job, which runs, and second_job, which waits for its slot."""
+def _jobs(shell: Shell) -> tuple[str, str]:
     ids = []
     for name, state in (("first_job", "running"), ("second_job", "queued")):
-        one_slot.write(f"{name}.yaml", f"name: {name}\npriority: 42\n{JOB}")
-        ids.append(one_slot.tarmac("run", f"{name}.yaml", "-d", code=0).stdout.strip())
-        one_slot.wait_until(ids[-1], state)
+        shell.write(f"{name}.yaml", f"name: {name}\npriority: 42\n{JOB}")
+        ids.append(shell.tarmac("run", f"{name}.yaml", "-d", code=0).stdout.strip())
+        shell.wait_until(ids[-1], state)
     return ids[0], ids[1]
 
 
@@ -121,11 +136,11 @@ def test_the_documents_batch_form(one_slot: Shell, jobs: tuple[str, str]) -> Non
     ],
 )
 def test_each_misuse_is_refused(
-    one_slot: Shell, jobs: tuple[str, str], arguments: tuple[str, ...], told: str
+    untouched: tuple[Shell, tuple[str, str]], arguments: tuple[str, ...], told: str
 ) -> None:
     """D15: with the reason, exit code 2, and nothing changed."""
-    before = [run["id"] for run in one_slot.json("queue")["pools"][0]["runs"]]
-    result = one_slot.tarmac("queue", *arguments, code=2)
+    shell, jobs = untouched
+    result = shell.tarmac("queue", *arguments, code=2)
     assert result.stderr.startswith("error: ")
     assert told in result.stderr
-    assert [run["id"] for run in one_slot.json("queue")["pools"][0]["runs"]] == before == list(jobs)
+    assert [run["id"] for run in shell.json("queue")["pools"][0]["runs"]] == list(jobs)

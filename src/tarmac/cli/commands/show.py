@@ -134,7 +134,7 @@ def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) 
             age(event["at"], now),
             event["event"],
             state_cell(event["state"]),
-            ", ".join(f"{key} {value}" for key, value in event["detail"].items()),
+            ", ".join(f"{key} {_detail(value)}" for key, value in event["detail"].items()),
         )
         for event in events
     )
@@ -169,7 +169,7 @@ def _fields(
         "ran": _ran(attempts, now),
         "retries": f"{run['failures']} of {retries} used" if retries else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
-        "preempted": f"{run['preemptions']} times (costs no retry)" if run["preemptions"] else "",
+        "preempted": f"{_times(run['preemptions'])} (costs no retry)" if run["preemptions"] else "",
         "latest": report_text(latest) if latest else "",
     }
     for name, value in fields.items():
@@ -190,6 +190,14 @@ def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:
     if not times:
         return ""
     return duration(sum(times)) + (f" in {len(times)} attempts" if len(times) > 1 else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _detail(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _cause(run: RunRecord) -> str:
