@@ -15,12 +15,12 @@ from tarmac.control.hub import Bell
 from tarmac.control.lookup import find_run
 from tarmac.control.reordering import Draft, PoolKey, Stand
 from tarmac.control.world import World
-from tarmac.model.cluster import Policy, Pool, admits
+from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import Mode
-from tarmac.sched import Candidate, Estimate, Ledger, QueuePlace, Refusal, Snapshot, explain
+from tarmac.sched import Estimate, Ledger, QueuePlace, Refusal, Snapshot, explain, listing
 
 CHANGE_TRIES = 20
 """How often a list of changes is decided anew when a run in it moves meanwhile."""
@@ -72,8 +72,8 @@ class QueueChange:
 def queue(world: World, *, cluster: str | None = None, pool: str | None = None) -> list[QueueEntry]:
     """Every run in a queue, pool by pool, in scheduling order."""
     now = world.clock.now()
-    found = world.desk.ask(lambda ledger: places(ledger, now))
-    expected: dict[str, Estimate] = {}
+    found, facts = world.desk.ask(lambda ledger: (listing(ledger, now), ledger.snapshot()))
+    expected = world.foresight.estimates(facts, now)
     with world.lock:
         runs = dict(world.mirror().runs)
     return [
@@ -177,7 +177,7 @@ def _draft(world: World, changes: Iterable[QueueChange], named: _Named) -> Draft
     """The queues as they are: every run in one, and those that are named and wait elsewhere."""
     now = world.clock.now()
     pools, nodes = world.offer()
-    found = world.desk.ask(lambda ledger: places(ledger, now))
+    found = world.desk.ask(lambda ledger: listing(ledger, now))
     with world.lock:
         runs = dict(world.mirror().runs)
     homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
@@ -185,7 +185,7 @@ def _draft(world: World, changes: Iterable[QueueChange], named: _Named) -> Draft
     idle = Snapshot(
         pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
     )
-    homes |= {place.run_id: (place.cluster, place.pool) for place in places(Ledger(idle), now)}
+    homes |= {place.run_id: (place.cluster, place.pool) for place in listing(Ledger(idle), now)}
     stands = {run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs}
 
     def misfit(run: Run, pool: PoolKey) -> str | None:
@@ -229,48 +229,3 @@ def _entry(place: QueuePlace, run: Run, estimate: Estimate | None) -> QueueEntry
         pool=place.pool,
         estimate=estimate,
     )
-
-
-_RANKS = {Mode.CYCLE: 0, Mode.BATCH: 1, Mode.BURST: 1, Mode.INTERRUPTIBLE: 2}
-
-
-def places(ledger: Ledger, now: float) -> list[QueuePlace]:
-    """Where each run stands, pool by pool."""
-    facts = ledger.snapshot()
-    rules = {pool.key: pool for pool in facts.pools}
-    lines: dict[PoolKey, list[tuple[Candidate, int]]] = {key: [] for key in rules}
-    for candidate in facts.queue:
-        home = _home(candidate, facts.pools)
-        if home is not None:
-            lines.setdefault(home, []).append((candidate, 0))
-    for holding in facts.holdings:
-        key = (holding.allocation.cluster, holding.allocation.pool)
-        lines.setdefault(key, []).append((holding.candidate, holding.allocation.slots))
-    return [
-        QueuePlace(
-            run_id=candidate.run_id,
-            cluster=key[0],
-            pool=key[1],
-            place=place,
-            policy=rules[key].policy if key in rules else Policy.PRIORITY,
-            acquired=acquired,
-            needed=sum(
-                demand.slots or (demand.replicas or 0) * demand.each.slots for demand in candidate.demands
-            ),
-        )
-        for key, line in lines.items()
-        for place, (candidate, acquired) in enumerate(sorted(line, key=lambda item: _place_key(item[0])))
-    ]
-
-
-def _home(candidate: Candidate, pools: Iterable[Pool]) -> PoolKey | None:
-    wanted = candidate.pool or candidate.target.pool
-    admitted = (pool.key for pool in pools if admits(pool.cluster, candidate.target.cluster))
-    return next((key for key in admitted if wanted in (None, key[1])), None)
-
-
-def _place_key(candidate: Candidate) -> tuple[float | str, ...]:
-    own = candidate.queued_at if candidate.mode is Mode.CYCLE else candidate.submitted_at
-    place = own if candidate.position is None else candidate.position
-    priority = 0 if candidate.mode is Mode.CYCLE else -candidate.priority
-    return _RANKS[candidate.mode], priority, place, own, candidate.run_id

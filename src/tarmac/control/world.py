@@ -12,6 +12,7 @@ from typing import Any
 from tarmac.control.deliveries import Deliveries
 from tarmac.control.desk import Desk, News
 from tarmac.control.fleet import Fleet, NodeTable, Offer
+from tarmac.control.foresight import Foresight
 from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
 from tarmac.control.usage import HALF_LIVES, UsageBook
@@ -65,6 +66,7 @@ class World:
         self.deliveries = Deliveries()
         self.lock = threading.RLock()
         self.desk = Desk(self._news)
+        self.foresight = Foresight(store)
         self._mirror = Mirror()
         self._usage = UsageBook()
         self._foreign_ends = 0
@@ -95,6 +97,7 @@ class World:
             for step in applied:
                 self._mirror.absorb(step)
             self._usage.note(applied)
+            self.foresight.note(step.after for step in applied if step.after.state is RunState.ENDED)
             if len(applied) < len(steps):
                 stale = [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
                 self._mirror.reload(self.store, stale)

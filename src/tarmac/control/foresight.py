@@ -1,0 +1,82 @@
+"""When queued runs are likely to start, from what this server knows of how long runs take. Owned by `world`.
+
+What ended is learnt only when somebody asks, outside the lock of the desk: a look ahead takes longer than a
+plan, and holds up neither plans nor submissions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from tarmac.model.lifecycle import RunState
+from tarmac.model.ports import RunQuery, Store
+from tarmac.model.run import CauseCode, Outcome, Run
+from tarmac.model.spec import Mode
+from tarmac.sched import Durations, Estimate, Finished, Snapshot, estimates
+
+LEARNT_AT_FIRST = 2000
+"""How many of the runs that ended last are read when somebody asks for the first time."""
+
+KEPT_UNLEARNT = 10_000
+"""How many runs that ended are remembered until somebody asks."""
+
+_NOT_ITS_OWN = frozenset(
+    {CauseCode.NEVER_FITS, CauseCode.BUSY, CauseCode.CODE_UNREADABLE, CauseCode.PLATFORM_FAULT}
+)
+
+
+class Foresight:
+    """How long runs take, learnt from those that ended; may be used by any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._durations: Durations | None = None
+        self._unlearnt: deque[Run] = deque(maxlen=KEPT_UNLEARNT)
+
+    def note(self, runs: Iterable[Run]) -> None:
+        """Take up runs that have just ended."""
+        self._unlearnt.extend(runs)
+
+    def estimates(self, facts: Snapshot, now: float, until: str | None = None) -> Mapping[str, Estimate]:
+        """When each queued run (only the run `until`, if one is named) is likely to start."""
+        with self._lock:
+            return estimates(facts, now, durations=self._learn(), until=until)
+
+    def _learn(self) -> Durations:
+        if self._durations is None:
+            self._unlearnt.clear()  # they are among those that are read
+            self._durations = Durations()
+            self._unlearnt.extendleft(self._ended())
+        while self._unlearnt:
+            finished = finished_of(self._unlearnt.popleft())
+            if finished is not None:
+                self._durations.add(finished)
+        return self._durations
+
+    def _ended(self) -> Iterable[Run]:
+        """The runs that ended last, the newest first."""
+        query = RunQuery(states=frozenset({RunState.ENDED}), limit=LEARNT_AT_FIRST)
+        ids = [summary.id for summary in self._store.runs(query)]
+        found = self._store.load_runs(ids)
+        return [found[run_id] for run_id in ids if run_id in found]
+
+
+def finished_of(run: Run) -> Finished | None:
+    """What a run that ended says of how long runs take; None if it says nothing."""
+    by_itself = run.outcome in (Outcome.COMPLETED, Outcome.FAILED)
+    if not by_itself or run.started_at is None or run.ended_at is None or run.spec.mode is Mode.CYCLE:
+        return None
+    if run.cause is not None and run.cause.code in _NOT_ITS_OWN:
+        return None
+    slots = run.spec.slots
+    return Finished(
+        owner=run.user,
+        project=run.project,
+        name=run.name,
+        slots=slots,
+        ran_s=run.attained_slot_s / slots if slots else run.ended_at - run.started_at,
+        time_limit_s=run.spec.time_limit_s,
+    )
