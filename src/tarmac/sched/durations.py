@@ -78,6 +78,11 @@ class Durations:
         """Whether anything is known."""
         return bool(self._samples)
 
+    @property
+    def classes(self) -> int:
+        """How many classes are remembered."""
+        return len(self._samples)
+
     def add(self, run: Finished) -> None:
         """Take up a run that ended."""
         ran_s = max(run.ran_s, SHORTEST_S)

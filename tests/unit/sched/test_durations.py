@@ -1,0 +1,107 @@
+"""How long runs take, learnt from those that ended."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from facts import candidate, gang
+from tarmac.sched import Durations, Finished
+from tarmac.sched.durations import CLASSES_KEPT, ENOUGH, SAMPLES_KEPT
+
+
+def finished(ran_s: float, **changes) -> Finished:
+    base = {"owner": "ada", "project": "default", "name": "", "slots": 1, "time_limit_s": None}
+    return Finished(ran_s=ran_s, **(base | changes))
+
+
+def known(*runs: Finished) -> Durations:
+    durations = Durations()
+    for run in runs:
+        durations.add(run)
+    return durations
+
+
+def run(**changes):
+    return candidate("r", gang(changes.pop("slots", 1)), **changes)
+
+
+def test_nothing_is_said_before_anything_is_known():
+    assert not Durations()
+    assert Durations().remaining_s(run()) is None
+
+
+def test_the_middle_of_those_alike_is_told():
+    durations = known(*(finished(float(length)) for length in (100, 200, 300, 400, 500, 600, 700)))
+    assert durations.remaining_s(run()) == 400
+    assert durations.remaining_s(run(), share=0.9) == 700
+    assert durations.remaining_s(run(), share=0.0) == 100
+
+
+def test_a_run_that_lasts_already_is_compared_with_those_that_lasted_longer():
+    lengths = [10.0] * 50 + [1000.0] * ENOUGH
+    durations = known(*(finished(length) for length in lengths))
+    assert durations.remaining_s(run()) == 10
+    assert durations.remaining_s(run(), elapsed_s=60) == 940
+
+
+def test_what_has_outlasted_everything_is_taken_to_last_as_long_again():
+    durations = known(*(finished(10.0) for _ in range(20)))
+    assert durations.remaining_s(run(), elapsed_s=500) == 500
+    assert durations.remaining_s(run(), elapsed_s=500, share=0.75) == 1500
+
+
+@pytest.mark.parametrize(
+    ("alike", "other", "asked"),
+    [
+        pytest.param({"name": "eval"}, {"name": "train"}, {"name": "eval"}, id="name"),
+        pytest.param({"slots": 8}, {"slots": 1}, {"slots": 8}, id="slots"),
+        pytest.param({"owner": "bob"}, {"owner": "ada"}, {"owner": "bob"}, id="owner"),
+        pytest.param(
+            {"owner": "bob", "slots": 8},
+            {"owner": "bob", "slots": 1},
+            {"owner": "bob", "slots": 8},
+            id="both",
+        ),
+    ],
+)
+def test_the_likeness_that_tells_runs_apart_is_gone_by(alike, other, asked):
+    durations = Durations()
+    for _ in range(40):
+        durations.add(finished(10.0, **other))
+        durations.add(finished(5000.0, **alike))
+    assert durations.remaining_s(run(**asked)) == 5000
+
+
+def test_a_likeness_that_misleads_is_learnt_to_be_ignored():
+    """Runs of a name are all over the place here, but runs of a size are not."""
+    durations = Durations()
+    for number in range(400):
+        slots = 1 + number % 2
+        durations.add(finished(1000.0 * slots, name=f"n{number // 8}", slots=slots, owner="ada"))
+    assert durations.remaining_s(run(name="n49", slots=1)) == 1000
+
+
+def test_how_much_of_their_limit_runs_use_is_learnt():
+    durations = known(*(finished(float(60 * n), time_limit_s=120.0 * n) for n in range(1, 60)))
+    assert durations.remaining_s(run(time_limit_s=10_000.0)) == pytest.approx(5_000)
+    assert durations.remaining_s(run(time_limit_s=10_000.0), elapsed_s=2_000) == pytest.approx(3_000)
+
+
+def test_the_latest_runs_count_and_memory_is_bounded():
+    durations = known(*(finished(10.0) for _ in range(SAMPLES_KEPT)))
+    for number in range(SAMPLES_KEPT):
+        durations.add(finished(900.0, name=f"n{number}", owner=f"o{number}"))
+    for number in range(CLASSES_KEPT):
+        durations.add(finished(900.0, name="x", owner=f"p{number}"))
+    assert durations.remaining_s(run(owner="new")) == 900
+    assert durations.classes <= CLASSES_KEPT
+
+
+def test_shares_spread_evenly_predict_the_spread():
+    lengths = [float(2**power) for power in range(4, 14)] * 10
+    durations = known(*(finished(length) for length in lengths))
+    told = [durations.remaining_s(run(), share=(step + 0.5) / 100) for step in range(100)]
+    assert median(told) == pytest.approx(median(lengths), rel=1)
+    assert sum(told) == pytest.approx(sum(lengths), rel=0.01)
