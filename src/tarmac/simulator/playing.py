@@ -83,7 +83,7 @@ class Play:
         self._jobs = jobs
         self._next = 0
         self._clock = VirtualClock(self._arrivals[0])
-        self._store = MemoryStore()
+        self.store = MemoryStore()
         self._news: set[str] = set()
         self._specs: dict[tuple[object, ...], RunSpec] = {}
         self._roles: dict[int, tuple[Role, ...]] = {}
@@ -91,12 +91,12 @@ class Play:
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
         ]
-        self._engine = SimEngine(self._clock, (), behaviour=self._behaviour)
-        self._store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
+        self.engine = SimEngine(self._clock, (), behaviour=self._behaviour)
+        self.store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
         self._plane = ControlPlane(
-            store=self._store, engine=self._engine, code=_NoCode(), clock=self._clock, ids=_Ids()
+            store=self.store, engine=self.engine, code=_NoCode(), clock=self._clock, ids=_Ids()
         )
-        self._engine.subscribe(self._news.add)
+        self.engine.subscribe(self._news.add)
         self._plan_at: float | None = None
 
     def run(
@@ -110,7 +110,7 @@ class Play:
         with _rare_collections():
             while True:
                 self._settle()
-                self.record.take(self._store, self._clock.now())
+                self.record.take(self.store, self._clock.now())
                 if self.record.ended >= told + PROGRESS_EVERY:
                     told = self.record.ended
                     self._forget()
@@ -157,9 +157,9 @@ class Play:
     def _forget(self) -> None:
         """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""
         over = self.record.take_over()
-        self._store.forget(over, events_until=self.record.last_event_id)
+        self.store.forget(over, events_until=self.record.last_event_id)
         for run_id in over:
-            self._engine.forget(run_id)
+            self.engine.forget(run_id)
 
     def _submit(self, number: int) -> None:
         job = self._jobs[number]
