@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -131,25 +132,36 @@ Entry = tuple[int, int, Space]
 
 
 class Shelf:
-    """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping."""
+    """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping.
 
-    __slots__ = ("_visits", "kept", "open", "shard", "slot_type")
+    `counts` has, for each keeping and for the open ones, how many nodes have so many free slots.
+    """
+
+    __slots__ = ("_visits", "counts", "kept", "open", "shard", "slot_type")
 
     def __init__(self, shard: str | None, slot_type: str | None) -> None:
         self.shard = shard
         self.slot_type = slot_type
         self.open: list[Entry] = []
         self.kept: dict[int, list[Entry]] = {}
+        self.counts: dict[int, Counter[int]] = {}
         self._visits: list[Entry] | None = None
 
     def put(self, space: Space) -> None:
         """Lay a space where what is free on it belongs."""
         insort(self._entries(space), (space.free, space.order, space))
+        self.counts[space.kept][space.free] += 1
 
     def drop(self, space: Space) -> None:
         """Take a space away; what is free on it has not changed since it was put."""
         entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
+        self.counts[space.kept][space.free] -= 1
+
+    def fill(self, spaces: Iterable[Space]) -> None:
+        """Lay many open spaces on the shelf."""
+        self.open = sorted((space.free, space.order, space) for space in spaces)
+        self.counts[OPEN] = Counter(entry[0] for entry in self.open)
 
     def keep(self, spaces: list[Space], number: int) -> None:
         """Move open spaces to a keeping."""
@@ -161,12 +173,15 @@ class Shelf:
             for space in spaces:
                 space.kept = number
             self.open = [entry for entry in self.open if entry[2].kept == OPEN]
-        self.kept.setdefault(number, []).extend((space.free, space.order, space) for space in spaces)
-        self.kept[number].sort()
+            self.counts[OPEN].subtract(space.free for space in spaces)
+        self.kept[number] = sorted((space.free, space.order, space) for space in spaces)
+        self.counts[number] = Counter(space.free for space in spaces)
 
     def open_all(self) -> None:
         """Give the kept spaces back to all."""
         back = [entry for entries in self.kept.values() for entry in entries]
+        for number in self.kept:
+            self.counts[OPEN].update(self.counts.pop(number))
         self.kept.clear()
         for _, _, space in back:
             space.kept = OPEN
@@ -202,7 +217,17 @@ class Shelf:
 class PoolBoard:
     """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all)."""
 
-    __slots__ = ("_by_hostname", "_journal", "_kept", "closed", "free", "key", "shelves", "spaces")
+    __slots__ = (
+        "_at_least",
+        "_by_hostname",
+        "_journal",
+        "_kept",
+        "closed",
+        "free",
+        "key",
+        "shelves",
+        "spaces",
+    )
 
     def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
         """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
@@ -214,15 +239,17 @@ class PoolBoard:
         self._by_hostname: dict[str, list[Space]] | None = None
         self._journal: list[tuple[Space, Left]] = []
         self._kept = 0
+        self._at_least: dict[object, list[int]] = {}
+        by_shelf: dict[Shelf, list[Space]] = {}
         for space in self.spaces.values():
             if any_state or space.node.state is NodeState.UP:
                 space.shelf = self._shelf(space.node)
-                space.shelf.open.append((space.free, space.order, space))
+                by_shelf.setdefault(space.shelf, []).append(space)
                 self._count(space, space.free)
             else:
                 self.closed += 1
-        for shelf in self.shelves.values():
-            shelf.open.sort()
+        for shelf, together in by_shelf.items():
+            shelf.fill(together)
 
     @property
     def touched(self) -> bool:
@@ -243,6 +270,27 @@ class PoolBoard:
         for hostname in dict.fromkeys(hostnames):
             yield from (space for space in self._by_hostname.get(hostname, ()) if space.shelf is not None)
 
+    def at_least(
+        self, shard: str | None, slot_type: str | None, keepings: Sequence[int] = ()
+    ) -> Sequence[int]:
+        """How many nodes, open or in these keepings, have at least so many free slots, by that number."""
+        key = (shard, slot_type, *keepings)
+        found = self._at_least.get(key)
+        if found is None:
+            found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *keepings))
+        return found
+
+    def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:
+        counts: Counter[int] = Counter()
+        for shelf in self.shelves.values():
+            if shard in (None, shelf.shard) and slot_type in (None, shelf.slot_type):
+                for number in numbers:
+                    counts.update(shelf.counts.get(number, ()))
+        at_least = [0] * (max(counts, default=0) + 2)
+        for free in range(len(at_least) - 2, -1, -1):
+            at_least[free] = at_least[free + 1] + counts[free]
+        return at_least
+
     def settle(self, space: Space, loads: Iterable[Load]) -> None:
         """Make a space what these loads leave of its node."""
         self._set(space, left_of(space.node, loads))
@@ -251,6 +299,7 @@ class PoolBoard:
         """The node of a space has another state than it had, and is else the same."""
         if space.shelf is not None:
             space.shelf.drop(space)
+            self._at_least.clear()
             self._count(space, -space.free)
             space.shelf = None
             self.closed += 1
@@ -287,6 +336,7 @@ class PoolBoard:
                 by_shelf.setdefault(space.shelf, []).append(space)
         for shelf, spaces in by_shelf.items():
             shelf.keep(spaces, number)
+        self._at_least.clear()
         return number
 
     def undo(self) -> None:
@@ -296,6 +346,7 @@ class PoolBoard:
         self._journal.clear()
         if self._kept:
             self._kept = 0
+            self._at_least.clear()
             for shelf in self.shelves.values():
                 if shelf.kept:
                     shelf.open_all()
@@ -318,6 +369,7 @@ class PoolBoard:
 
     def _count(self, space: Space, slots: int) -> None:
         slot_type = space.node.capacity.slot_type
+        self._at_least.clear()
         self.free[None] += slots
         if slot_type is not None:
             self.free[slot_type] = self.free.get(slot_type, 0) + slots
@@ -327,6 +379,7 @@ class PoolBoard:
         shelf = self.shelves.get(kind)
         if shelf is None:
             shelf = self.shelves[kind] = Shelf(*kind)
+            shelf.fill(())
         return shelf
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -392,9 +392,18 @@ class PoolPass:
             if keeping.run_id == candidate.run_id or ended_at <= keeping.at < inf
         ]
 
-    def _fit(self, kind: Kind, keepings: list[int]) -> list[Part] | None:
+    def _fit(self, kind: Kind, keepings: Sequence[int]) -> list[Part] | None:
+        if not self._may_fit(kind, keepings):
+            return None
         view = View.of(self._board, kind.target, kept=keepings, spread=self.state.spread)
         return fit(kind.demands, view, uneven=kind.verdict.uneven)
+
+    def _may_fit(self, kind: Kind, keepings: Sequence[int]) -> bool:
+        """Whether it is worth while to choose nodes for a kind."""
+        count = kind.count
+        if count is None:
+            return True
+        return count.fits(self.state.board.at_least(count.shard, count.slot_type, keepings))
 
     def _pass_over(self, queued: Queued) -> None:
         """Remember that a kind does not fit: at all, or only where nodes are kept for others."""
@@ -410,7 +419,8 @@ class PoolPass:
         """
         kind, state = queued.kind, self.state
         usable = self._usable(queued.candidate, kind)
-        if len(usable) == len(self.keepings) or self._fit(kind, list(state.board.keepings)) is None:
+        everywhere = state.board.keepings
+        if len(usable) == len(everywhere) or self._fit(kind, everywhere) is None:
             kind.blocked[state.key] = state.epoch
             return None
         ended_at = self.now + limit_s(queued.candidate)

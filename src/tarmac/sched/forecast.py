@@ -15,9 +15,9 @@ from math import inf
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode, Target
 from tarmac.sched.admission import Demands
-from tarmac.sched.board import OPEN, Load, PoolBoard, PoolKey, Shelf, Space
-from tarmac.sched.facts import Demand, Holding
-from tarmac.sched.fitting import equal_splits
+from tarmac.sched.board import OPEN, Load, PoolBoard, PoolKey, Space
+from tarmac.sched.counting import Count, Growing
+from tarmac.sched.facts import Holding
 from tarmac.sched.gangs import fit
 from tarmac.sched.lanes import limit_s
 from tarmac.sched.view import View
@@ -89,9 +89,9 @@ def soonest(
     if fit(demands, view, uneven=uneven) is not None:
         ended: int | None = 0
     else:
-        asking = [demand for demand in demands if not demand.empty]
-        if len(asking) == 1 and _countable(asking[0], target):
-            ended = _Count(asking[0], target, board, uneven=uneven).sweep(future, releases)
+        count = Count.of(demands, target, uneven=uneven)
+        if count is not None:
+            ended = _sweep(count, future, releases)
         else:
             ended = _search(demands, target, future, releases, uneven=uneven, spread=spread)
     if ended is None:
@@ -131,69 +131,28 @@ class Future:
         return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
 
 
-def _countable(demand: Demand, target: Target) -> bool:
-    """Whether it is enough to count nodes by their free slots."""
-    return not (demand.each.cpus or demand.each.memory_bytes or target.hostnames or target.excluded)
-
-
-class _Count:
-    """Whether one role fits, by counting nodes: much cheaper, after each release, than trying to place it."""
-
-    def __init__(self, demand: Demand, target: Target, board: PoolBoard, *, uneven: bool) -> None:
-        self._each = demand.each.slots
-        self._wanted = demand.replicas or 0
-        self._ways: list[list[int]] = []  # slots on each node, nodes wanted, nodes that have that
-        self._poured = demand.slots if demand.slots is not None and demand.uneven and uneven else None
-        self._units = 0
-        self._shelves: list[Shelf] = [
-            shelf
-            for shelf in board.shelves.values()
-            if target.shard in (None, shelf.shard) and demand.each.slot_type in (None, shelf.slot_type)
-        ]
-        if demand.slots is not None:
-            self._ways = [[slots, nodes, 0] for nodes, slots in equal_splits(demand.slots)]
-        for shelf in self._shelves:
-            self._count(shelf)
-
-    def sweep(self, future: Future, releases: Releases) -> int | None:
-        """After how many releases it fits; they have then happened in `future`."""
-        spaces = future.board.spaces
-        for ended, (_, held) in enumerate(releases, start=1):
-            fits = False
-            for name, load in held.loads.items():
-                space = spaces.get(name)
-                if space is None or space.kept != OPEN or space.shelf not in self._shelves:
-                    continue
-                ghost = future.ghost(space)
-                before = ghost.free
-                ghost.give(load)
-                fits = self._add(before, ghost.free) or fits
-            if fits:
-                return ended
-        return None
-
-    def _count(self, shelf: Shelf) -> None:
-        entries, start = shelf.open, 0
-        while start < len(entries):
-            free = entries[start][0]
-            end = bisect_left(entries, (free + 1,), start)
-            self._add(0, free, end - start)
-            start = end
-
-    def _add(self, before: int, after: int, nodes: int = 1) -> bool:
-        """Nodes have so many more free slots: whether it fits by that."""
+def _sweep(count: Count, future: Future, releases: Releases) -> int | None:
+    """After how many releases it fits, by counting; they have then happened in `future`."""
+    board = future.board
+    growing = Growing(count, board.at_least(count.shard, count.slot_type))
+    shelves = {
+        shelf
+        for shelf in board.shelves.values()
+        if count.shard in (None, shelf.shard) and count.slot_type in (None, shelf.slot_type)
+    }
+    for ended, (_, held) in enumerate(releases, start=1):
         fits = False
-        for way in self._ways:
-            if before < way[0] <= after:
-                way[2] += nodes
-                fits = fits or way[2] >= way[1]
-        if self._poured is not None:
-            self._units += (after - before) * nodes
-            return fits or self._units >= self._poured
-        if not self._ways:
-            self._units += (after // self._each - before // self._each) * nodes
-            return self._units >= self._wanted
-        return fits
+        for name, load in held.loads.items():
+            space = board.spaces.get(name)
+            if space is None or space.kept != OPEN or space.shelf not in shelves:
+                continue
+            ghost = future.ghost(space)
+            before = ghost.free
+            ghost.give(load)
+            fits = growing.add(before, ghost.free) or fits
+        if fits:
+            return ended
+    return None
 
 
 def _search(

@@ -16,6 +16,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.admission import Demands, Verdict
 from tarmac.sched.board import PoolBoard, PoolKey
+from tarmac.sched.counting import Count
 from tarmac.sched.facts import Candidate
 from tarmac.sched.order import RANKS, Key, ordering
 
@@ -36,6 +37,7 @@ class Kind:
     slots: int
     slot_type: str | None
     weightless: bool
+    count: Count | None
     lanes: dict[tuple[int, str | None, int], Lane] = field(default_factory=dict)
     blocked: dict[PoolKey, int] = field(default_factory=dict)
     stamp: int = -1
@@ -53,6 +55,7 @@ class Kind:
             slots=sum(demand.slots or (demand.replicas or 0) * demand.each.slots for demand in demands),
             slot_type=types.pop() if len(types) == 1 else None,
             weightless=all(demand.empty for demand in demands),
+            count=Count.of(demands, target, uneven=verdict.uneven),
         )
 
 
