@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, CauseCode, Run
-from tarmac.sched import Placement, Reason, Refusal, explain
+from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class NamedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """What a run waits for. `ahead` counts queued runs ordered before it, `ahead_first` are the first of them.
+    """What a run waits for. `ahead` counts queued runs ordered before it; `ahead_first` are the first.
 
     `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
     sentences in one string: what it waits for, then what would start it at once.
@@ -60,10 +61,11 @@ def why(world: World, run: Run) -> Why:
 
 
 def _why_queued(world: World, run: Run) -> Why:
-    snapshot = world.desk.snapshot()
-    if all(candidate.run_id != run.id for candidate in snapshot.queue):
+    now = world.clock.now()
+    try:
+        verdict, facts = world.desk.ask(lambda ledger: (explain(ledger, run.id, now), ledger.snapshot()))
+    except KeyError:
         return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
-    verdict = explain(snapshot, run.id, world.clock.now())
     if isinstance(verdict, Placement):
         nodes = ", ".join(verdict.allocation.nodes)
         return Why(
@@ -78,6 +80,7 @@ def _why_queued(world: World, run: Run) -> Why:
             reasons=verdict.reasons,
             largest=verdict.largest,
         )
+    estimate = world.foresight.estimates(facts, now, run.id)[run.id]
     slots = run.spec.slots
     wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
     return Why(
@@ -86,8 +89,48 @@ def _why_queued(world: World, run: Run) -> Why:
         headline=f"queued: it waits for {wanted}",
         reasons=verdict.reasons,
         ahead=verdict.ahead,
+        ahead_first=_named(world, verdict.ahead_first),
         unblocked_by=verdict.unblocked_by,
+        estimate=_told(estimate, now),
     )
+
+
+def _named(world: World, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
+    """Runs with their names, as far as they are still live."""
+    with world.lock:
+        runs = world.mirror().runs
+        return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
+
+
+def _told(estimate: Estimate, now: float) -> WhyEstimate:
+    """An estimate with its basis in words."""
+    return WhyEstimate(
+        start_at=estimate.start_at,
+        latest_at=estimate.latest_at,
+        basis=estimate.basis,
+        text=_estimate_text(estimate, now),
+    )
+
+
+def _estimate_text(estimate: Estimate, now: float) -> str:
+    if estimate.basis is EstimateBasis.TOO_FAR:
+        return "When it starts is not known: too much happens before it."
+    if estimate.start_at is None:
+        return (
+            "When it starts is not known: something that it waits for has no time limit, "
+            "and no run like it has ended yet."
+        )
+    likely = _in(estimate.start_at - now)
+    if estimate.basis is EstimateBasis.TIME_LIMITS:
+        return f"It is expected to start {likely}, when time limits are over; sooner if runs end before."
+    text = f"It is likely to start {likely}, judging by how long runs took so far"
+    if estimate.latest_at is None:
+        return f"{text}; not everything that it waits for has a time limit."
+    return f"{text}; {_in(estimate.latest_at - now)} at the latest, when time limits are over."
+
+
+def _in(seconds: float) -> str:
+    return f"in about {duration(seconds)}" if seconds >= 1 else "at once"
 
 
 def _headline(run: Run, attempt: Attempt | None) -> str:

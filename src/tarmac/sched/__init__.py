@@ -21,6 +21,7 @@ from tarmac.sched.explain import explain
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.listing import QueuePlace, listing
+from tarmac.sched.wording import duration
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
@@ -49,6 +50,7 @@ __all__ = [
     "Snapshot",
     "Usage",
     "Waiting",
+    "duration",
     "estimates",
     "explain",
     "listing",
