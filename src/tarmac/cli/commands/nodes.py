@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -29,27 +29,25 @@ LISTED = 40
 @click.group(cls=Subcommands, invoke_without_command=True)
 @click.option("--cluster", metavar="NAME", help="Only nodes of this cluster.")
 @click.option("--pool", metavar="NAME", help="Only nodes of this pool.")
+@click.option("--shard", metavar="NAME", help="Only nodes of this shard.")
 @click.option("--all", "-a", "everything", is_flag=True, help="A line for each node, however many there are.")
 @json_option
 @click.pass_context
-def nodes(
-    ctx: click.Context, *, cluster: str | None, pool: str | None, everything: bool, as_json: bool
-) -> None:
+def nodes(ctx: click.Context, /, *, everything: bool, as_json: bool, **parts: str | None) -> None:
     """List nodes, their slots and what runs on them; on a terminal, many nodes are shown in groups."""
     if ctx.invoked_subcommand is not None:
-        if cluster or pool or everything or as_json:
+        if any(parts.values()) or everything or as_json:
             raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
         return
-    known = connect().nodes()
-    found = [node for node in known if cluster in (None, node["cluster"]) and pool in (None, node["pool"])]
+    found = connect().nodes(**parts)
     terminal = stdout_terminal()
     if as_json:
         print_json({"nodes": found})
     elif not found:
-        remark(_none_found(known, cluster, pool))
+        remark("no node is known")
     elif len(found) > LISTED and terminal.width is not None and not everything:
         print_text(group_table(found, terminal))
-        remark(f"{len(found)} nodes; --all lists each, --pool and --cluster narrow")
+        remark(f"{len(found)} nodes; --all lists each, --cluster, --pool and --shard narrow")
     else:
         print_text(node_table(found, terminal))
 
@@ -57,11 +55,11 @@ def nodes(
 def choice_options(function: F) -> F:
     """NODE... and the parts of clusters, for the commands that change nodes."""
     for option in (
-        click.option(
-            "--shard", metavar="NAME", help="Every node of this shard; with names, only these there."
-        ),
+        click.option("--shard", metavar="NAME", help="Every node of this shard, likewise."),
         click.option("--pool", metavar="NAME", help="Every node of this pool, likewise."),
-        click.option("--cluster", metavar="NAME", help="Every node of this cluster, likewise."),
+        click.option(
+            "--cluster", metavar="NAME", help="Every node of this cluster; with names, only these there."
+        ),
         click.argument("names", metavar="[NODE...]", nargs=-1, shell_complete=complete_node),
     ):
         function = option(function)
@@ -116,16 +114,3 @@ def _still_there(node: NodeRecord) -> str:
     if not node["runs"]:
         return "it is empty"
     return f"still there: {', '.join(run['name'] for run in node['runs'])}"
-
-
-def _none_found(known: Sequence[NodeRecord], cluster: str | None, pool: str | None) -> str:
-    if not known:
-        return "no node is known"
-    if cluster is not None and cluster not in {node["cluster"] for node in known}:
-        return f"there is no cluster {cluster!r}; there are: {_listed(node['cluster'] for node in known)}"
-    there = [node["pool"] for node in known if cluster in (None, node["cluster"])]
-    return f"there is no pool {pool!r} here; there are: {_listed(there)}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
