@@ -5,37 +5,32 @@ Used by `cli` and, as `tarmac.Client`, in other people's programs. Errors are th
 
 from __future__ import annotations
 
-import json
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
-import tarmac
+from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.launching import Run, run_file
 from tarmac.client.records import (
     AttemptRecord,
     CheckRecord,
-    ClusterRecord,
     DryRunRecord,
     EventRecord,
     LogChunk,
     Message,
-    NodeRecord,
-    QueuePoolRecord,
     ReportRecord,
     RunPage,
     RunRecord,
     VersionRecord,
     WhyRecord,
 )
-from tarmac.client.transport import Address, Answer, Transport, is_loopback, tcp_address
+from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.errors import Unavailable
 from tarmac.model.home import INHERITED_VARIABLES, Home
 
@@ -43,7 +38,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client:
+class Client(ClusterCalls):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
@@ -65,9 +60,7 @@ class Client:
         self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
-        self._transport = Transport(_address(url, self.home, token), start=start)
-        self._on_notice = on_notice or _warn
-        self._version_seen: str | None = None
+        super().__init__(Transport(_address(url, self.home, token), start=start), on_notice=on_notice)
 
     def __enter__(self) -> Self:
         return self
@@ -269,72 +262,6 @@ class Client:
         answer: WhyRecord = self._get(_run_path(reference, "/why"))
         return answer
 
-    def queue(
-        self, *, cluster: str | None = None, pool: str | None = None, mine: bool = False
-    ) -> list[QueuePoolRecord]:
-        """The queue of each pool: what holds slots and what waits for them, in scheduling order."""
-        given = {"cluster": cluster, "pool": pool, "mine": "true" if mine else None}
-        query = urlencode({key: value for key, value in given.items() if value is not None})
-        answer: list[QueuePoolRecord] = self._get(f"/queue?{query}")
-        return answer
-
-    def change_queue(self, changes: Sequence[Mapping[str, Any]]) -> list[QueuePoolRecord]:
-        """Change places in the queue, all or none; each is a `QueueChange` of docs/api.md.
-
-        Answers the queues of the pools that were touched.
-        """
-        body = {"changes": [dict(change) for change in changes]}
-        answer: list[QueuePoolRecord] = self._send("POST", "/queue/changes", body)
-        return answer
-
-    def nodes(
-        self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
-        """The nodes (of a cluster, a pool, a shard), and what runs on them."""
-        given = {"cluster": cluster, "pool": pool, "shard": shard}
-        query = urlencode({key: value for key, value in given.items() if value is not None})
-        answer: list[NodeRecord] = self._get(f"/nodes?{query}" if query else "/nodes")
-        return answer
-
-    def drain(
-        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
-        """Give nodes no new work: those named, or every one of a cluster, pool and shard. All, or none."""
-        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        answer: list[NodeRecord] = self._send("POST", "/nodes/drain", body)
-        return answer
-
-    def undrain(
-        self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
-        """Give drained nodes work again."""
-        body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        answer: list[NodeRecord] = self._send("POST", "/nodes/undrain", body)
-        return answer
-
-    def clusters(self) -> list[ClusterRecord]:
-        """Every lasting cluster, its pools with their rules and its nodes by kind."""
-        answer: list[ClusterRecord] = self._get("/clusters")
-        return answer
-
-    def cluster(self, name: str) -> ClusterRecord:
-        """One cluster, of a rehearsal too."""
-        answer: ClusterRecord = self._get(f"/clusters/{quote(name, safe='')}")
-        return answer
-
-    def add_cluster(
-        self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
-    ) -> ClusterRecord:
-        """Add the cluster that a text describes; with `replace`, in place of the one of its name."""
-        body = {"source": source, "filename": filename, "replace": replace}
-        answer: ClusterRecord = self._send("POST", "/clusters", body)
-        return answer
-
-    def remove_cluster(self, name: str) -> ClusterRecord:
-        """Forget a described cluster; the answer is what it was."""
-        answer: ClusterRecord = self._send("DELETE", f"/clusters/{quote(name, safe='')}")
-        return answer
-
     def stop_server(self) -> None:
         """Ask the server to end. Runs go on, and the next server finds them."""
         self._send("POST", "/server/stop")
@@ -342,19 +269,6 @@ class Client:
     def _log_messages(self, reference: str, **query: str | int | float | None) -> Iterator[Message]:
         given = {key: value for key, value in query.items() if value is not None}
         return follow(self._transport, LogCursor(quote(reference, safe=""), given))
-
-    def _get(self, path: str) -> Any:
-        return self._answer(self._transport.request("GET", path))
-
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
-        content = None if body is None else json.dumps(body).encode()
-        return self._answer(self._transport.request(method, path, body=content))
-
-    def _answer(self, answer: Answer) -> Any:
-        if answer.version not in (tarmac.__version__, self._version_seen):
-            self._on_notice(_other_version(answer.version))
-            self._version_seen = answer.version
-        return json.loads(answer.body) if answer.body else None
 
 
 def _address(url: str | None, home: Home, token: str | None) -> Address:
@@ -402,14 +316,3 @@ def _new_key() -> str:
 
 def _run_path(reference: str, rest: str = "") -> str:
     return f"/runs/{quote(reference, safe='')}{rest}"
-
-
-def _other_version(version: str | None) -> str:
-    return (
-        f"the server that answers is tarmac {version or '(unknown)'}, this is {tarmac.__version__}: "
-        "`tarmac server stop` ends it without touching its runs, and the next command starts the new one"
-    )
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=5)

@@ -1,0 +1,47 @@
+"""One call of the API: the request, the errors it answers with, and a word if another version answers.
+
+`cluster_calls` and `client` are made of such calls.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import tarmac
+from tarmac.client.transport import Answer, Transport
+
+
+class Calls:
+    """Calls over one transport. `on_notice` gets sentences worth showing; by default they are warnings."""
+
+    def __init__(self, transport: Transport, *, on_notice: Callable[[str], None] | None = None) -> None:
+        self._transport = transport
+        self._on_notice = on_notice or _warn
+        self._version_seen: str | None = None
+
+    def _get(self, path: str) -> Any:
+        return self._answer(self._transport.request("GET", path))
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        return self._answer(self._transport.request(method, path, body=content))
+
+    def _answer(self, answer: Answer) -> Any:
+        if answer.version not in (tarmac.__version__, self._version_seen):
+            self._on_notice(_other_version(answer.version))
+            self._version_seen = answer.version
+        return json.loads(answer.body) if answer.body else None
+
+
+def _other_version(version: str | None) -> str:
+    return (
+        f"the server that answers is tarmac {version or '(unknown)'}, this is {tarmac.__version__}: "
+        "`tarmac server stop` ends it without touching its runs, and the next command starts the new one"
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=5)
