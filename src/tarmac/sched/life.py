@@ -24,8 +24,8 @@ RESOLUTION = 0.01
 So the number of passes grows with the logarithm of the time, however many runs end in it.
 """
 
-GRANTS_IN_A_ROW = 4
-"""A pass that grants shares is followed by another at once; so often at most."""
+PASSES_IN_A_ROW = 6
+"""A pass that decides something changes facts, so that another follows at once: so often at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,18 @@ class Life:
         for holding in facts.holdings:
             self._take_up(holding, EstimateBasis.TIME_LIMITS)
 
+    @property
+    def slots_held(self) -> int:
+        """How many slots are held now."""
+        return sum(holding.allocation.slots for holding in self._holdings.values())
+
     def step(self) -> bool:
-        """One pass and the way to the next moment; False if nothing more is to come."""
-        for _ in range(GRANTS_IN_A_ROW):
+        """All that is decided now, and the way to the next moment; False if nothing more is to come."""
+        for _ in range(PASSES_IN_A_ROW):
             plan = self._ledger.plan(self.now)
-            self._carry_out(plan)
-            if not plan.shares:
+            if not (plan.placements or plan.preemptions or plan.refusals or plan.shares):
                 break
+            self._carry_out(plan)
         return self._advance(plan.next_at)
 
     def _carry_out(self, plan: Plan) -> None:

@@ -1,0 +1,255 @@
+"""When queued runs start: the ledger lived on, on time limits or on how long runs took before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import NOW, candidate, gang, holding, nodes, snapshot
+from situations import situations
+from tarmac.model.cluster import Policy, Pool
+from tarmac.model.spec import Mode, Target
+from tarmac.sched import Durations, EstimateBasis, Finished, Ledger, Snapshot, estimates, plan
+from tarmac.sched.life import RESOLUTION, End, Life
+
+NOTHING_KNOWN = Durations()
+
+
+def history(*lengths: float, **changes) -> Durations:
+    durations = Durations()
+    base = {"owner": "ada", "project": "default", "name": "", "slots": 8, "time_limit_s": None}
+    for length in lengths:
+        durations.add(Finished(ran_s=length, **(base | changes)))
+    return durations
+
+
+def test_a_run_that_starts_at_once_does_so_now():
+    (estimate,) = estimates(
+        snapshot(nodes(1), [candidate("r", gang(8))]), NOW, durations=NOTHING_KNOWN
+    ).values()
+    assert (estimate.start_at, estimate.latest_at) == (NOW, NOW)
+    assert estimate.basis is EstimateBasis.TIME_LIMITS
+
+
+def test_the_start_follows_from_the_time_limits_of_all_that_comes_before():
+    held = holding("h", {"n1": range(8)}, time_limit_s=1000.0)  # has run for 100 s
+    queue = [
+        candidate("second", gang(8), time_limit_s=50.0, position=NOW + 1),
+        candidate("first", gang(8), time_limit_s=500.0),
+        candidate("third", gang(8), position=NOW + 2),
+    ]
+    found = estimates(snapshot(nodes(1), queue, [held]), NOW, durations=NOTHING_KNOWN)
+    assert {run_id: item.start_at for run_id, item in found.items()} == {
+        "first": NOW + 900,
+        "second": NOW + 1400,
+        "third": NOW + 1450,
+    }
+    assert all(item.basis is EstimateBasis.TIME_LIMITS for item in found.values())
+    assert all(item.latest_at == item.start_at for item in found.values())
+
+
+def test_without_a_limit_or_a_history_nothing_is_said():
+    facts = snapshot(nodes(1), [candidate("r", gang(8))], [holding("h", {"n1": range(8)})])
+    (estimate,) = estimates(facts, NOW, durations=NOTHING_KNOWN).values()
+    assert (estimate.start_at, estimate.latest_at) == (None, None)
+    assert estimate.basis is EstimateBasis.UNKNOWN
+
+
+def test_history_tells_the_likely_start_and_limits_the_latest():
+    held = holding("h", {"n1": range(8)}, time_limit_s=5000.0)
+    facts = snapshot(nodes(1), [candidate("r", gang(8))], [held])
+    (estimate,) = estimates(facts, NOW, durations=history(*[400.0] * 9)).values()
+    assert estimate.start_at == NOW + 300
+    assert estimate.latest_at == NOW + 4900
+    assert estimate.basis is EstimateBasis.HISTORY
+
+
+def test_a_limit_sooner_than_the_history_is_what_counts():
+    held = holding("h", {"n1": range(8)}, time_limit_s=200.0)
+    facts = snapshot(nodes(1), [candidate("r", gang(8))], [held])
+    (estimate,) = estimates(facts, NOW, durations=history(*[400.0] * 9)).values()
+    assert (estimate.start_at, estimate.latest_at) == (NOW + 100, NOW + 100)
+    assert estimate.basis is EstimateBasis.TIME_LIMITS
+
+
+def test_the_basis_is_that_of_what_the_run_itself_waits_for():
+    where = nodes(2)
+    queue = [
+        candidate("limited", gang(8), target=Target(hostnames=("n1",))),
+        candidate("guessed", gang(8), target=Target(hostnames=("n2",))),
+    ]
+    held = [holding("h1", {"n1": range(8)}, time_limit_s=200.0), holding("h2", {"n2": range(8)})]
+    found = estimates(snapshot(where, queue, held), NOW, durations=history(*[400.0] * 9))
+    assert found["limited"].basis is EstimateBasis.TIME_LIMITS
+    assert found["guessed"].basis is EstimateBasis.HISTORY
+    assert found["guessed"].latest_at is None
+
+
+def test_of_many_runs_the_first_to_end_is_sooner_than_the_middle_of_each():
+    lengths = [100.0 * 2**power for power in range(10)]
+    held = [
+        holding(f"h{slot}", {"n1": [slot]}, granted_at=NOW, started_at=NOW, submitted_at=NOW - slot)
+        for slot in range(8)
+    ]
+    facts = snapshot(nodes(1), [candidate("r", gang(1))], held)
+    (estimate,) = estimates(facts, NOW, durations=history(*lengths * 5, slots=1)).values()
+    assert estimate.start_at is not None
+    assert estimate.start_at - NOW <= 400.0, "the median is 1600 s"
+
+
+def test_only_the_run_asked_for_is_told_and_an_unknown_one_is_an_error():
+    queue = [candidate("r", gang(8)), candidate("other", gang(8))]
+    facts = snapshot(nodes(1), queue)
+    assert list(estimates(facts, NOW, durations=NOTHING_KNOWN, until="r")) == ["r"]
+    with pytest.raises(KeyError, match="stranger"):
+        estimates(facts, NOW, durations=NOTHING_KNOWN, until="stranger")
+
+
+def test_a_bound_on_the_passes_says_so():
+    held = holding("h", {"n1": range(8)}, time_limit_s=1000.0)
+    queue = [candidate(f"r{n}", gang(8), position=NOW + n, time_limit_s=10.0 * 4**n) for n in range(9)]
+    found = estimates(snapshot(nodes(1), queue, [held]), NOW, durations=NOTHING_KNOWN, passes=4)
+    told = [found[f"r{n}"].basis for n in range(9)]
+    assert told[0] is EstimateBasis.TIME_LIMITS
+    assert told[-1] is EstimateBasis.TOO_FAR
+    assert found["r8"].start_at is None
+
+
+def test_a_refused_run_has_no_start():
+    (estimate,) = estimates(
+        snapshot(nodes(1), [candidate("r", gang(99))]), NOW, durations=NOTHING_KNOWN
+    ).values()
+    assert estimate.start_at is None
+
+
+def test_i11_turns_of_cycle_runs_are_lived_through():
+    """Two runs of three turns of 90 s take one node in turns; a batch run follows them."""
+    queue = [
+        candidate("c1", gang(8), mode=Mode.CYCLE),
+        candidate("c2", gang(8), mode=Mode.CYCLE, queued_at=NOW + 1),
+        candidate("batch", gang(8)),
+    ]
+    found = estimates(snapshot(nodes(1), queue), NOW, durations=NOTHING_KNOWN)
+    assert found["c1"].start_at == NOW
+    assert found["c2"].start_at == pytest.approx(NOW + 90, abs=2)
+    assert found["batch"].start_at == pytest.approx(NOW + 6 * 90, rel=RESOLUTION, abs=12)
+
+
+def test_a_displaced_run_is_back_in_its_queue():
+    """The urgent run takes the node from the other, which goes on after it and is the third's business."""
+    pools = (Pool(cluster="local", preemption=True, guaranteed_s=60.0),)
+    held = holding("h", {"n1": range(8)}, time_limit_s=1000.0)
+    queue = (
+        candidate("urgent", gang(8), priority=1, time_limit_s=300.0),
+        candidate("later", gang(8), position=NOW + 9),
+    )
+    facts = Snapshot(pools=pools, nodes=nodes(1), queue=queue, holdings=(held,))
+    found = estimates(facts, NOW, durations=NOTHING_KNOWN)
+    assert found["urgent"].start_at == pytest.approx(NOW)
+    assert found["later"].start_at == pytest.approx(NOW + 300 + 900)
+
+
+def test_i12_blocks_of_a_period_are_lived_through():
+    """Three runs share a node in periods: all of them start within the first."""
+    pools = (Pool(cluster="local", period_s=3600.0, floor_s=60.0),)
+    queue = tuple(
+        candidate(f"i{n}", gang(8), mode=Mode.INTERRUPTIBLE, submitted_at=NOW - 5000 + n, queued_at=NOW)
+        for n in range(3)
+    )
+    facts = Snapshot(pools=pools, nodes=nodes(1), queue=queue, holdings=())
+    found = estimates(facts, NOW, durations=NOTHING_KNOWN)
+    starts = sorted(item.start_at or 0.0 for item in found.values())
+    assert starts[0] == NOW
+    assert all(NOW <= at <= NOW + 2 * 3600.0 for at in starts)
+    assert len(set(starts)) == 3, "one after another"
+
+
+def lived(facts: Snapshot) -> dict[str, float]:
+    """When runs start if every run ends by its limit: one pass after another, told independently."""
+    now, ledger, ends, starts = NOW, Ledger(facts), {}, {}
+    for item in facts.holdings:
+        begun = NOW if item.started_at is None else item.started_at
+        ends[item.candidate.run_id] = (
+            NOW + item.grace_s if item.leaving else max(NOW, begun + item.candidate.time_limit_s)
+        )
+    while True:
+        made = ledger.plan(now)
+        queued = {run.run_id: run for run in ledger.snapshot().queue}
+        for placement in made.placements:
+            run = queued[placement.run_id]
+            begun = holding(run.run_id, {"n1": [0]}, granted_at=now, started_at=now)
+            ledger.hold(replace(begun, candidate=run, allocation=placement.allocation))
+            starts[run.run_id] = now
+            ends[run.run_id] = now + run.time_limit_s
+        for refusal in made.refusals:
+            ledger.forget(refusal.run_id)
+        moments = [*ends.values(), *([made.next_at] if made.next_at is not None else [])]
+        if not ends:
+            return starts
+        now = max(now, min(moments))
+        for run_id in [run_id for run_id, at in ends.items() if at <= now]:
+            ledger.forget(run_id)
+            del ends[run_id]
+
+
+@given(situations(contested=True), st.lists(st.integers(1, 2000), min_size=12, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_estimates_on_limits_are_what_happens_when_limits_are_used_up(facts: Snapshot, limits: list[int]):
+    limit = iter(limits)
+    facts = replace(
+        facts,
+        pools=tuple(replace(pool, preemption=False) for pool in facts.pools),
+        queue=tuple(replace(run, time_limit_s=float(next(limit))) for run in facts.queue),
+        holdings=tuple(
+            replace(item, candidate=replace(item.candidate, time_limit_s=float(next(limit))))
+            for item in facts.holdings
+        ),
+    )
+    truth = lived(facts)
+    found = estimates(facts, NOW, durations=NOTHING_KNOWN)
+    assert {run_id for run_id, item in found.items() if item.start_at is not None} == set(truth)
+    for run_id, start_at in truth.items():
+        told = found[run_id].start_at
+        assert told is not None
+        assert abs(told - start_at) <= 2_000 * len(limits) * RESOLUTION + 1
+
+
+@given(situations())
+@settings(max_examples=100, deadline=None)
+def test_a_look_ahead_ends_and_leaves_the_ledger_as_it_was(facts: Snapshot):
+    ledger = Ledger(facts)
+    found = estimates(ledger, NOW, durations=history(*[50.0, 500.0, 5000.0] * 5), passes=60)
+    assert set(found) == {run.run_id for run in facts.queue}
+    for item in found.values():
+        assert (item.start_at is None) == (item.basis in (EstimateBasis.UNKNOWN, EstimateBasis.TOO_FAR))
+        assert item.start_at is None or item.start_at >= NOW
+        assert item.latest_at is None or (item.start_at is not None and item.latest_at >= item.start_at)
+    assert ledger.plan(NOW) == plan(facts, NOW)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_in_a_life_no_slot_is_held_twice(policy: Policy):
+    """Runs of every kind over one node: what starts, leaves and comes back never exceeds it."""
+    pools = (Pool(cluster="local", policy=policy, preemption=True, guaranteed_s=20.0, period_s=600.0),)
+    queue = tuple(
+        candidate(
+            f"r{n:02d}",
+            gang(1 + n % 5),
+            mode=(Mode.BATCH, Mode.BATCH, Mode.INTERRUPTIBLE, Mode.CYCLE)[n % 4],
+            owner=f"u{n % 3}",
+            priority=n % 3,
+            submitted_at=NOW - n,
+        )
+        for n in range(20)
+    )
+    facts = Snapshot(pools=pools, nodes=nodes(1), queue=queue, holdings=())
+    life = Life(facts, NOW, lambda run, ran_s: End(max(0.0, 120.0 - ran_s), EstimateBasis.HISTORY))
+    for _ in range(2000):
+        going_on = life.step()
+        assert life.slots_held <= 8
+        if not going_on:
+            break
+    assert set(life.starts) == {run.run_id for run in queue}
