@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from tarmac.sched.board import PoolBoard, loads_of
+from tarmac.sched.board import loads_of
 from tarmac.sched.decisions import Placement, Preemption, ShareGrant
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.fitting import Part
@@ -72,13 +72,15 @@ class Opening:
     """What a pool decides before its queue is asked, and what its policy brings into the pass.
 
     `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `resting` do not
-    start in this pass. `claims` has what entities used, under fair share; `next_at` is when turns, periods
+    start in this pass; for blocked runs of those in `passable` no nodes are kept, because they may displace
+    whoever passes them. `claims` has what entities used, under fair share; `next_at` is when turns, periods
     or the like make another pass worth while.
     """
 
     preemptions: tuple[Preemption, ...] = ()
     shares: tuple[ShareGrant, ...] = ()
     resting: frozenset[int] = frozenset()
+    passable: frozenset[int] = frozenset()
     claims: Claims | None = None
     displacer: Displacer | None = None
     allotted_s: Callable[[Candidate], float | None] = lambda _: None
@@ -160,6 +162,8 @@ class PoolPass:
         heapq.heapify(heap)
         while heap and len(self._blocked) + len(self.keepings) < PROTECTED:
             rank, claim, _, line, index = heap[0]
+            if rank in self.opening.passable:
+                break
             if (now := self._claim(line)) != claim:
                 heapq.heapreplace(heap, (rank, now, line.entries[index][0], line, index))
                 continue
@@ -209,17 +213,14 @@ class PoolPass:
         moving = displacer is not None and any(displacer.may(line) for line in rest)
         most = max(self.state.board.free[None], 0)
         for kind in queue.asking(inf if moving else most):
-            shut = self.hopeless(kind)
+            shut = not self._worth_asking(kind)
             for lane in kind.lanes.values():
                 start = rest.get(lane.line)
                 if start is None:
                     continue
-                if displacer is None or not displacer.may(lane.line):
-                    if shut:
-                        continue
-                    self.protect()
-                    if kind.stamp == self._stamp and self.now + lane.shortest_s > kind.window_at:
-                        continue
+                late = shut or self.now + lane.shortest_s > kind.window_at
+                if late and (displacer is None or not displacer.may(lane.line)):
+                    continue
                 index = bisect_left(lane.entries, (start,))
                 if index < len(lane.entries):
                     yield lane, index
@@ -257,7 +258,7 @@ class PoolPass:
             return False
         parts = self.fitting(queued.candidate, kind)
         if parts is None:
-            self._pass_over(queued)
+            self._remember(kind)
             return False
         self._place(queued, parts)
         return True
@@ -278,9 +279,7 @@ class PoolPass:
         if parts is not None:
             self._place(queued, parts)
             return True
-        window_at = self._window_at(queued)
-        if window_at is not None:
-            self._guests[kind] = window_at
+        self._guests[kind] = self._window_at(kind)
         return False
 
     def rank(self, line: Line) -> tuple[int, float]:
@@ -395,7 +394,7 @@ class PoolPass:
     def _fit(self, kind: Kind, keepings: Sequence[int]) -> list[Part] | None:
         if not self._may_fit(kind, keepings):
             return None
-        view = View.of(self._board, kind.target, kept=keepings, spread=self.state.spread)
+        view = View.of(self.state.board, kind.target, kept=keepings, spread=self.state.spread)
         return fit(kind.demands, view, uneven=kind.verdict.uneven)
 
     def _may_fit(self, kind: Kind, keepings: Sequence[int]) -> bool:
@@ -405,27 +404,39 @@ class PoolPass:
             return True
         return count.fits(self.state.board.at_least(count.shard, count.slot_type, keepings))
 
-    def _pass_over(self, queued: Queued) -> None:
-        """Remember that a kind does not fit: at all, or only where nodes are kept for others."""
-        window_at = self._window_at(queued)
-        if window_at is not None:
-            queued.kind.stamp = self._stamp
-            queued.kind.window_at = window_at
+    def _fits(self, kind: Kind, keepings: Sequence[int]) -> bool:
+        return self._may_fit(kind, keepings) if kind.count else self._fit(kind, keepings) is not None
 
-    def _window_at(self, queued: Queued) -> float | None:
-        """Until when a run like this, which does not fit, would have to end to use more of the kept nodes.
+    def _worth_asking(self, kind: Kind) -> bool:
+        """Whether a run of a kind may start; `window_at` tells then by when it would have to end."""
+        if self.hopeless(kind):
+            return False
+        self.protect()
+        if kind.stamp != self._stamp:
+            if kind.count is not None:
+                self._remember(kind)
+            else:
+                kind.window_at = inf
+        return kind.window_at > self.now
 
-        None, and remembered, if it would not fit there either.
+    def _remember(self, kind: Kind) -> None:
+        """Remember which runs of a kind cannot start as things are."""
+        kind.window_at = self._window_at(kind)
+        kind.stamp = self._stamp
+
+    def _window_at(self, kind: Kind) -> float:
+        """By when a run would have to end to start now: the longer nodes are kept for others, the later.
+
+        Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
         """
-        kind, state = queued.kind, self.state
-        usable = self._usable(queued.candidate, kind)
-        everywhere = state.board.keepings
-        if len(usable) == len(everywhere) or self._fit(kind, everywhere) is None:
+        if self._fits(kind, ()):
+            return inf
+        state, usable = self.state, []
+        for keeping in sorted(self.keepings, key=lambda item: -item.at):
+            if keeping.at < inf:
+                usable.append(keeping.number)
+                if self._fits(kind, usable):
+                    return keeping.at
+        if not self._fits(kind, state.board.keepings):
             kind.blocked[state.key] = state.epoch
-            return None
-        ended_at = self.now + limit_s(queued.candidate)
-        return max((keeping.at for keeping in self.keepings if keeping.at < ended_at), default=-inf)
-
-    @property
-    def _board(self) -> PoolBoard:
-        return self.state.board
+        return -inf
