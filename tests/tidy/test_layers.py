@@ -17,7 +17,12 @@ from source_tree import ROOT, Module, all_modules, imported, offences, package_m
 
 SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuff", "base"}
 
-LAZY_MODULES = {"tarmac.cli.options", "tarmac.cli.session", "tarmac.server.__main__"}
+LAZY_MODULES = {
+    "tarmac.cli.options",
+    "tarmac.cli.session",
+    "tarmac.server.__main__",
+    "tarmac.server.settings",
+}
 """Modules that may import ours inside functions: a command line, and a server's lock, must answer at once."""
 
 Graph = Mapping[str, Iterable[str]]

@@ -17,7 +17,7 @@ from tarmac.control.hub import Bell
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.world import World
 from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, Node, Pool, admits
-from tarmac.model.described import host_names
+from tarmac.model.described import hostnames_of
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
@@ -277,9 +277,10 @@ def _span(cluster: Cluster) -> Span | None:
 
 def _in_step(old: Cluster, new: Cluster) -> bool:
     """Whether every node of both has the same number in both."""
-    before = {hostname: number for number, (_, hostname) in enumerate(host_names(old.groups))}
+    before = {hostname: number for number, (_, hostname) in enumerate(hostnames_of(old.groups))}
     return all(
-        before.get(hostname, number) == number for number, (_, hostname) in enumerate(host_names(new.groups))
+        before.get(hostname, number) == number
+        for number, (_, hostname) in enumerate(hostnames_of(new.groups))
     )
 
 

@@ -64,22 +64,22 @@ def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
     if not choice.names:
         return {node.name for node in within}
     known = {node.name for node in within}
-    by_host: dict[str, list[str]] = {}
+    by_hostname: dict[str, list[str]] = {}
     for node in within:
         if not node.cluster.startswith(REHEARSAL_PREFIX):
-            by_host.setdefault(node.hostname, []).append(node.name)
-    return {_meant(name, known, by_host) for name in choice.names}
+            by_hostname.setdefault(node.hostname, []).append(node.name)
+    return {_meant(name, known, by_hostname) for name in choice.names}
 
 
-def _meant(name: str, known: set[str], by_host: dict[str, list[str]]) -> str:
+def _meant(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str:
     if name in known:
         return name
-    meant = by_host.get(name, [])
+    meant = by_hostname.get(name, [])
     if len(meant) > 1:
         raise Refused(f"several nodes have the host name {name!r}", hint=f"one of {_some(meant)}")
     if meant:
         return meant[0]
-    near = get_close_matches(name, sorted(known | by_host.keys()), n=1)
+    near = get_close_matches(name, sorted(known | by_hostname.keys()), n=1)
     hint = f"did you mean {near[0]}?" if near else f"nodes: {_some(sorted(known))}"
     raise NotFound(f"there is no node {name!r}", hint=hint)
 

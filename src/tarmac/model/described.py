@@ -33,7 +33,7 @@ def renamed(cluster: Cluster, name: str) -> Cluster:
     return replace(cluster, name=name, pools=tuple(replace(pool, cluster=name) for pool in cluster.pools))
 
 
-def host_names(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str]]:
+def hostnames_of(groups: tuple[NodeGroup, ...]) -> Iterator[tuple[NodeGroup, str]]:
     """Every node's group and host name, in order. Nodes without a name of their own are counted by prefix."""
     counted: Counter[str] = Counter()
     for group in groups:
@@ -91,5 +91,5 @@ def described_nodes(
             pool=group.pool,
             shard=group.shard,
         )
-        for number, (group, hostname) in enumerate(host_names(cluster.groups))
+        for number, (group, hostname) in enumerate(hostnames_of(cluster.groups))
     )

@@ -1,11 +1,11 @@
-"""Reads the groups of like nodes in the description of a cluster."""
+"""The groups of like nodes in the description of a cluster, read. Called by `clusterfile`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tarmac.model.cluster import DEFAULT_POOL, NodeGroup
-from tarmac.model.described import MOST_NODES, host_names
+from tarmac.model.described import MOST_NODES, hostnames_of
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.spec import names, quantities
 from tarmac.spec.kinds import integer, matching, number
@@ -106,7 +106,7 @@ def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:
     seen: set[str] = set()
     twins: dict[int, list[str]] = {}
     places = {id(group): item for group, item in read}
-    for group, hostname in host_names(tuple(group for group, _ in read)):
+    for group, hostname in hostnames_of(tuple(group for group, _ in read)):
         if hostname in seen and hostname:
             twins.setdefault(id(group), []).append(hostname)
         seen.add(hostname)

@@ -1,4 +1,4 @@
-"""Reads the rules of a pool, from a cluster description and from the settings of a server alike."""
+"""The rules of pools, read. Called by `clusterfile`, and for the local cluster by a server's settings."""
 
 from __future__ import annotations
 

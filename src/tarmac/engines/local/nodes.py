@@ -20,7 +20,7 @@ from tarmac.model.cluster import (
     Node,
     NodeGroup,
 )
-from tarmac.model.described import MOST_NODES, described_nodes, host_names
+from tarmac.model.described import MOST_NODES, described_nodes, hostnames_of
 from tarmac.model.errors import InvalidInput
 
 LASTING_FIRST = "127.0.0.1"
@@ -76,7 +76,7 @@ def _check(groups: Sequence[NodeGroup]) -> None:
         raise InvalidInput(f"{nodes} nodes are more than the {MOST_NODES} a local cluster may have")
     if any(group.slots < 1 or group.nodes < 1 for group in groups):
         raise InvalidInput("a local cluster has at least one node, and a node at least one slot")
-    names = Counter(hostname for _, hostname in host_names(tuple(groups)))
+    names = Counter(hostname for _, hostname in hostnames_of(tuple(groups)))
     if twice := sorted(name for name, times in names.items() if times > 1):
         raise InvalidInput(f"two nodes of the local cluster are called {twice[0]!r}")
     if bad := [name for name in names if not NODE_NAME.fullmatch(name)]:
