@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from math import isclose
 
 from simulated import Simulation
+from tarmac.control.world import FEED_PERIOD_S
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.model.spec import Mode
+from tarmac.sched import Candidate, Holding, Snapshot, Usage
 
 
 class Promises:
@@ -38,6 +41,21 @@ class Promises:
             self._check_run(run)
             used[run.user, run.project] += run.attained_slot_s / run.spec.weight
         self._check_usage(used)
+
+    def check_desk(self, *, rivals: bool) -> None:
+        """The facts that a server kept up to date are those that one finds that starts now.
+
+        With `rivals`, less what is recorded without an event: it learns of that once it acts on the run.
+        """
+        self._simulation.clock.advance(FEED_PERIOD_S)  # what other servers did has been read by then
+        kept = self._simulation.server.plane.world.desk.snapshot()
+        made = self._simulation.another("witness").plane.world.desk.snapshot()
+        assert (kept.pools, kept.nodes) == (made.pools, made.nodes)
+        assert _queue(kept, silent=not rivals) == _queue(made, silent=not rivals)
+        assert _holdings(kept, silent=not rivals) == _holdings(made, silent=not rivals)
+        used, stored = _totals(kept.usage), _totals(made.usage)
+        assert used.keys() == stored.keys()
+        assert all(isclose(used[key], stored[key], abs_tol=1e-3) for key in stored), "usage was missed"
 
     def check_end(self, run_ids: Iterable[str]) -> None:
         """What holds once everything has come to its end."""
@@ -119,3 +137,25 @@ class Promises:
             assert run.verdict.turns == run.turns
             unproven = run.cause is not None and run.cause.code is CauseCode.UNPROVEN
             assert unproven is not run.verdict.proven
+
+
+def _queue(facts: Snapshot, *, silent: bool) -> dict[str, Candidate]:
+    """The queued runs by id, with what was recorded without an event if `silent`."""
+    return {item.run_id: item if silent else replace(item, share=None) for item in facts.queue}
+
+
+def _holdings(facts: Snapshot, *, silent: bool) -> dict[str, Holding]:
+    """The holdings by run, likewise."""
+    return {
+        item.candidate.run_id: item
+        if silent
+        else replace(item, checkpoint_at=None, candidate=replace(item.candidate, share=None))
+        for item in facts.holdings
+    }
+
+
+def _totals(usage: Iterable[Usage]) -> Counter[tuple[str, str, str, str, float]]:
+    total: Counter[tuple[str, str, str, str, float]] = Counter()
+    for item in usage:
+        total[item.cluster, item.pool, item.owner, item.project, item.at] += item.slot_s
+    return total

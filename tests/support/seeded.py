@@ -62,10 +62,13 @@ class History:
 
     def run(self) -> None:
         """Play the acts, then let everything come to its end, checking all the way."""
-        for _ in range(self.acts):
+        for number in range(self.acts):
             self._act()
             self.promises.check(self.accepted.values())
+            if number % 15 == 0:
+                self.promises.check_desk(rivals=self.with_rival)
         self._finish()
+        self.promises.check_desk(rivals=self.with_rival)
         self.promises.check(self.accepted.values())
         self.promises.check_end(self.accepted.values())
 

@@ -80,6 +80,11 @@ def _in_time(body: Callable[[World, Lease], object]) -> Pass:
     return turn
 
 
+def rest_s(next_at: float | None, *, now: float, period_s: float) -> float:
+    """How long a loop rests whose pass wants the next one at `next_at`."""
+    return period_s if next_at is None else min(max(next_at - now, LEAST_REST_S), period_s)
+
+
 class _News:
     """Attempts that the engine said something about, collected between two passes."""
 
@@ -168,9 +173,7 @@ class _Loop:
         except Exception:  # the rim of the loop: a defect in one pass must not end the loop
             log.exception("%s failed", self._bell)
             return BACK_OFF_S
-        if next_at is None:
-            return self._period_s
-        return min(max(next_at - self._world.clock.now(), LEAST_REST_S), self._period_s)
+        return rest_s(next_at, now=self._world.clock.now(), period_s=self._period_s)
 
     def _hold_lease(self) -> Lease | None:
         now = self._world.clock.now()

@@ -81,9 +81,13 @@ class Mirror:
             attempts = store.attempts(run_id) if run.state in OCCUPYING_STATES else []
             self.take(run, attempts[-1] if attempts else None)
 
-    def absorb(self, step: RunStep) -> None:
-        """Take up a step that was just committed."""
-        self.take(step.after, step.attempt or self.attempts.get(step.after.id))
+    def absorb(self, step: RunStep) -> bool:
+        """Take up a step that was just committed; False if its attempt is not known here: read the run."""
+        after, attempt = step.after, step.attempt or self.attempts.get(step.after.id)
+        if after.state in OCCUPYING_STATES and (attempt is None or attempt.number != after.attempt):
+            return False
+        self.take(after, attempt)
+        return True
 
     def take(self, run: Run, attempt: Attempt | None) -> None:
         """Take up a run as it stands, with its newest attempt if it has one."""

@@ -150,9 +150,7 @@ class ControlPlane:
     def _command(self, reference: str, decide: Callable[[Run, Attempt | None, float], RunStep | None]) -> Run:
         run = self.find(reference)
         for _ in range(COMMAND_TRIES):
-            with self.world.lock:
-                attempt = self.world.mirror().attempts.get(run.id)
-            step = decide(run, attempt, self.world.clock.now())
+            step = decide(run, self.world.attempt_of(run), self.world.clock.now())
             if step is None:
                 return run
             if self.world.commit([step])[0]:

@@ -18,7 +18,7 @@ from tarmac.control.mirror import Mirror
 from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
-from tarmac.model.lifecycle import RunState
+from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.spec import Mode
@@ -94,13 +94,13 @@ class World:
         with self.lock:
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = [step for step, done in zip(steps, taken, strict=True) if done]
-            for step in applied:
-                self._mirror.absorb(step)
+            unknown = [step.after.id for step in applied if not self._mirror.absorb(step)]
             self._usage.note(applied)
             self.foresight.note(step.after for step in applied if step.after.state is RunState.ENDED)
             if len(applied) < len(steps):
-                stale = [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
-                self._mirror.reload(self.store, stale)
+                unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
+            if unknown:
+                self._mirror.reload(self.store, unknown)
         self._announce([step.after for step in applied if step.events])
         return taken
 
@@ -132,6 +132,14 @@ class World:
                 for attempt_id, attempt in named
                 if attempt is not None and attempt.id == attempt_id
             ]
+
+    def attempt_of(self, run: Run) -> Attempt | None:
+        """The live attempt of a run as it was read; read as well where another server has made it."""
+        with self.lock:
+            attempt = self.mirror().attempts.get(run.id)
+        if attempt is not None and attempt.number == run.attempt:
+            return attempt
+        return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
 
     def undelivered(self) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt of which the engine may not have been told everything."""

@@ -1,0 +1,192 @@
+"""The scheduler's facts: kept up to date at the cost of what changed, asked without holding anybody up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from threading import Event, Thread
+
+import pytest
+
+from simulated import Server, Simulation, nodes, spec
+from tarmac.control.draining import NodeChoice
+from tarmac.control.loops import LEAST_REST_S, rest_s
+from tarmac.control.service import ControlPlane, Submission
+from tarmac.engines.sim import Behaviour
+from tarmac.model.cluster import LOCAL_CLUSTER, Policy, Pool
+from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.run import Outcome, Run
+from tarmac.model.spec import Mode
+from tarmac.sched import Ledger
+
+LIMIT_S = 30.0
+
+
+def simulated(**rules: object) -> Simulation:
+    """One node of four slots, in a pool with these rules; runs work for 200 s."""
+    return Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=200.0, checkpoint_period_s=10.0),
+        cluster=nodes(1, 4),
+        pools=[Pool(cluster=LOCAL_CLUSTER, **rules)],
+    )
+
+
+def submit(plane: ControlPlane, user: str = "ada", **wanted: object) -> Run:
+    return plane.submit([Submission(spec=spec(**wanted), user=user)])[0].run
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the ledger was asked to plan, and was told of another cluster."""
+    found: Counter[str] = Counter()
+
+    def count(name: str) -> None:
+        real: Callable[..., object] = getattr(Ledger, name)
+
+        def counted(ledger: Ledger, *given: object) -> object:
+            found[name] += 1
+            return real(ledger, *given)
+
+        monkeypatch.setattr(Ledger, name, counted)
+
+    count("plan")
+    count("set_cluster")
+    return found
+
+
+def test_what_changed_nothing_is_not_planned_again(calls: Counter[str]) -> None:
+    """S: a pass on a cluster where nothing happens costs nothing, however long the queue."""
+    simulation = simulated()
+    submit(simulation.server.plane, slots=4)
+    submit(simulation.server.plane, slots=4)
+    for _ in range(3):
+        simulation.server.turn("schedule")
+    before = calls["plan"]
+    for _ in range(10):
+        simulation.server.turn("schedule")
+    assert calls["plan"] == before
+    submit(simulation.server.plane, slots=4)  # of a shape that admission has seen
+    simulation.server.turn("schedule")
+    assert calls["plan"] == before + 1
+
+
+def test_nodes_are_told_again_only_when_they_changed(calls: Counter[str]) -> None:
+    simulation = simulated()
+    plane = simulation.server.plane
+    for _ in range(5):
+        submit(plane, slots=1)
+        simulation.server.turn("schedule")
+        simulation.clock.advance(1.0)
+    before = calls["set_cluster"]
+    plane.set_drained(NodeChoice(names=("node1",)), True)
+    simulation.server.turn("schedule")
+    assert calls["set_cluster"] == before + 1
+
+
+def test_a_long_question_holds_up_no_submission() -> None:
+    """I2: a plan that takes long must not delay the answer to `tarmac run`."""
+    plane = simulated().server.plane
+    asked, answered = Event(), Event()
+
+    def question(_ledger: Ledger) -> bool:
+        asked.set()
+        return answered.wait(LIMIT_S)
+
+    asking = Thread(target=lambda: plane.world.desk.ask(question))
+    asking.start()
+    assert asked.wait(LIMIT_S)
+    run = submit(plane, slots=1)
+    assert plane.pause(run.id).state is RunState.PAUSED
+    answered.set()
+    asking.join(LIMIT_S)
+    assert not asking.is_alive()
+
+
+def test_the_plan_says_when_the_turn_of_a_cycle_run_is_over() -> None:
+    """I11: nothing happens meanwhile, and yet it gives way in time."""
+    simulation = simulated(turn_s=90.0)
+    run = submit(simulation.server.plane, slots=1, mode=Mode.CYCLE)
+    simulation.turn_all()
+    simulation.turn_all()
+    began_at = simulation.store.run(run.id).started_at
+    simulation.server.turn("schedule")
+    assert simulation.server.plan_at == began_at + 90.0
+    simulation.settle()
+    ended = simulation.store.run(run.id)
+    assert (ended.outcome, ended.turns, ended.preemptions) == (Outcome.COMPLETED, 3, 0)
+    assert ended.verdict.proven
+    attempts = simulation.store.attempts(run.id)
+    assert [attempt.asked_at - attempt.started_at for attempt in attempts if attempt.asked_at] == [90.0, 90.0]
+
+
+@pytest.mark.parametrize(
+    ("next_at", "expected"),
+    [(None, 1.0), (100.25, 0.25), (105.0, 1.0), (100.0, LEAST_REST_S), (3.0, LEAST_REST_S)],
+)
+def test_a_loop_wakes_when_its_pass_wanted_it(next_at: float | None, expected: float) -> None:
+    assert rest_s(next_at, now=100.0, period_s=1.0) == expected
+
+
+def test_shares_are_recorded_once_and_used_in_the_same_pass() -> None:
+    """I12: two runs of the whole node share a period; the first starts at once."""
+    simulation = simulated(period_s=1000.0, floor_s=10.0)
+    plane = simulation.server.plane
+    simulation.clock.advance_to(1_000_990.0)
+    runs = [submit(plane, slots=4, mode=Mode.INTERRUPTIBLE) for _ in range(2)]
+    simulation.clock.advance_to(1_001_000.0)
+    simulation.server.turn("schedule")
+    found = [simulation.store.run(run.id) for run in runs]
+    assert [run.share is not None and run.share.period_at for run in found] == [1_001_000.0, 1_001_000.0]
+    assert sorted(run.state for run in found) == [RunState.QUEUED, RunState.STARTING]
+    assert [event.event for event in plane.events(found[0].id)][:2] == [RunEvent.ACCEPTED, RunEvent.STAGED]
+    granted = [run.share for run in found]
+    simulation.start()
+    simulation.clock.advance(1.0)
+    simulation.server.turn("schedule")
+    assert [simulation.store.run(run.id).share for run in runs] == granted
+
+
+def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
+    simulation = simulated()
+    plane = simulation.server.plane
+    run = submit(plane, slots=1)
+    rival = simulation.another("rival")
+    rivals = iter([rival.plane.pause])
+    bell = plane.world.hub.event("schedule")
+
+    def interrupt() -> None:
+        for pause in rivals:
+            pause(run.id)
+
+    bell.clear()
+    simulation.store.interrupt = interrupt
+    simulation.server.turn("schedule")
+    assert simulation.store.run(run.id).state is RunState.PAUSED
+    assert bell.is_set()
+
+
+def test_what_another_server_ended_counts_in_a_fair_share() -> None:
+    """D13: two servers on one database; one ends the attempts, the other plans."""
+    simulation = simulated(policy=Policy.FAIR_SHARE)
+    planning, other = simulation.server, simulation.another("rival")
+    greedy = submit(planning.plane, "ada", slots=4, time_limit_s=100.0)
+    planning.turn("schedule")
+    planning.turn("deliver")
+    simulation.clock.advance(50.0)
+    for server, loop in ((other, "reconcile"), (planning, "schedule")):
+        server.turn(loop)
+    other.plane.stop(greedy.id)
+    _deliver(other, simulation)
+    late = [submit(planning.plane, user, slots=4) for user in ("ada", "bob")]
+    planning.turn("schedule")
+    assert [simulation.store.run(run.id).state for run in late] == [RunState.QUEUED, RunState.STARTING]
+    (used,) = planning.plane.world.desk.snapshot().usage
+    assert (used.owner, used.slot_s) == ("ada", 4 * (50.0 + 16.0))
+
+
+def _deliver(server: Server, simulation: Simulation) -> None:
+    """Let the other server pass on the stop and record the end, then let the first one read of it."""
+    simulation.clock.advance(16.0)  # the leases lapse
+    server.turn("deliver")
+    server.turn("reconcile")
+    simulation.clock.advance(1.0)
