@@ -97,12 +97,15 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
-    after = changed(current, state=step(current.state, event), seq=run.seq + len(events))
+    state, seq = step(current.state, event), run.seq + len(events)
     if run_outcome is not None:
-        cause = unproven(after) if run_outcome is Outcome.COMPLETED else observation.cause
-        after = changed(after, outcome=run_outcome, cause=cause, ended_at=over.ended_at)
-    elif after.state is RunState.QUEUED:
-        after = changed(after, queued_at=now)
+        cause = unproven(current) if run_outcome is Outcome.COMPLETED else observation.cause
+        after = changed(
+            current, state=state, seq=seq, outcome=run_outcome, cause=cause, ended_at=over.ended_at
+        )
+    else:
+        queued_at = now if state is RunState.QUEUED else current.queued_at
+        after = changed(current, state=state, seq=seq, queued_at=queued_at)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 

@@ -37,7 +37,7 @@ _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by reques
 
 def staged(run: Run, digest: str, now: float) -> RunStep:
     """Its code lies in the code store: it queues."""
-    after = changed(_after(run, RunEvent.STAGED), code_digest=digest, queued_at=now)
+    after = _after(run, RunEvent.STAGED, code_digest=digest, queued_at=now)
     return _step(run, after, RunEvent.STAGED, now, {"code": digest})
 
 
@@ -58,7 +58,7 @@ def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int
         created_at=now,
         allotted_s=placement.allotted_s,
     )
-    after = changed(_after(run, RunEvent.PLACED), attempt=number)
+    after = _after(run, RunEvent.PLACED, attempt=number)
     if run.spec.mode is Mode.CYCLE and run.standing is not None:
         after = changed(after, standing=changed(run.standing, position=None))
     detail = {
@@ -125,7 +125,7 @@ def granted(run: Run, share: Share) -> RunStep:
 
 def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person gave it another place in the queue."""
-    after = changed(_after(run, RunEvent.REORDERED), standing=standing)
+    after = _after(run, RunEvent.REORDERED, standing=standing)
     return _step(run, after, RunEvent.REORDERED, now, detail)
 
 
@@ -137,13 +137,13 @@ def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
 def started(run: Run, attempt: Attempt, at: float) -> RunStep:
     """Every worker of its attempt runs."""
     attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at)
-    after = changed(_after(run, RunEvent.STARTED), started_at=run.started_at or at)
+    after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
 
 
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
     """It ends without an attempt: refused, or its code could not be staged."""
-    after = changed(_after(run, RunEvent.FINISHED), outcome=outcome, cause=cause, ended_at=now)
+    after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)
     return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
 
 
@@ -162,8 +162,9 @@ def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now:
     return _step(run, after, event, now, {})
 
 
-def _after(run: Run, event: RunEvent) -> Run:
-    return changed(run, state=step(run.state, event), seq=run.seq + 1)
+def _after(run: Run, event: RunEvent, **more: Any) -> Run:
+    """The run after an event, with these fields changed too."""
+    return changed(run, state=step(run.state, event), seq=run.seq + 1, **more)
 
 
 def _step(

@@ -8,6 +8,7 @@ the virtual environment, the run file's own variables, the contract. The node ad
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 from tarmac.launch import variables
 from tarmac.launch.topology import Standing
@@ -98,6 +99,7 @@ def _surroundings(environment: Environment) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=1 << 16)
 def _is_loopback(address: str) -> bool:
     """Whether a node stands for one on this machine: such nodes share its network and its processors."""
     try:

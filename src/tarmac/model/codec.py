@@ -34,6 +34,8 @@ def encode(value: Any) -> Any:
     """The JSON form of a record (or of a plain value inside one)."""
     if type(value) in _PLAIN:
         return value
+    if type(value) is dict:
+        return {str(key): item if type(item) in _PLAIN else encode(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: encode(item)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import cache
 
 from tarmac.model.errors import Refused
 
@@ -164,6 +165,7 @@ def steps(state: RunState, events: Iterable[RunEvent]) -> RunState:
     return state
 
 
+@cache
 def sources(event: RunEvent) -> frozenset[RunState]:
     """The states in which `event` may happen: the guard of its SQL update."""
     return frozenset(state for state, following in RUN_TABLE.items() if event in following)
