@@ -28,7 +28,10 @@ PASSES = 400
 """A life is followed for so many passes. As passes come ever further apart, this reaches months ahead."""
 
 STARTS = 20_000
-"""... and for so many starts of runs."""
+"""... and for so many starts of runs,"""
+
+STARTS_OF_ALL = 5_000
+"""... or so many, where all runs are asked for: of a long queue the beginning is told."""
 
 BEHIND = 1_000
 """So many runs that are ordered after the one asked for are taken along: some of them may pass it."""
@@ -54,14 +57,15 @@ def estimates(
     wanted = [candidate.run_id for candidate in scope.queue] if until is None else [until]
     if until is not None and len(scope.queue) > STARTS:
         return {until: Estimate(run_id=until, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)}
+    bounds = (passes, STARTS_OF_ALL if until is None else STARTS)
     turns = LIVES if len(scope.queue) + len(scope.holdings) < MANY else 1
     lives = [
-        _live(scope, now, wanted, Luck(scope, durations, turn=turn).end, passes)
+        _live(scope, now, wanted, Luck(scope, durations, turn=turn).end, bounds)
         for turn in range(turns if durations else 0)
     ]
     slowest = None
     if not lives or _any_limit(scope):
-        slowest = _live(scope, now, wanted, Limits().end, passes)
+        slowest = _live(scope, now, wanted, Limits().end, bounds)
     return {run_id: _estimate(run_id, lives or [slowest or {}], slowest) for run_id in wanted}
 
 
@@ -73,16 +77,17 @@ _DOUBT = list(EstimateBasis)
 
 
 def _live(
-    scope: Snapshot, now: float, wanted: Iterable[str], predict: Predict, passes: int
+    scope: Snapshot, now: float, wanted: Iterable[str], predict: Predict, bounds: tuple[int, int]
 ) -> dict[str, _Start]:
-    """When the wanted runs start in one life."""
+    """When the wanted runs start in one life of at most so many passes and starts."""
+    most_passes, most_starts = bounds
     life = Life(scope, now, predict)
     missing = set(wanted)
     going_on = True
-    for _ in range(passes):
+    for _ in range(most_passes):
         going_on = life.step()
-        missing = {run_id for run_id in missing if run_id not in life.starts}
-        if not missing or not going_on or len(life.starts) > STARTS:
+        missing.difference_update(life.newly_started())
+        if not missing or not going_on or len(life.starts) > most_starts:
             break
     why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
     unknown = {

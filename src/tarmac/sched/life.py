@@ -53,6 +53,7 @@ class Life:
         self.now = now
         self.starts: dict[str, tuple[float, EstimateBasis]] = {}
         self.refused: set[str] = set()
+        self._new: list[str] = []
         self._began_at = now
         self._predict = predict
         self._ledger = Ledger(facts)
@@ -80,6 +81,11 @@ class Life:
             self._carry_out(plan)
         return self._advance(plan.next_at)
 
+    def newly_started(self) -> list[str]:
+        """The runs that started since this was last asked."""
+        new, self._new = self._new, []
+        return new
+
     def _carry_out(self, plan: Plan) -> None:
         for refusal in plan.refusals:
             self.refused.add(refusal.run_id)
@@ -96,7 +102,9 @@ class Life:
         candidate = self._queue.pop(placement.run_id)
         bases = (self._known.get(node, EstimateBasis.TIME_LIMITS) for node in placement.allocation.nodes)
         basis = max(bases, key=lambda item: _WEIGHT[item], default=EstimateBasis.TIME_LIMITS)
-        self.starts.setdefault(placement.run_id, (self.now, basis))
+        if placement.run_id not in self.starts:
+            self.starts[placement.run_id] = (self.now, basis)
+            self._new.append(placement.run_id)
         holding = Holding(
             candidate=replace(candidate, attempts=candidate.attempts + 1),
             allocation=placement.allocation,
