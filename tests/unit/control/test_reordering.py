@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulated import Simulation, nodes, spec
@@ -11,7 +13,7 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.run import Run
+from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import Mode, Rehearsal, Target
 
 SITE = Cluster(
@@ -210,6 +212,40 @@ def test_a_line_of_the_queue_says_what_a_person_needs(simulation: Simulation, pl
     )
     assert (one.user, one.project, one.mode, one.policy) == ("ada", "vision", Mode.BATCH, Policy.PRIORITY)
     assert (two.number, two.priority, two.state, two.slots_acquired) == (2, -1, RunState.QUEUED, 0)
+
+
+def test_a_running_run_gives_way_and_comes_back_in_its_new_pool(
+    simulation: Simulation, plane: ControlPlane
+) -> None:
+    """D14."""
+    run = submit(plane, "a")
+    simulation.turn_all()
+    simulation.turn_all()
+    assert plane.find(run.id).state is RunState.RUNNING
+    plane.reorder([change("a", pool="other")])
+    simulation.settle()
+    ended = plane.find(run.id)
+    pools = [attempt.allocation.pool for attempt in plane.attempts(run.id)]
+    assert (ended.outcome, ended.preemptions, pools) == (Outcome.COMPLETED, 1, ["plain", "other"])
+
+
+def test_a_preempted_run_keeps_its_place(simulation: Simulation, plane: ControlPlane) -> None:
+    """D11: displaced by a bigger priority, it comes back ahead of those submitted after it."""
+    plane.world.store.put_cluster(
+        replace(SITE, pools=(Pool(cluster="site", name="plain", preemption=True, guaranteed_s=0.0),))
+    )
+    simulation.clock.advance(1.0)
+    for name in "ab":
+        submit(plane, name)
+    simulation.turn_all()
+    simulation.turn_all()
+    submit(plane, "urgent", priority=9)
+    simulation.clock.advance(1.0)
+    for _ in range(4):
+        simulation.turn_all()
+    assert names(plane) == ["urgent", "a", "b"]
+    (victim,) = [entry for entry in plane.queue(pool="plain") if entry.name == "a"]
+    assert (victim.state, plane.find("a").preemptions) == (RunState.QUEUED, 1)
 
 
 def test_a_paused_run_keeps_the_place_it_is_given(plane: ControlPlane) -> None:
