@@ -45,13 +45,16 @@ def verdict_text(run: Json) -> str:
     return f"{head}: {', '.join(_evidence(verdict, over=over))}"
 
 
-def block_text(share: Json | None, now: float) -> str:
+def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
     """What an interruptible run was promised: "30m 00s of the period begun 14m ago, 12m 00s used ..."."""
     if share is None:
         return ""
+    used_s = share["used_s"]
+    if attempts and attempts[-1]["ended_at"] is None:
+        used_s += max(0.0, now - max(attempts[-1]["created_at"], share["period_at"]))
     told = [
         f"{duration(share['allotted_s'])} of the period begun {age(share['period_at'], now)}",
-        f"{duration(share['used_s'])} used in earlier attempts",
+        f"{duration(used_s)} used",
     ]
     if share["credit_s"] > 0:
         told.append(f"{duration(share['credit_s'])} owed from before")

@@ -94,10 +94,13 @@ def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:
 
 def test_a_block_and_its_credit() -> None:
     share = {"period_at": 1000.0, "allotted_s": 1800.0, "rank": 0, "used_s": 720.0, "credit_s": 300.0}
-    assert block_text(share, 1840.0) == (
-        "30m 00s of the period begun 14m ago, 12m 00s used in earlier attempts, 5m 00s owed from before"
+    ended = {"created_at": 900.0, "ended_at": 1720.0}
+    assert block_text(share, [ended], 1840.0) == (
+        "30m 00s of the period begun 14m ago, 12m 00s used, 5m 00s owed from before"
     )
-    assert block_text(None, 1840.0) == ""
+    live = {"created_at": 1780.0, "ended_at": None}
+    assert "13m 00s used" in block_text(share, [ended, live], 1840.0)
+    assert block_text(None, [], 1840.0) == ""
 
 
 def test_a_run_that_gives_way_says_to_whom() -> None:

@@ -157,7 +157,7 @@ def _fields(
         "mode": run["mode"] if run["mode"] != BATCH else "",
         "turns": turns_text(run),
         "verdict": verdict_text(run),
-        "block": block_text(run["share"], now) if run["state"] != "ended" else "",
+        "block": block_text(run["share"], attempts, now) if run["state"] != "ended" else "",
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",
         "pool": run["pool"] or "",

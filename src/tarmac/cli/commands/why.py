@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -12,13 +13,16 @@ from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.sharing import named
 from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import Terminal, stdout_terminal
+from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client.records import WhyRecord
 
 _COLUMNS = (Column(title="NODE"), Column(title="REASON", flexible=True))
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+
+NARROWEST = 30
+"""Sentences are not broken into shorter lines than this."""
 
 NAMES_SHOWN = 4
 """At most so many nodes with the same reason are named."""
@@ -39,19 +43,35 @@ def why(*, run: str, as_json: bool) -> None:
 
 def explanation(answer: WhyRecord, terminal: Terminal) -> str:
     """The answer as text: the headline, what holds for the run as a whole, then node by node."""
-    lines = [terminal.paint(answer["headline"], "bold")]
-    lines += [f"  {reason['text']}" for reason in answer["reasons"] if reason["node"] is None]
+    told = [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
     if answer["ahead"]:
-        lines.append(f"  ahead of it: {_ahead(answer)}")
+        told.append(f"ahead of it: {_ahead(answer)}")
     if answer["estimate"]:
-        lines.append(f"  {answer['estimate']['text']}")
-    lines += [f"  {sentence}" for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
+        told += _SENTENCES.split(answer["estimate"]["text"])
+    told += [sentence for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
     if answer["largest"]:
-        lines.append(f"  the largest that fits: {answer['largest']}")
+        told.append(f"the largest that fits: {answer['largest']}")
+    lines = [terminal.paint(answer["headline"], "bold")]
+    lines += [line for text in told for line in _wrapped(text, terminal)]
     grouped = _grouped(answer)
     if grouped:
         lines += ["", render(_COLUMNS, grouped, terminal)]
     return "\n".join(lines)
+
+
+def _wrapped(text: str, terminal: Terminal) -> list[str]:
+    """A sentence below the headline; on a terminal broken between words, further in where it goes on."""
+    flat = one_line(text)
+    if terminal.width is None:
+        return [f"  {flat}"]
+    return textwrap.wrap(
+        flat,
+        width=max(terminal.width, NARROWEST),
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _ahead(answer: WhyRecord) -> str:
