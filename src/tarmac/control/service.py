@@ -23,8 +23,9 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import Clock, CodeStore, Engine, Ids, RunQuery, RunSummary, Store, WorkerStatus
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store, WorkerStatus
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.summary import RunQuery, RunSummary
 
 COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
@@ -51,9 +52,15 @@ class ControlPlane:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
+        alone: bool = False,
     ) -> None:
-        """`pools` are those of the engine's own cluster that have rules of their own."""
-        self.world = World(store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools)
+        """`pools` are those of the engine's own cluster that have rules of their own.
+
+        `alone`: nobody else will ever write to this store (a simulation): it is not read again.
+        """
+        self.world = World(
+            store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools, alone=alone
+        )
         self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)
 

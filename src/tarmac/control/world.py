@@ -55,6 +55,7 @@ class World:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
+        alone: bool = False,
     ) -> None:
         self.store = store
         self.engine = engine
@@ -72,6 +73,7 @@ class World:
         self._foreign_ends = 0
         self._table = NodeTable(())
         self._looked_at = float("-inf")
+        self._look_every_s = float("inf") if alone else FEED_PERIOD_S
         self.fleet = Fleet(engine, pools)
 
     def accept(self, new: Sequence[NewRun]) -> list[Run]:
@@ -92,6 +94,11 @@ class World:
         if not steps:
             return []
         with self.lock:
+            standing = [self._stands(step) for step in steps]
+            if not all(standing):
+                possible = [step for step, stands in zip(steps, standing, strict=True) if stands]
+                taken_of = iter(self.commit(possible, lease=lease, whole=whole))
+                return [stands and next(taken_of) for stands in standing]
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = [step for step, done in zip(steps, taken, strict=True) if done]
             unknown = [step.after.id for step in applied if not self._mirror.absorb(step)]
@@ -108,7 +115,7 @@ class World:
         """The mirror, with what other servers wrote taken up. Use it under `lock`."""
         with self.lock:
             now = self.clock.now()
-            if now - self._looked_at >= FEED_PERIOD_S:
+            if now - self._looked_at >= self._look_every_s:
                 self._looked_at = now
                 self._mirror.refresh(self.store)
                 self.look_at_clusters()
@@ -188,6 +195,13 @@ class World:
             self.store.set_drained(nodes, drained)
             self.look_at_clusters()
         self.hub.ring(Bell.SCHEDULE)
+
+    def _stands(self, step: RunStep) -> bool:
+        """Whether the nodes that a step grants are there: a cluster may have gone while a plan was made."""
+        if step.attempt is None or step.after.state is not RunState.STARTING:
+            return True
+        known = self.node_table().by_name
+        return not known or all(name in known for name in step.attempt.allocation.nodes)
 
     def _news(self) -> News:
         """What the desk has not been told yet."""

@@ -30,7 +30,8 @@ else:
 def _layout(kind: type) -> tuple[dict[str, Any], Any]:
     """How to write each field of a record, and how to read all of them."""
     names: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
-    assert len(names) > 1 and not hasattr(kind, "__post_init__"), kind
+    assert len(names) > 1, kind
+    assert not hasattr(kind, "__post_init__"), kind
     return {name: getattr(kind, name).__set__ for name in names}, attrgetter(*names)
 
 

@@ -94,7 +94,12 @@ class Play:
         self.engine = SimEngine(self._clock, (), behaviour=self._behaviour)
         self.store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
         self._plane = ControlPlane(
-            store=self.store, engine=self.engine, code=_NoCode(), clock=self._clock, ids=_Ids()
+            store=self.store,
+            engine=self.engine,
+            code=_NoCode(),
+            clock=self._clock,
+            ids=_Ids(),
+            alone=True,
         )
         self.engine.subscribe(self._news.add)
         self._plan_at: float | None = None
@@ -125,34 +130,36 @@ class Play:
 
     def _upcoming(self) -> float | None:
         """The next moment at which something happens."""
-        moments = [at for at in (self._clock.next_event_at(), self._plan_at) if at is not None]
+        upcoming = self._clock.next_event_at()
+        if self._plan_at is not None and (upcoming is None or self._plan_at < upcoming):
+            upcoming = self._plan_at
         if self._next < len(self._arrivals):
-            moments.append(self._arrivals[self._next])
-        return min(moments, default=None)
+            arrival = self._arrivals[self._next]
+            upcoming = arrival if upcoming is None or arrival < upcoming else upcoming
+        return upcoming
 
     def _settle(self) -> None:
         """Do everything that is due now, until nothing more is."""
-        world, hub = self._plane.world, self._plane.world.hub
-        schedule, deliver = hub.event(Bell.SCHEDULE), hub.event(Bell.DELIVER)
-        now = self._clock.now()
+        world, clock, news = self._plane.world, self._clock, self._news
+        schedule, deliver = world.hub.event(Bell.SCHEDULE), world.hub.event(Bell.DELIVER)
+        now = clock.now()
         while self._next < len(self._arrivals) and self._arrivals[self._next] <= now:
             self._submit(self._next)
             self._next += 1
         while True:
-            if self._news:
-                news = frozenset(self._news)
-                self._news.clear()
-                reconcile_pass(world, None, only=news)
+            if news:
+                told = frozenset(news)
+                news.clear()
+                reconcile_pass(world, None, only=told)
             elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
                 schedule.clear()
                 self._plan_at = schedule_pass(world, None).next_at
             elif deliver.is_set():
                 deliver.clear()
                 deliver_pass(world)
+                clock.advance_to(now)  # what starts at once is heard of at once
             else:
-                self._clock.advance_to(now)  # what happens at once is heard of at once
-                if not self._news:
-                    return
+                return
 
     def _forget(self) -> None:
         """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""
