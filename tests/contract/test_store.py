@@ -7,10 +7,11 @@ import pytest
 from histories import new_run, placed, step
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
-from tarmac.model.ports import RunQuery, Store
+from tarmac.model.ports import Store
 from tarmac.model.resources import Resources
 from tarmac.model.run import Cause, CauseCode, Outcome, Standing
 from tarmac.model.spec import Command, Environment, LocalDirectory, Mode, Process, Rehearsal, Role, Target
+from tarmac.model.summary import RunQuery
 
 E = RunEvent
 

@@ -10,7 +10,7 @@ from sqlalchemy import Select, text
 from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import RunQuery
+from tarmac.model.summary import RunQuery
 from tarmac.store import open_store
 from tarmac.store import statements as sql
 from tarmac.store.database import Database

@@ -19,9 +19,9 @@ from histories import new_run, step
 from postgres import Server
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState
-from tarmac.model.ports import RunQuery
 from tarmac.model.run import Evidence, Standing
 from tarmac.model.spec import Mode
+from tarmac.model.summary import RunQuery
 from tarmac.store import open_store
 from tarmac.store.database import Database
 from tarmac.store.schema import HEAD, metadata

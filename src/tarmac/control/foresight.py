@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import RunQuery, Store
+from tarmac.model.ports import Store
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import Mode
+from tarmac.model.summary import RunQuery
 from tarmac.sched import Durations, Estimate, Finished, Snapshot, estimates
 
 LEARNT_AT_FIRST = 2000

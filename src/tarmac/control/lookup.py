@@ -8,8 +8,9 @@ from __future__ import annotations
 import difflib
 
 from tarmac.model.errors import NotFound, Refused
-from tarmac.model.ports import RunQuery, Store
+from tarmac.model.ports import Store
 from tarmac.model.run import Run
+from tarmac.model.summary import RunQuery
 
 
 def find_run(store: Store, reference: str) -> Run:

@@ -216,8 +216,11 @@ class World:
             return pools, nodes, list(mirror.changes()), self._usage.take()
 
     def _announce(self, runs: Sequence[Run]) -> None:
-        bells = {_BELLS[run.state] for run in runs if run.state in _BELLS}
-        if any(run.state is RunState.RUNNING and run.spec.mode is not Mode.BATCH for run in runs):
-            bells.add(Bell.SCHEDULE)  # its turn or its block has begun: when it ends is known now
+        bells = set()
+        for run in runs:
+            if run.state is not RunState.RUNNING:
+                bells.add(_BELLS[run.state])
+            elif run.spec.mode is not Mode.BATCH:
+                bells.add(Bell.SCHEDULE)  # its turn or its block has begun: when it ends is known now
         self.hub.ring(*bells)
         self.hub.tell([run.id for run in runs])

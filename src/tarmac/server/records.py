@@ -12,9 +12,10 @@ from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import Why, WhyEstimate
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import NodeLaunch, RunSummary, WorkerStatus, summary_of
+from tarmac.model.ports import NodeLaunch, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
 from tarmac.model.spec import Mode
+from tarmac.model.summary import RunSummary, summary_of
 from tarmac.sched import Reason
 
 Json = dict[str, Any]

@@ -23,8 +23,8 @@ from tarmac.model.lifecycle import (
     attempt_step,
 )
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.ports import RunQuery, RunSummary, summary_of
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.store.checks import (
     Key,
     check_cluster,

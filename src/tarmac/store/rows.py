@@ -17,7 +17,6 @@ from tarmac.model.cluster import Cluster
 from tarmac.model.codec import decode, encode
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
-from tarmac.model.ports import RunSummary
 from tarmac.model.run import (
     Allocation,
     Ask,
@@ -32,6 +31,7 @@ from tarmac.model.run import (
     Verdict,
 )
 from tarmac.model.spec import Mode, RunSpec
+from tarmac.model.summary import RunSummary
 from tarmac.store.checks import guard_states, wanted_pool
 from tarmac.store.statements import GUARD_STATES
 

@@ -14,8 +14,8 @@ from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import IllegalStep
-from tarmac.model.ports import RunQuery, RunSummary
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store import rows
 from tarmac.store import statements as sql
 from tarmac.store.checks import Key, check_cluster, check_new, check_step, key_of, storable, told_apart

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
-from tarmac.model.ports import RunQuery
+from tarmac.model.summary import RunQuery
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,

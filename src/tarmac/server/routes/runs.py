@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import RunQuery
+from tarmac.model.summary import RunQuery
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import attempt_record, run_record, summary_record, why_record
 from tarmac.server.schemas.placement import Why
