@@ -198,7 +198,7 @@ class World:
 
     def _stands(self, step: RunStep) -> bool:
         """Whether the nodes that a step grants are there: a cluster may have gone while a plan was made."""
-        if step.attempt is None or step.after.state is not RunState.STARTING:
+        if step.attempt is None or step.before.state is not RunState.QUEUED:
             return True
         known = self.node_table().by_name
         return not known or all(name in known for name in step.attempt.allocation.nodes)

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from simulated import Crash, Simulation, nodes, spec
+from tarmac.control import steps
 from tarmac.control.clusters import ClusterKind
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
@@ -15,8 +16,9 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome, Run
+from tarmac.model.run import Allocation, Outcome, Run, Seat
 from tarmac.model.spec import Rehearsal, Target
+from tarmac.sched import Placement
 
 SITE = Cluster(
     name="site",
@@ -222,6 +224,23 @@ def test_what_runs_wait_for_is_not_taken_away(simulation: Simulation) -> None:
     plane.clusters.remove("site")
     simulation.settle()
     assert plane.find(small.id).outcome is Outcome.COMPLETED
+
+
+def test_a_placement_on_a_cluster_that_went_meanwhile_is_not_made(simulation: Simulation) -> None:
+    """The cluster goes between the scheduler's decision and its record: the run is decided on anew."""
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    run = submit(plane, slots=4)
+    seat = Seat(role="main", replica=0, node="b1.site", slots=(0, 1, 2, 3))
+    allocation = Allocation(cluster="site", seats=(seat,))
+    decided = Placement(run_id=run.id, seq=run.seq, allocation=allocation)
+    plane.clusters.remove("site")
+    step = steps.placed(run, decided, engine="sim", token="t", port=1, now=simulation.clock.now())
+    assert plane.world.commit([step]) == [False]
+    assert plane.find(run.id).state is RunState.QUEUED
+    simulation.turn_all()
+    (attempt,) = plane.attempts(run.id)
+    assert attempt.allocation.cluster == "local"
 
 
 def test_a_removed_cluster_is_gone_for_good_and_leaves_no_mark(simulation: Simulation) -> None:
