@@ -76,11 +76,11 @@ class TextView:
         self._remark(text)
 
     def waiting(self, why: Json) -> None:
-        ahead, estimate = why.get("ahead"), why.get("estimate")
+        ahead, estimate = why.get("ahead"), why.get("estimate") or {}
         place = f"; {ahead} ahead of it" if ahead else ""
-        start = f"; {estimate['text'].rstrip('.')}" if estimate else ""
-        until = f". {why['unblocked_by'].rstrip('.')}" if why.get("unblocked_by") else ""
-        self._remark(f"{why['headline']}{place}{start}{until} (tarmac why {why['run_id']})")
+        known = estimate.get("start_at") is not None
+        until = (estimate["text"] if known else why.get("unblocked_by") or "").rstrip(".")
+        self._remark(f"{why['headline']}{place}{until and f'. {until}'} (tarmac why {why['run_id']})")
 
     def report(self, report: Json) -> None:
         self._remark(report_text(report))

@@ -71,15 +71,15 @@ def story(client: Client, summary: Json) -> str:
         run = client.run(identifier)
         return f"turn {min(run['turns'] + 1, run['max_turns'] or 1)} of {run['max_turns']}"
     if state == "preempting" or (state == "queued" and summary.get("attempt")):
-        return _left(client, identifier)
+        return _left(client, identifier, again=state == "queued")
     return ""
 
 
-def _left(client: Client, identifier: str) -> str:
-    """Why the newest attempt left or has to; nothing where it was not the scheduler that asked it to."""
+def _left(client: Client, identifier: str, *, again: bool) -> str:
+    """Why the scheduler asked the newest attempt to leave; nothing if a run queued `again` was not asked."""
     events = [event for event in client.events(identifier) if event["event"] != "reordered"]
-    asked = [event for event in events[-2:] if event["event"] == "preempt_asked"]
-    if not asked or events[-1]["event"] not in ("preempt_asked", "vacated"):
+    asked = [event for event in events if event["event"] == "preempt_asked"]
+    if not asked or (again and [event["event"] for event in events[-2:]] != ["preempt_asked", "vacated"]):
         return ""
     detail = asked[-1]["detail"]
     match detail.get("reason"):

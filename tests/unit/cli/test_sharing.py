@@ -112,6 +112,10 @@ def test_a_run_that_gives_way_says_to_whom() -> None:
 
 def test_a_turn_that_is_over_is_counted() -> None:
     asked = ("preempt_asked", {"reason": "turn_over"})
+    assert (
+        told("preempting", {**CYCLE, "turns": 1}, asked, ("vacated", {}), ("placed", {}))
+        == "turn 2 of 3 is over"
+    )
     assert told("running", {**CYCLE, "turns": 1}) == "turn 2 of 3"
     assert told("preempting", {**CYCLE, "turns": 1}, asked) == "turn 2 of 3 is over"
     assert told("queued", CYCLE, asked, ("vacated", {})) == "turn 2 of 3 is over"
