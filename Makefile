@@ -1,6 +1,7 @@
 # Every target creates what it needs in .venv; a plain Python 3.11 (or later) with `venv` is assumed.
 #
 #   make demo    train on two nodes, pause, kill -9 the server, resume, finish
+#   make sharing three runs share a small cluster over time, two others interrupt: drawn as it happens
 #   make test    the whole test suite
 #   make check   formatting, lint, types, layers, tidy tests
 #   make bench   the benchmark table, against the peers that this machine can have
@@ -16,13 +17,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo sharing test check format bench clean
 
 help:
 	@sed -n '/^# *make /s/^# *//p' Makefile
 
 demo: $(VENV)/.demo
 	$(BIN)/python tools/demo.py
+
+sharing: $(VENV)/.package
+	$(BIN)/python tools/sharing.py
 
 test: $(VENV)/.dev $(VENV)/.demo
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

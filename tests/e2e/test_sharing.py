@@ -1,0 +1,236 @@
+"""Time sharing end to end (I11, I12, I15): a real server, real processes, turns and periods of seconds.
+
+Cycle runs are judged by what was seen of them; interruptible runs share periods, give way and get their time
+back. The story of the second half is the one that `make sharing` shows to people.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from processes import home_at
+from tarmac.client import Client
+from tarmac.client.records import AttemptRecord, RunRecord
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from sharing import INTERRUPTIBLE, PROVES, TOLERANCE_S, Sharing, claims
+
+PATIENCE_S = 60.0
+TURN_S = 1.5
+
+SETTINGS = f"""\
+[[local]]
+nodes = 2
+slots = 2
+
+[pools.default]
+turn = "{TURN_S}s"
+"""
+
+RUN_FILE = """\
+name: {name}
+mode: cycle
+max_rapid_cycles: {turns}
+slots: 1
+code: .
+command: [{python}, -S, {script}]
+"""
+
+SCRIPTS = {
+    "saves and resumes": """
+import json, os, time, tarmac
+print(json.dumps(dict(os.environ)), flush=True)
+found = tarmac.latest_checkpoint()
+step = int((found / "step").read_text()) if found else 0
+while not tarmac.should_pause():
+    step += 1
+    with tarmac.checkpoint(step, keep=1) as directory:
+        (directory / "step").write_text(str(step))
+    time.sleep(0.05)
+""",
+    "saves without the SDK": """
+import json, os, time
+print(json.dumps(dict(os.environ)), flush=True)
+path = os.environ["OUTPUT_PATH"] + "/checkpoint.pt"
+step = int(open(path).read()) if os.path.exists(path) else 0
+while True:
+    step += 1
+    with open(path + ".temp", "w") as file:
+        file.write(str(step))
+    os.replace(path + ".temp", path)
+    time.sleep(0.05)
+""",
+    "saves nothing": "import time\nprint('hello', flush=True)\ntime.sleep(600)\n",
+    "saves, but begins anew": """
+import time, tarmac
+with tarmac.checkpoint() as directory:
+    (directory / "state").write_text("whole")
+time.sleep(600)
+""",
+    "fails when resumed": """
+import sys, time, tarmac
+if tarmac.latest_checkpoint():
+    sys.exit(3)
+with tarmac.checkpoint(1) as directory:
+    (directory / "state").write_text("whole")
+time.sleep(600)
+""",
+    "is done early": "import sys\nprint('done')\n",
+}
+
+
+class Cycles:
+    """What became of the cycle runs, by what their scripts do."""
+
+    def __init__(
+        self, home: Path, runs: dict[str, RunRecord], attempts: dict[str, list[AttemptRecord]]
+    ) -> None:
+        self.home = home
+        self.runs = runs
+        self.attempts = attempts
+
+    def environments(self, name: str) -> list[dict[str, str]]:
+        """What each attempt found in its environment."""
+        logs = self.home / "runs" / self.runs[name]["id"] / "attempts"
+        numbers = [str(attempt["number"]) for attempt in self.attempts[name]]
+        return [
+            json.loads((logs / number / "logs/main.0.0.log").read_text().splitlines()[0])
+            for number in numbers
+        ]
+
+
+@pytest.fixture(scope="module")
+def cycles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cycles]:
+    """Every script in a cycle run of its own; they take turns on four slots."""
+    directory = tmp_path_factory.mktemp("cycles")
+    (directory / "home").mkdir()
+    (directory / "home/settings.toml").write_text(SETTINGS)
+    with home_at(directory / "home"), Client(home=directory / "home") as client:
+        runs = {}
+        for number, (name, script) in enumerate(SCRIPTS.items()):
+            (directory / f"{number}.py").write_text(script)
+            source = RUN_FILE.format(name=f"r{number}", turns=2, python=sys.executable, script=f"{number}.py")
+            code = source.replace("code: .", f"code: {directory}")
+            runs[name] = client.submit(code, directory=directory)
+        ended = {name: client.wait(run["id"], timeout_s=PATIENCE_S) for name, run in runs.items()}
+        attempts = {name: client.attempts(run["id"]) for name, run in runs.items()}
+        yield Cycles(directory / "home", ended, attempts)
+
+
+@pytest.mark.parametrize("name", ["saves and resumes", "saves without the SDK"])
+def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, name: str) -> None:
+    """I11: two turns, and the second read what the first had left."""
+    run = cycles.runs[name]
+    assert run["outcome"] == "completed"
+    assert run["cause"] is None
+    verdict = run["verdict"]
+    assert verdict is not None
+    assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
+        2,
+        True,
+        True,
+        True,
+    )
+    assert verdict["first_output_s"] is not None
+    assert 0 <= verdict["first_output_s"] < TURN_S
+    assert [attempt["evidence"]["read_at"] is not None for attempt in cycles.attempts[name]] == [False, True]
+
+
+@pytest.mark.parametrize(("name", "committed"), [("saves nothing", False), ("saves, but begins anew", True)])
+def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
+    cycles: Cycles, name: str, committed: bool
+) -> None:
+    """I11: no error, so it is completed; the verdict says what was not seen."""
+    run = cycles.runs[name]
+    assert run["outcome"] == "completed"
+    assert run["cause"] is not None
+    assert run["cause"]["message"].startswith("completed, pause and resume unproven")
+    verdict = run["verdict"]
+    assert verdict is not None
+    assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
+        2,
+        committed,
+        False,
+        False,
+    )
+
+
+def test_a_cycle_run_that_fails_in_its_second_turn_has_failed(cycles: Cycles) -> None:
+    """I11: an error in a turn is the end."""
+    run = cycles.runs["fails when resumed"]
+    assert (run["outcome"], run["turns"]) == ("failed", 2)
+    assert run["cause"] is not None
+    assert run["cause"]["exit_code"] == 3
+
+
+def test_a_cycle_run_that_is_done_early_is_completed(cycles: Cycles) -> None:
+    run = cycles.runs["is done early"]
+    assert (run["outcome"], run["turns"], run["attempt"]) == ("completed", 1, 1)
+
+
+@pytest.mark.parametrize("name", ["saves and resumes", "saves without the SDK"])
+def test_turns_are_told_in_the_documented_variables(cycles: Cycles, name: str) -> None:
+    """I15: the count grows with every start, from 1; the time is the pool's turn."""
+    told = cycles.environments(name)
+    assert [env["STRONG_CYCLE_COUNT"] for env in told] == ["1", "2"]
+    assert {env["STRONG_CYCLE_TIME_MS"] for env in told} == {str(round(TURN_S * 1000))}
+    assert {env["STRONG_COMPUTE_MODE"] for env in told} == {"cycle"}
+    assert all(float(env["TARMAC_LEAVE_AT"]) > 0 for env in told)
+
+
+def test_turns_last_what_was_promised(cycles: Cycles) -> None:
+    for name in ("saves and resumes", "saves without the SDK", "saves nothing"):
+        for attempt in cycles.attempts[name]:
+            assert attempt["started_at"] is not None
+            assert attempt["ended_at"] is not None
+            assert attempt["ended_at"] - attempt["started_at"] >= TURN_S - 0.05
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Sharing:
+    """Three interruptible runs share periods, and cycle runs interrupt them."""
+    made = Sharing(tmp_path_factory.mktemp("sharing") / "home")
+    made.play()
+    return made
+
+
+@pytest.mark.timeout(180)
+def test_every_promise_of_the_shared_periods_is_kept(story: Sharing) -> None:
+    """I11, I12, I15: shares, verdicts, slots and variables, as `make sharing` tells them."""
+    assert [text for text, kept in claims(story) if not kept] == []
+
+
+@pytest.mark.timeout(180)
+def test_who_was_interrupted_gets_its_time_back(story: Sharing) -> None:
+    """I12: it goes on with what is left of its block, and is told so."""
+    cutter = story.runs[PROVES]["id"]
+    stretches = story.rows["wide"].stretches(story.ended_at)
+    (at,) = [number for number, each in enumerate(stretches) if each.made_way_for == cutter]
+    cut, rest = stretches[at], stretches[at + 1]
+    assert cut.allotted_s is not None
+    assert rest.allotted_s is not None
+    left_s = cut.allotted_s - (cut.ended_at - cut.began_at)
+    assert rest.allotted_s == pytest.approx(left_s, abs=0.2)
+    assert rest.ended_at - rest.began_at >= left_s - TOLERANCE_S
+
+
+@pytest.mark.timeout(180)
+def test_two_that_fit_side_by_side_run_so(story: Sharing) -> None:
+    """I12: blocks of small gangs are not run one at a time."""
+    shared = story.shared_periods()[0]
+    left, right = (
+        [each for each in story.rows[name].stretches(story.ended_at) if each.ended_at > shared]
+        for name in ("left", "right")
+    )
+    assert any(
+        min(one.ended_at, other.ended_at) - max(one.began_at, other.began_at) > 1.0
+        for one in left
+        for other in right
+    )
+    assert set(INTERRUPTIBLE) == {"wide", "left", "right"}
