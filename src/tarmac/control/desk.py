@@ -23,10 +23,10 @@ News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usag
 class Desk:
     """The ledger and its lock; `news` hands over what changed and is called under that lock."""
 
-    def __init__(self, news: Callable[[], News]) -> None:
+    def __init__(self, news: Callable[[], News], ledger: Ledger | None = None) -> None:
         self._news = news
         self._lock = threading.Lock()
-        self._ledger = Ledger()
+        self._ledger = ledger if ledger is not None else Ledger()
         self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
         self._idle: Plan | None = None  # the last plan, if it decided nothing and no fact has changed since
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Thread
 
 import pytest
 
+from facts import NOW, candidate, gang
 from simulated import Server, Simulation, nodes, spec
-from tarmac.control.draining import NodeChoice
+from tarmac.control.desk import Desk
 from tarmac.control.loops import LEAST_REST_S, rest_s
+from tarmac.control.mirror import Change
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.cluster import LOCAL_CLUSTER, Policy, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import Outcome, Run
 from tarmac.model.spec import Mode
-from tarmac.sched import Ledger
+from tarmac.sched import Ledger, Plan, Usage
 
 LIMIT_S = 30.0
 
@@ -35,52 +36,78 @@ def submit(plane: ControlPlane, user: str = "ada", **wanted: object) -> Run:
     return plane.submit([Submission(spec=spec(**wanted), user=user)])[0].run
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the ledger was asked to plan, and was told of another cluster."""
-    found: Counter[str] = Counter()
+class CountingLedger(Ledger):
+    """A ledger that counts how often it plans, and how often it is told of another cluster."""
 
-    def count(name: str) -> None:
-        real: Callable[..., object] = getattr(Ledger, name)
+    def __init__(self) -> None:
+        self.plans = 0
+        self.clusters = 0
+        super().__init__()
 
-        def counted(ledger: Ledger, *given: object) -> object:
-            found[name] += 1
-            return real(ledger, *given)
+    def plan(self, now: float) -> Plan:
+        self.plans += 1
+        return super().plan(now)
 
-        monkeypatch.setattr(Ledger, name, counted)
-
-    count("plan")
-    count("set_cluster")
-    return found
+    def set_cluster(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
+        self.clusters += 1
+        super().set_cluster(pools, nodes)
 
 
-def test_what_changed_nothing_is_not_planned_again(calls: Counter[str]) -> None:
+class News:
+    """What a desk is told: the nodes there are, and the runs that changed since it last asked."""
+
+    def __init__(self) -> None:
+        self.nodes: tuple[Node, ...] = tuple(nodes(1, 4))
+        self.changes: list[Change] = []
+
+    def __call__(self) -> tuple[tuple[Pool, ...], tuple[Node, ...], list[Change], list[Usage]]:
+        told, self.changes = self.changes, []
+        return (), self.nodes, told, []
+
+
+def test_what_changed_nothing_is_not_planned_again() -> None:
     """S: a pass on a cluster where nothing happens costs nothing, however long the queue."""
-    simulation = simulated()
-    submit(simulation.server.plane, slots=4)
-    submit(simulation.server.plane, slots=4)
-    for _ in range(3):
-        simulation.server.turn("schedule")
-    before = calls["plan"]
+    news, ledger = News(), CountingLedger()
+    desk = Desk(news, ledger)
+    up = news.nodes
+    news.nodes = tuple(replace(node, state=NodeState.DRAINED) for node in up)
+    news.changes = [("r1", candidate("r1", gang(4)))]
+    desk.plan(NOW)
+    before = ledger.plans
     for _ in range(10):
-        simulation.server.turn("schedule")
-    assert calls["plan"] == before
-    submit(simulation.server.plane, slots=4)  # of a shape that admission has seen
-    simulation.server.turn("schedule")
-    assert calls["plan"] == before + 1
+        assert desk.plan(NOW).placements == ()
+    assert ledger.plans == before
+    news.nodes = up
+    assert [placement.run_id for placement in desk.plan(NOW).placements] == ["r1"]
+    assert desk.plan(NOW).placements, "what was decided and not recorded is decided again"
 
 
-def test_nodes_are_told_again_only_when_they_changed(calls: Counter[str]) -> None:
-    simulation = simulated()
-    plane = simulation.server.plane
-    for _ in range(5):
-        submit(plane, slots=1)
-        simulation.server.turn("schedule")
-        simulation.clock.advance(1.0)
-    before = calls["set_cluster"]
-    plane.set_drained(NodeChoice(names=("node1",)), True)
-    simulation.server.turn("schedule")
-    assert calls["set_cluster"] == before + 1
+def test_a_plan_is_made_again_when_it_wanted_to_be() -> None:
+    """A moment comes that changes no fact: nobody says so, and yet the next plan is made."""
+    news = News()
+    wanted = iter([Plan(next_at=NOW + 10.0), Plan(next_at=NOW + 30.0), Plan()])
+
+    class Scripted(Ledger):
+        def plan(self, now: float) -> Plan:
+            return next(wanted)
+
+    desk = Desk(news, Scripted())
+    moments = [NOW, NOW + 9.0, NOW + 10.0, NOW + 29.0, NOW + 31.0, NOW + 1e9]
+    found = [desk.plan(moment).next_at for moment in moments]
+    assert found == [NOW + 10.0, NOW + 10.0, NOW + 30.0, NOW + 30.0, None, None]
+
+
+def test_nodes_are_told_again_only_when_they_changed() -> None:
+    news, ledger = News(), CountingLedger()
+    desk = Desk(news, ledger)
+    before = ledger.clusters
+    for number in range(5):
+        news.changes = [(f"r{number}", candidate(f"r{number}", gang(1)))]
+        desk.plan(NOW)
+    assert ledger.clusters == before + 1
+    news.nodes = tuple(replace(node, state=NodeState.DRAINED) for node in news.nodes)
+    desk.plan(NOW)
+    assert ledger.clusters == before + 2
 
 
 def test_a_long_question_holds_up_no_submission() -> None:
