@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tarmac.engines.local.verdict import NodeFacts, Phase, lost, observation
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")
 
@@ -91,3 +92,21 @@ def test_what_never_started_was_stopped_or_cleared_away() -> None:
 def test_a_stop_that_caught_some_nodes_before_their_start_is_a_stop() -> None:
     fenced = facts("n1", Phase.FENCED, ended_at=2.0)
     assert observation([fenced, ended("n2", Outcome.STOPPED)], Ask.STOP).outcome is Outcome.STOPPED
+
+
+def test_what_any_node_saw_was_seen_of_the_attempt() -> None:
+    """I11: the first output of all, the newest checkpoint, the first reading; of a lost attempt too."""
+    seen = [
+        Evidence(first_output_at=5.0, checkpoint_at=20.0),
+        Evidence(first_output_at=4.0, read_at=8.0),
+        Evidence(checkpoint_at=30.0, read_at=7.0),
+        Evidence(),
+    ]
+    whole = Evidence(first_output_at=4.0, checkpoint_at=30.0, read_at=7.0)
+    running = [
+        facts(f"n{rank}", Phase.RUNNING, started_at=1.0, evidence=each) for rank, each in enumerate(seen)
+    ]
+    assert observation(running, None).evidence == whole
+    gone = [replace(lost_node(item.node, at=9.0), evidence=item.evidence) for item in running]
+    assert observation(gone, None).evidence == whole
+    assert observation([facts("n1", Phase.RUNNING, started_at=1.0)], None).evidence == Evidence()
