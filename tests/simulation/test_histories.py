@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from promises import Promises
 from seeded import History
 from simulated import Crash, Simulation, nodes, spec
+from tarmac.control.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
+from tarmac.model.cluster import LOCAL_CLUSTER, Pool
 from tarmac.model.ports import Launch
 from tarmac.model.run import Outcome
+from tarmac.model.spec import Mode
 
 SEEDS_PER_CASE = 100
 CASES = 20
@@ -24,19 +30,27 @@ def test_safety_and_liveness_in_seeded_histories(case: int) -> None:
             raise AssertionError(f"history {seed}: {error}") from error
 
 
-def test_the_histories_do_crash_and_do_reach_every_outcome() -> None:
+def test_the_histories_do_crash_and_do_reach_everything() -> None:
     """The histories would prove little if they were tame."""
-    crashes, outcomes, attempts = 0, set(), 0
-    for seed in range(40):
+    crashes, outcomes, attempts, seen = 0, set(), 0, Counter[str]()
+    for seed in range(80):
         history = History(seed)
         history.run()
         crashes += history.simulation.crashes
         for run in history.ended.values():
             attempts = max(attempts, run.attempt)
             outcomes |= {attempt.outcome for attempt in history.simulation.store.attempts(run.id)}
-    assert crashes > 40
+            seen += Counter(
+                turns=run.turns,
+                preemptions=run.preemptions,
+                shares=run.share is not None,
+                proven=run.verdict is not None and run.verdict.proven,
+                moved=run.standing is not None,
+            )
+    assert crashes > 80
     assert attempts > 2
-    assert outcomes >= {Outcome.COMPLETED, Outcome.FAILED, Outcome.STOPPED, Outcome.PAUSED, Outcome.LOST}
+    assert outcomes >= set(Outcome)
+    assert all(seen[what] > 5 for what in ("turns", "preemptions", "shares", "proven", "moved")), seen
 
 
 def _life(crash_at: int | None) -> tuple[Simulation, int]:
@@ -86,4 +100,60 @@ def test_a_crash_at_each_durable_write_and_effect_in_turn() -> None:
     assert points > 10
     for crash_at in range(1, points + 1):
         simulation, _ = _life(crash_at)
+        assert simulation.crashes == 1
+
+
+def _turns(crash_at: int | None) -> tuple[Simulation, int]:
+    """Two runs share periods, a cycle run has its turns, one is moved; the server dies at the n-th write."""
+    passed = 0
+    simulation = Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=150.0, checkpoint_period_s=10.0),
+        cluster=nodes(1, 2),
+        pools=[Pool(cluster=LOCAL_CLUSTER, turn_s=20.0, period_s=100.0, floor_s=10.0)],
+    )
+
+    def point(*_: object) -> None:
+        nonlocal passed
+        passed += 1
+        if passed == crash_at:
+            raise Crash
+
+    def submit(key: str, **wanted: object) -> str:
+        submission = Submission(spec=spec(slots=2, **wanted), user="ada", idempotency_key=key)
+        answers: list[str] = []
+        while not simulation.survive(
+            lambda: answers.append(simulation.server.plane.submit([submission])[0].run.id)
+        ):
+            pass
+        return answers[-1]
+
+    simulation.engine.interrupt = point
+    simulation.store.interrupt = point
+    shared = [submit(key, mode=Mode.INTERRUPTIBLE) for key in ("a", "b")]
+    simulation.clock.advance(100.0)
+    simulation.turn_all()
+    turns = submit("c", mode=Mode.CYCLE, max_rapid_cycles=2)
+    later = [submit(key, priority=number) for number, key in enumerate("de")]
+    change = QueueChange(reference=later[0], ahead_of=later[1])
+    while not simulation.survive(lambda: simulation.server.plane.reorder([change])):
+        pass
+    simulation.settle()
+    found = {run_id: simulation.store.run(run_id) for run_id in (*shared, turns, *later)}
+    assert {run.outcome for run in found.values()} == {Outcome.COMPLETED}
+    assert (found[turns].turns, found[turns].verdict.proven) == (2, True)
+    assert [run_id for run_id in later if found[run_id].place.priority == 1] == later
+    assert found[later[0]].started_at < found[later[1]].started_at
+    assert all(count == 1 for count in simulation.engine.starts.values())
+    promises = Promises(simulation)
+    promises.check(found)
+    promises.check_end(found)
+    return simulation, passed
+
+
+def test_a_crash_at_each_write_loses_no_turn_no_share_and_no_place() -> None:
+    """I11, I12, D14: what was promised is kept, wherever the server dies."""
+    _, points = _turns(None)
+    assert points > 40
+    for crash_at in range(1, points + 1):
+        simulation, _ = _turns(crash_at)
         assert simulation.crashes == 1
