@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand
-from tarmac.sched.fitting import equal_splits
+from tarmac.sched.fitting import Way, equal_splits
 
 Demands = tuple[Demand, ...]
 
@@ -24,13 +24,13 @@ AtLeast = Sequence[int]
 class Count:
     """What has to be counted: nodes of a shard and slot type (None: any).
 
-    `ways` are pairs of slots and of nodes that must have as many; or, if there are none, `wanted` units of
-    `each` slots must be free on nodes.
+    `ways` are numbers of nodes and of the slots that each of them must have; or, if there are none, `wanted`
+    units of `each` slots must be free on nodes.
     """
 
     shard: str | None
     slot_type: str | None
-    ways: tuple[tuple[int, int], ...]
+    ways: tuple[Way, ...]
     each: int
     wanted: int
 
@@ -49,14 +49,21 @@ class Count:
             return cls(*where, (), each.slots, demand.replicas or 0)
         if demand.uneven and uneven:
             return cls(*where, (), 1, demand.slots)
-        return cls(*where, tuple((slots, nodes) for nodes, slots in equal_splits(demand.slots)), 0, 0)
+        return cls(*where, equal_splits(demand.slots), 0, 0)
 
     def fits(self, at_least: AtLeast) -> bool:
         """Whether the request fits nodes of which so many have at least so many free slots."""
         if not self.ways:
             return sum(at_least[self.each :: self.each]) >= self.wanted
+        return self.way(at_least) is not None
+
+    def way(self, at_least: AtLeast) -> Way | None:
+        """The first way that nodes allow of which so many have at least so many free slots."""
         most = len(at_least)
-        return any(slots < most and at_least[slots] >= nodes for slots, nodes in self.ways)
+        for way in self.ways:
+            if way[1] < most and at_least[way[1]] >= way[0]:
+                return way
+        return None
 
 
 class Growing:
@@ -69,8 +76,14 @@ class Growing:
         most = len(at_least)
         self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
         self._ways = [
-            [slots, nodes - (at_least[slots] if slots < most else 0)] for slots, nodes in count.ways
+            [slots, nodes - (at_least[slots] if slots < most else 0)] for nodes, slots in count.ways
         ]
+
+    @property
+    def way(self) -> Way | None:
+        """The way that fits."""
+        ways = zip(self._count.ways, self._ways, strict=True)
+        return next((way for way, (_, lacking) in ways if lacking <= 0), None)
 
     def add(self, before: int, after: int) -> bool:
         """A node has more free slots than it had: whether the request fits by that."""

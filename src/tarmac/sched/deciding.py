@@ -308,9 +308,7 @@ class PoolPass:
         key = (kind, tuple(keeping.nodes for keeping in self.keepings))
         if self.held or key not in state.forecasts:
             found = soonest(
-                kind.demands,
-                kind.target,
-                uneven=kind.verdict.uneven,
+                kind,
                 board=state.board,
                 releases=state.releases,
                 spread=state.spread,
@@ -392,10 +390,15 @@ class PoolPass:
         ]
 
     def _fit(self, kind: Kind, keepings: Sequence[int]) -> list[Part] | None:
-        if not self._may_fit(kind, keepings):
-            return None
-        view = View.of(self.state.board, kind.target, kept=keepings, spread=self.state.spread)
-        return fit(kind.demands, view, uneven=kind.verdict.uneven)
+        board, count = self.state.board, kind.count
+        way = None
+        if count is not None:
+            at_least = board.at_least(count.shard, count.slot_type, keepings)
+            if not count.fits(at_least):
+                return None
+            way = count.way(at_least)
+        view = View.of(board, kind.target, kept=keepings, spread=self.state.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
 
     def _may_fit(self, kind: Kind, keepings: Sequence[int]) -> bool:
         """Whether it is worth while to choose nodes for a kind."""

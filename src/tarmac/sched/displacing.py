@@ -8,15 +8,15 @@ counts as free. Nothing is displaced for a run that would not start by it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 
 from tarmac.sched import blocks
 from tarmac.sched.blocks import Member
-from tarmac.sched.deciding import Displacement, PoolPass
+from tarmac.sched.deciding import PATIENCE_S, Displacement, PoolPass
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
-from tarmac.sched.fairness import ADVANCE_GUARANTEES, FairClaims, entity_of
+from tarmac.sched.fairness import FairClaims, entity_of
 from tarmac.sched.forecast import Future, Held, soonest
 from tarmac.sched.gangs import fit
 from tarmac.sched.lanes import Kind, Lane, Line, Queued
@@ -42,27 +42,25 @@ class PoolDisplacer:
         self._going = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
         self._gone = {held.ends[2] for held in self._going}
         self._refused: set[tuple[Kind, Line]] = set()
+        self._may: dict[Line, bool] = {}
+        self._awaited = False
+        self._entities: list[str] | None = None
 
     def may(self, line: Line) -> bool:
         """Whether a run of this line could displace anybody, or follow somebody who leaves."""
-        holders, rules = self._state.holders, self._state.rules
-        if holders.interruptible:
-            return True
-        if line.rank == INTERRUPTIBLE or not rules.preemption:
-            return bool(self._going) and line.rank == CYCLE
-        if self._going:
-            return True
-        if line.rank == BATCH and self._claims is None:
-            last = holders.last()
-            return last is not None and last > line.entries[0][0]
-        return bool(holders.ready)
+        found = self._may.get(line)
+        if found is None:
+            found = self._may[line] = self._could(line)
+        return found
 
     def displace(self, queued: Queued) -> Displacement | None:
         """Who gives way to this run; it does not fit what is free now."""
         kind = queued.kind
         if (kind, queued.line) in self._refused:
             return None
-        found = self._find(queued)
+        found = self._find(kind, self._victims(queued))
+        if found is None:
+            found = self._await_guarded(queued)
         if found is None:
             self._refused.add((kind, queued.line))
             return None
@@ -89,12 +87,28 @@ class PoolDisplacer:
         ]
         return wakes_at(self._state, self._precedence, waiting) if waiting else inf
 
-    def _find(self, queued: Queued) -> tuple[list[Held], tuple[str, ...]] | None:
-        """The victims and the nodes; None if the run would not start whoever left."""
-        kind, state = queued.kind, self._state
+    def _could(self, line: Line) -> bool:
+        holders, rules = self._state.holders, self._state.rules
+        if holders.interruptible or (self._going and (rules.preemption or line.rank != BATCH)):
+            return True
+        if line.rank == INTERRUPTIBLE or not rules.preemption:
+            return False
+        if line.rank == CYCLE:
+            return bool(holders.ready)
+        if holders.guarded and self._waited_long(line.entries[0][1]):
+            return True
+        if self._claims is None:
+            last = holders.last()
+            return last is not None and last > line.entries[0][0]
+        floor = self._claims.floor(line.entity or "", max(self._state.queue.kinds))
+        others = (entity for entity in self._by_usage()[:2] if entity != line.entity)
+        return any(self._claims.of(entity) >= floor for entity in others)
+
+    def _find(self, kind: Kind, more: Iterator[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
+        """The victims and the nodes; None if a run would not start whoever of these left."""
+        state = self._state
         room = state.board.free[None] + sum(held.slots for held in self._going)
         victims: list[Held] = []
-        more = self._victims(queued)
         look = FIRST_LOOK
         while True:
             new = list(islice(more, look))
@@ -108,12 +122,38 @@ class PoolDisplacer:
             if len(new) < look // 4:
                 return None
 
+    def _await_guarded(self, queued: Queued) -> tuple[list[Held], tuple[str, ...]] | None:
+        """The nodes where a run that has waited long displaces others once they have had their guarantee.
+
+        Kept for it, or else runs that come and go could pass it for ever, each within its guaranteed time.
+        """
+        state = self._state
+        if queued.line.rank != BATCH or not state.rules.preemption or not self._waited_long(queued):
+            return None
+        self._awaited = True
+        if self._claims is None:
+            guarded = [held for key, held in state.holders.guarded_by_key() if key > queued.key]
+        else:
+            floor = self._claims.floor(queued.line.entity or "", queued.kind.slots)
+            guarded = [
+                held
+                for _, held in state.holders.guarded_by_key()
+                if self._standing(held, self._claims) >= floor
+            ]
+        found = self._find(queued.kind, chain(self._here(guarded), self._victims(queued)))
+        return None if found is None else ([], found[1])
+
+    def _waited_long(self, queued: Queued) -> bool:
+        """Whether nodes are to be kept for a run; those of one run at a time are: the others follow."""
+        return not self._awaited and self._now - queued.candidate.queued_at >= PATIENCE_S
+
+    def _standing(self, held: Held, claims: FairClaims) -> float:
+        return claims.standing(entity_of(held.holding.candidate, self._state.rules), held.slots)
+
     def _needed(self, kind: Kind, victims: list[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
         """Of these, in order, as many as are needed, less those who turn out not to be."""
         forecast = soonest(
-            kind.demands,
-            kind.target,
-            uneven=kind.verdict.uneven,
+            kind,
             board=self._state.board,
             releases=[(held.ends, held) for held in (*self._going, *victims)],
             spread=self._state.spread,
@@ -157,32 +197,30 @@ class PoolDisplacer:
         else:
             yield from self._here(holders.after(queued.key))
 
+    def _by_usage(self) -> list[str]:
+        """Under fair share: the entities with ready batch runs, the one that used most first."""
+        if self._entities is None:
+            claims = self._claims
+            entities = [entity for entity in self._state.holders.ready if entity is not None]
+            if claims is not None:
+                entities.sort(key=lambda entity: (-claims.of(entity), entity))
+            self._entities = entities
+        return self._entities
+
     def _overdrawn(self, queued: Queued, claims: FairClaims) -> list[Held]:
         """Under fair share: ready batch runs whose entities used too much, the most first."""
-        everybody = [
-            (key, held)
-            for entity, line in self._state.holders.ready.items()
-            if entity is not None
-            for key, held in line
-        ]
-        if queued.line.rank == CYCLE:
-            everybody.sort(
-                key=lambda item: (claims.of(entity_of(item[1].holding.candidate, self._state.rules)), item[0])
-            )
-            return [held for _, held in reversed(everybody)]
-        one = claims.quantum(queued.candidate)
-        ours = claims.of(entity_of(queued.candidate, self._state.rules))
-        if (
-            max(map(claims.of, filter(None, self._state.holders.ready)), default=0.0)
-            + ADVANCE_GUARANTEES * one
-            < ours + one
-        ):
-            return []
-        excess: list[tuple[float, Key, Held]] = [
-            (self._precedence.excess(queued.candidate, held.holding), key, held) for key, held in everybody
-        ]
-        excess.sort(key=lambda item: item[:2])
-        return [held for beyond, _, held in reversed(excess) if beyond >= 0]
+        found: list[tuple[float, Key, Held]] = []
+        cycle = queued.line.rank == CYCLE
+        floor = -inf if cycle else claims.floor(queued.line.entity or "", queued.kind.slots)
+        for entity in self._by_usage():
+            if claims.of(entity) < floor:
+                break
+            if cycle or entity != queued.line.entity:
+                for key, held in self._state.holders.ready[entity]:
+                    if (standing := claims.standing(entity, held.slots)) >= floor:
+                        found.append((standing, key, held))
+        found.sort(reverse=True)
+        return [held for _, _, held in found]
 
     def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
         """Those who have had most of what they may expect first; then who loses least."""

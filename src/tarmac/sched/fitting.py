@@ -6,7 +6,7 @@ Called by `gangs`. Every function is exact: it finds a way if there is one, and 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -27,11 +27,20 @@ class Part:
     count: int
 
 
-def fit_role(demand: Demand, view: View, *, uneven: bool) -> list[Part] | None:
-    """A place for every replica, or for all slots, of a role that asks for something."""
+Way = tuple[int, int]
+"""Nodes, and slots on each of them: a way to split slots evenly."""
+
+
+def fit_role(demand: Demand, view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
+    """A place for every replica, or for all slots, of a role that asks for something.
+
+    `way`: the one to split slots evenly, if it is known already which of them fits.
+    """
     if demand.slots is None:
         return _deal(demand, view) if view.spread else _pack(demand, view)
-    return _split_evenly(demand, view) or (split_unevenly(demand, view) if uneven and demand.uneven else None)
+    ways = equal_splits(demand.slots) if way is None else (way,)
+    parts = _split_evenly(demand, view, ways)
+    return parts or (split_unevenly(demand, view) if uneven and demand.uneven else None)
 
 
 def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
@@ -54,15 +63,15 @@ def share(demand: Demand, slots: int) -> Resources:
 
 
 @lru_cache(maxsize=1024)
-def equal_splits(slots: int) -> tuple[tuple[int, int], ...]:
+def equal_splits(slots: int) -> tuple[Way, ...]:
     """The ways to split slots evenly, as (nodes, slots on each): the fewest nodes first."""
     return tuple((nodes, slots // nodes) for nodes in range(1, slots + 1) if slots % nodes == 0)
 
 
-def _split_evenly(demand: Demand, view: View) -> list[Part] | None:
-    for nodes, slots in equal_splits(demand.slots or 0):
+def _split_evenly(demand: Demand, view: View, ways: Iterable[Way]) -> list[Part] | None:
+    for nodes, slots in ways:
         need = share(demand, slots)
-        found = list(islice(view.choice(need), nodes))
+        found = view.first(need, nodes)
         if len(found) == nodes:
             return [Part(demand, space, need, 1) for space in sorted(found, key=_order)]
     return None

@@ -14,12 +14,12 @@ from math import inf
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode, Target
-from tarmac.sched.admission import Demands
 from tarmac.sched.board import OPEN, Load, PoolBoard, PoolKey, Space
 from tarmac.sched.counting import Count, Growing
 from tarmac.sched.facts import Holding
+from tarmac.sched.fitting import Way
 from tarmac.sched.gangs import fit
-from tarmac.sched.lanes import limit_s
+from tarmac.sched.lanes import Kind, limit_s
 from tarmac.sched.view import View
 
 ReleaseKey = tuple[float, float, str]
@@ -71,32 +71,21 @@ def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
     return [held for _, held in releases[: forecast.ended] if not nodes.isdisjoint(held.loads)]
 
 
-def soonest(
-    demands: Demands,
-    target: Target,
-    *,
-    uneven: bool,
-    board: PoolBoard,
-    releases: Releases,
-    spread: bool = False,
-) -> Forecast | None:
-    """The first moment at which the open nodes could hold this; None if not even when everybody has left.
+def soonest(kind: Kind, *, board: PoolBoard, releases: Releases, spread: bool = False) -> Forecast | None:
+    """The first moment at which the open nodes could hold a run; None if not even when everybody has left.
 
     The moment is that of the last release it waits for, which may lie in the past (-inf: no need to wait).
     """
     future = Future(board)
-    view = View.of(board, target, spread=spread)
-    if fit(demands, view, uneven=uneven) is not None:
-        ended: int | None = 0
+    way: Way | None = None
+    if kind.count is not None:
+        ended, way = _sweep(kind.count, future, releases)
     else:
-        count = Count.of(demands, target, uneven=uneven)
-        if count is not None:
-            ended = _sweep(count, future, releases)
-        else:
-            ended = _search(demands, target, future, releases, uneven=uneven, spread=spread)
+        ended = _search(kind, future, releases, spread=spread)
     if ended is None:
         return None
-    parts = fit(demands, future.view(target, spread=spread), uneven=uneven)
+    view = future.view(kind.target, spread=spread)
+    parts = fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
     if parts is None:
         return None
     nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
@@ -131,10 +120,13 @@ class Future:
         return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
 
 
-def _sweep(count: Count, future: Future, releases: Releases) -> int | None:
-    """After how many releases it fits, by counting; they have then happened in `future`."""
+def _sweep(count: Count, future: Future, releases: Releases) -> tuple[int | None, Way | None]:
+    """After how many releases it fits and in which way, by counting; they have then happened in `future`."""
     board = future.board
-    growing = Growing(count, board.at_least(count.shard, count.slot_type))
+    at_least = board.at_least(count.shard, count.slot_type)
+    if count.fits(at_least):
+        return 0, count.way(at_least)
+    growing = Growing(count, at_least)
     shelves = {
         shelf
         for shelf in board.shelves.values()
@@ -151,21 +143,22 @@ def _sweep(count: Count, future: Future, releases: Releases) -> int | None:
             ghost.give(load)
             fits = growing.add(before, ghost.free) or fits
         if fits:
-            return ended
-    return None
+            return ended, growing.way
+    return None, None
 
 
-def _search(
-    demands: Demands, target: Target, future: Future, releases: Releases, *, uneven: bool, spread: bool
-) -> int | None:
+def _search(kind: Kind, future: Future, releases: Releases, *, spread: bool) -> int | None:
     """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
 
     def fits_after(ended: int) -> bool:
         future.ghosts.clear()
         for _, held in releases[:ended]:
             future.release(held)
-        return fit(demands, future.view(target, spread=spread), uneven=uneven) is not None
+        view = future.view(kind.target, spread=spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
 
+    if fits_after(0):
+        return 0
     reach = 1
     while reach < len(releases) and not fits_after(reach):
         reach *= 2

@@ -13,22 +13,23 @@ from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Seat
 from tarmac.sched.board import PoolBoard
 from tarmac.sched.facts import Demand
-from tarmac.sched.fitting import Part, fit_role
+from tarmac.sched.fitting import Part, Way, fit_role
 from tarmac.sched.search import search
 from tarmac.sched.view import View
 
 NOTHING = Resources()
 
 
-def fit(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part] | None:
+def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
     """A place for the whole gang, in the order of its roles; None if there is none.
 
-    `uneven` allows the slots of roles that say so to be split unevenly where no equal split does.
+    `uneven` allows the slots of roles that say so to be split unevenly where no equal split does. `way` is
+    how to split the one role that asks for something, if that is known.
     """
     asking = [demand for demand in demands if not demand.empty]
     parts: list[Part] | None = []
     if len(asking) == 1:
-        parts = fit_role(asking[0], view, uneven=uneven)
+        parts = fit_role(asking[0], view, uneven=uneven, way=way)
     elif asking:
         parts = search(asking, view, uneven=uneven)
     if parts is None or len(asking) == len(demands):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
@@ -17,6 +18,7 @@ Ghosts = Mapping[Space, Space]
 """Spaces of a board, each with the copy that is seen in its stead."""
 
 NOBODY: Ghosts = {}
+NOT_EXCLUDED: frozenset[str] = frozenset()
 
 
 class View:
@@ -32,7 +34,7 @@ class View:
         lists: list[tuple[str | None, list[Entry]]],
         shelves: Sequence[Shelf] = (),
         *,
-        excluded: frozenset[str] = frozenset(),
+        excluded: frozenset[str] = NOT_EXCLUDED,
         hidden: Ghosts = NOBODY,
         spread: bool = False,
     ) -> None:
@@ -54,7 +56,7 @@ class View:
         ghosts: Ghosts = NOBODY,
     ) -> View:
         """The part of `pool` that `target` allows; `kept` are the keepings whose nodes may be used."""
-        excluded = frozenset(target.excluded)
+        excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
         if target.hostnames:
             lists = _named(pool, target, {OPEN, *kept}, ghosts)
             return cls(lists, excluded=excluded, spread=spread)
@@ -69,6 +71,24 @@ class View:
     def choice(self, need: Resources) -> Iterator[Space]:
         """Nodes where `need` is free, in the order in which they are to be used."""
         return self.emptiest(need) if self.spread else self.tightest(need)
+
+    def first(self, need: Resources, count: int) -> list[Space]:
+        """The first `count` of the choice, or as many as there are."""
+        if need.cpus or need.memory_bytes or self._excluded or self.spread:
+            return list(islice(self.choice(need), count))
+        found: list[Entry] = []
+        hidden = self._hidden
+        lists = self._of_type(need.slot_type)
+        for entries in lists:
+            start = bisect_left(entries, (need.slots,))
+            if hidden:
+                seen = (entry for entry in islice(entries, start, None) if entry[2] not in hidden)
+                found += islice(seen, count)
+            else:
+                found += entries[start : start + count]
+        if len(lists) > 1:
+            found.sort()
+        return [entry[2] for entry in found[:count]]
 
     def tightest(self, need: Resources) -> Iterator[Space]:
         """Nodes where `need` is free, the one with the fewest free slots first (best fit)."""
