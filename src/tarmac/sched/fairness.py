@@ -10,7 +10,7 @@ made, and what is taken back leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import floor, log
+from math import floor, inf, log
 
 from tarmac.model.cluster import Policy, Pool, ShareBy
 from tarmac.sched.durations import asked_slots
@@ -31,6 +31,9 @@ UNIT_BITS = 24
 
 LEAST_QUANTUM_S = 60.0
 """Where a pool guarantees less, runs still change places no more often than this."""
+
+SOON_SHARE = 0.1
+"""A change of order by usage is looked for no more often than at this share of a guarantee."""
 
 
 def entity_of(candidate: Candidate, rules: Pool) -> str:
@@ -62,16 +65,25 @@ class FairClaims:
 
     def charge(self, candidate: Candidate, entity: str) -> None:
         """A run of this entity was placed: what it will use at least counts at once."""
-        self._used[entity] = self.of(entity) + self.quantum(candidate)
+        used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
+        self._used[entity] = self.of(entity) + used / self._share(entity)
 
-    def quantum(self, candidate: Candidate) -> float:
-        """What a run uses at least once it has started, by the share of its entity."""
-        slot_s = asked_slots(candidate.demands) * self.quantum_s
-        return slot_s / (candidate.weight * self._share(entity_of(candidate, self._rules)))
+    def floor(self, entity: str, slots: int) -> float:
+        """Who has used this much, less the advance of a run of theirs, gives way to a run of this entity.
 
-    def growth(self, entity: str) -> float:
-        """How fast the usage of an entity grows at most."""
-        return self._accounts.rate(entity) / self._share(entity)
+        That run has its advance too, but what it will use at least counts as used: whoever gives way to it
+        does not displace it in turn before it has had that.
+        """
+        return self.of(entity) - (ADVANCE_GUARANTEES - 1) * slots * self.quantum_s / self._share(entity)
+
+    def standing(self, entity: str, slots: int) -> float:
+        """What a holding of so many slots is held against: the usage of its entity, less its advance."""
+        return self.of(entity) - ADVANCE_GUARANTEES * slots * self.quantum_s / self._share(entity)
+
+    def reaches_at(self, entity: str, more: float) -> float:
+        """When an entity that holds slots will have used so much more, at the earliest (inf: never)."""
+        growth = self._accounts.rate(entity) / self._share(entity)
+        return self._now + max(more / growth, SOON_SHARE * self.quantum_s) if growth > 0 else inf
 
     def _share(self, entity: str) -> float:
         return self._rules.shares.get(entity, 1.0)

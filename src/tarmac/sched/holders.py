@@ -25,11 +25,14 @@ Timed = list[tuple[float, str, Held]]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a batch run is filed: guarded until then, or (else) ready under this key until it climbs."""
+    """Where a batch run is filed: guarded until then, or (None) ready under this key until it climbs.
+
+    The key of a guarded run is the one it will have then.
+    """
 
     guarded_until: float | None
-    entity: str | None = None
-    key: Key = ()
+    entity: str | None
+    key: Key
     climbs_at: float = inf
 
 
@@ -122,13 +125,19 @@ class Holders:
         line = self.ready.get(None)
         return line[-1][0] if line else None
 
+    def guarded_by_key(self) -> Iterator[tuple[Key, Held]]:
+        """Guarded runs that have started, with the key that each will have when it is guarded no more."""
+        for until, run_id, held in self.guarded:
+            if until < inf:
+                yield self._places[run_id].key, held
+
     def climbing(self, rung: float) -> list[Timed]:
         """Ready runs that climb to this rung, and those that climb from it, with when."""
         below = max((known for known in self._climbs if known < rung), default=rung)
         return [self._climbs[known] for known in {below, rung} if known in self._climbs]
 
     def key(self, held: Held) -> Key:
-        """The key under which a ready run is filed."""
+        """The key under which a run is filed."""
         return self._places[held.ends[2]].key
 
     def _begin(self, rules: Pool) -> None:
@@ -145,7 +154,8 @@ class Holders:
         started_at = held.holding.started_at
         until = inf if started_at is None else started_at + self._rules.guaranteed_s
         run_id = held.holding.candidate.run_id
-        self._places[run_id] = _Place(until)
+        key = held_key(held.holding, self._rules, until if until < inf else self._now, slots=held.slots)
+        self._places[run_id] = _Place(until, None, key)
         insort(self.guarded, (until, run_id, held))
 
     def _make_ready(self, held: Held) -> None:

@@ -16,7 +16,7 @@ from tarmac.sched.deciding import Opening
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.displacing import PoolDisplacer
 from tarmac.sched.facts import Candidate
-from tarmac.sched.order import INTERRUPTIBLE
+from tarmac.sched.order import BATCH, INTERRUPTIBLE
 from tarmac.sched.pool_state import PoolState
 from tarmac.sched.waking import clockwork
 
@@ -32,7 +32,7 @@ def open_pool(state: PoolState, now: float) -> Opening:
     members = _members(state)
     due = blocks.due(members, rules, now)
     displacer = None
-    if rules.preemption or state.holders.interruptible or over:
+    if rules.preemption or state.holders.interruptible or state.leaving or over:
         displacer = PoolDisplacer(state, now, claims=claims, going=over)
     return Opening(
         preemptions=tuple(
@@ -41,6 +41,7 @@ def open_pool(state: PoolState, now: float) -> Opening:
         ),
         shares=blocks.grants(members, rules, now) if due else (),
         resting=frozenset({INTERRUPTIBLE}) if due else frozenset(),
+        passable=frozenset({BATCH, INTERRUPTIBLE} if rules.preemption else {INTERRUPTIBLE}),
         claims=claims,
         displacer=displacer,
         allotted_s=_allotted(rules, now),

@@ -17,12 +17,10 @@ from tarmac.model.cluster import Policy, Pool
 from tarmac.sched import blocks
 from tarmac.sched.attainment import climbs_at, held_rung
 from tarmac.sched.blocks import Member, Tier
+from tarmac.sched.durations import asked_slots
 from tarmac.sched.facts import Candidate, Holding
-from tarmac.sched.fairness import ADVANCE_GUARANTEES, FairClaims, entity_of
+from tarmac.sched.fairness import FairClaims, entity_of
 from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
-
-SOON_SHARE = 0.1
-"""A change of order by usage is looked for no more often than at this share of a guarantee."""
 
 
 class Precedence:
@@ -55,9 +53,8 @@ class Precedence:
 
     def ordered_after_at(self, candidate: Candidate, holding: Holding) -> float:
         """When a batch run that holds slots is ordered after a queued one (-inf: always was)."""
-        if self.rules.policy is Policy.FAIR_SHARE:
-            entity = entity_of(holding.candidate, self.rules)
-            return self.overdrawn_at(self.excess(candidate, holding), entity)
+        if self.claims is not None:
+            return self._overdrawn_at(candidate, holding, self.claims)
         key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
         at, slots = self.now, holding.allocation.slots
         while held_key(holding, self.rules, at, slots=slots) <= key:
@@ -66,33 +63,13 @@ class Precedence:
                 return inf
         return -inf if at == self.now else at
 
-    def excess(self, candidate: Candidate, holding: Holding) -> float:
-        """Under fair share: by how much the usage of a holding is beyond what lets it be displaced."""
-        assert self.claims is not None
+    def _overdrawn_at(self, candidate: Candidate, holding: Holding, claims: FairClaims) -> float:
         ours, theirs = entity_of(candidate, self.rules), entity_of(holding.candidate, self.rules)
         if ours == theirs:
-            return -inf
-        advance = ADVANCE_GUARANTEES * self.claims.quantum(holding.candidate)
-        return self.claims.of(theirs) - advance - self.floor(candidate)
-
-    def floor(self, candidate: Candidate) -> float:
-        """Under fair share: who has used this much, less the advance of a run of theirs, may be displaced.
-
-        The run has its advance too, but what it will use at least counts as used: whoever is displaced for
-        it does not displace it in turn before it has had that.
-        """
-        assert self.claims is not None
-        one = self.claims.quantum(candidate)
-        return self.claims.of(entity_of(candidate, self.rules)) - (ADVANCE_GUARANTEES - 1) * one
-
-    def overdrawn_at(self, excess: float, entity: str) -> float:
-        """When an entity that holds slots will have used so much more than now that nothing is missing."""
-        if self.claims is None or excess == -inf:
             return inf
-        if excess >= 0:
-            return -inf
-        growth = self.claims.growth(entity)
-        return self.now + max(-excess / growth, SOON_SHARE * self.claims.quantum_s) if growth > 0 else inf
+        floor = claims.floor(ours, asked_slots(candidate.demands))
+        standing = claims.standing(theirs, holding.allocation.slots)
+        return -inf if standing >= floor else claims.reaches_at(theirs, floor - standing)
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
         if ours == CYCLE:

@@ -12,13 +12,13 @@ from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.sched import blocks, turns
-from tarmac.sched.fairness import ADVANCE_GUARANTEES
+from tarmac.sched.fairness import FairClaims
 from tarmac.sched.forecast import Held
 from tarmac.sched.holders import rung_of
 from tarmac.sched.lanes import Queued
 from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, Key
 from tarmac.sched.pool_state import PoolState
-from tarmac.sched.precedence import Precedence, held_key
+from tarmac.sched.precedence import Precedence
 
 
 def clockwork(state: PoolState, now: float) -> float:
@@ -50,20 +50,20 @@ def wakes_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]
         case Policy.LEAST_ATTAINED:
             return min(at, _climbs_at(state, batch, before=at))
         case Policy.FAIR_SHARE:
-            return min(at, _overdrawn_at(state, precedence, batch))
+            claims = precedence.claims
+            return at if claims is None else min(at, _overdrawn_at(state, claims, batch))
         case _:
             return at
 
 
 def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
     """When a run that somebody waiting goes before has had its guaranteed time."""
-    rules = state.rules
-    anybody = rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
+    anybody = state.rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
     first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
     for until, _, held in state.holders.guarded:
         if until >= before:
             break
-        if anybody or held_key(held.holding, rules, until, slots=held.slots) > first:
+        if anybody or state.holders.key(held) > first:
             return until
     return inf
 
@@ -94,22 +94,19 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
     return before
 
 
-def _overdrawn_at(state: PoolState, precedence: Precedence, batch: Sequence[Queued]) -> float:
+def _overdrawn_at(state: PoolState, claims: FairClaims, batch: Sequence[Queued]) -> float:
     """When an entity will have used too much for the next one of those waiting that it has not yet."""
-    claims = precedence.claims
-    if claims is None:
-        return inf
+    widest = max(state.queue.kinds)
+    entities = sorted({queued.line.entity for queued in batch if queued.line.entity is not None})
+    floors = sorted((claims.floor(entity, widest), entity) for entity in entities)
     at = inf
-    floors = sorted((precedence.floor(queued.candidate), queued.line.entity or "") for queued in batch)
     for entity, line in state.holders.ready.items():
-        if entity is None:
-            continue
-        narrowest = min(line, key=_width)[1].holding.candidate
-        claim = claims.of(entity) - ADVANCE_GUARANTEES * claims.quantum(narrowest)
-        above = bisect_right(floors, (claim, "")) if floors else 0
-        beyond = next((floor for floor, other in floors[above:] if other != entity), None)
-        if beyond is not None and beyond > claim:
-            at = min(at, precedence.overdrawn_at(claim - beyond, entity))
+        if entity is not None:
+            standing = claims.standing(entity, min(line, key=_width)[1].slots)
+            above = bisect_right(floors, (standing, chr(0x10FFFF)))
+            floor = next((floor for floor, other in floors[above:] if other != entity), None)
+            if floor is not None:
+                at = min(at, claims.reaches_at(entity, floor - standing))
     return at
 
 
