@@ -54,7 +54,9 @@ class Admission:
         self._refuse_what_never_fits(run)
         events = (RunEvent.STAGED,) if run.spec.code is None else ()
         state = steps(INITIAL_STATE, events)
-        return NewRun(run=changed(run, state=state, seq=1 + len(events)), events=events)
+        if run.state is not state:
+            run = changed(run, state=state, seq=1 + len(events))
+        return NewRun(run=run, events=events)
 
     def _refuse_what_never_fits(self, run: Run) -> None:
         if run.spec.rehearsal is not None:

@@ -59,7 +59,7 @@ def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     evidence = witnessed(attempt.evidence, observation.evidence)
     if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-        return started(run, changed(attempt, evidence=evidence), observation.started_at or now)
+        return started(run, attempt, observation.started_at or now, evidence)
     return noted(run, attempt, evidence) if _worth_noting(attempt.evidence, evidence) else None
 
 
@@ -79,7 +79,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     events: list[StepEvent] = []
     current = run
     if run.state is RunState.STARTING and observation.started_at is not None:
-        first = started(run, attempt, observation.started_at)
+        first = started(run, attempt, observation.started_at, attempt.evidence)
         events += first.events
         current = first.after
     over = changed(

@@ -134,9 +134,9 @@ def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, evidence=evidence))
 
 
-def started(run: Run, attempt: Attempt, at: float) -> RunStep:
-    """Every worker of its attempt runs."""
-    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at)
+def started(run: Run, attempt: Attempt, at: float, evidence: Evidence) -> RunStep:
+    """Every worker of its attempt runs; `evidence` is what has been seen of it by now."""
+    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, evidence=evidence)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
 

@@ -19,7 +19,6 @@ from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.story import Facts, Story, evidence, first_worker
 from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Cluster, Node, NodeState
-from tarmac.model.copying import changed
 from tarmac.model.described import NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
@@ -237,14 +236,13 @@ class SimEngine:
     def _seen(self, attempt_id: str) -> Story:
         """The part of the story that news has come of by now."""
         story, horizon = self._world.story(attempt_id), self._clock.now() - self._world.delay_s
+        if story.ended_at is not None and story.ended_at <= horizon:
+            return story
 
         def told(at: float | None) -> float | None:
             return at if at is not None and at <= horizon else None
 
-        seen = Story(claimed_at=told(story.claimed_at), started_at=told(story.started_at))
-        if told(story.ended_at) is None:
-            return seen
-        return changed(story, claimed_at=seen.claimed_at, started_at=seen.started_at)
+        return Story(claimed_at=told(story.claimed_at), started_at=told(story.started_at))
 
     def _files(self, attempt_id: str) -> dict[str, bytes]:
         """The files of an attempt: its request, and the logs of workers that have started."""

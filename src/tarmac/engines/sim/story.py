@@ -117,7 +117,9 @@ def _undisturbed(facts: Facts) -> Story:
     # What is asked in the very moment of the finish comes too late.
     asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
     outcome, why = _judge(facts, launch, asked, by_itself=end_at == finish_at)
-    return changed(begun, ended_at=end_at, outcome=outcome, cause=why)
+    return Story(
+        claimed_at=facts.submitted_at, started_at=started_at, ended_at=end_at, outcome=outcome, cause=why
+    )
 
 
 def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launch) -> float | None:
