@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 START_LIMIT_S = 30.0
+_END_LIMIT_S = 2.0
+"""How long a server that broke off is given to end, so that its last words can be read."""
 _GLANCE_S = 0.01
 _LOG_LINES = 5
 _LOG_BYTES = 8192
@@ -35,6 +37,7 @@ class EmbeddedServer:
     def __init__(self, home: Home) -> None:
         self.home = home
         self.headers: Mapping[str, str] = {}
+        self._started: _Detached | None = None
 
     def __str__(self) -> str:
         return str(self.home.socket)
@@ -51,6 +54,16 @@ class EmbeddedServer:
                 raise
         return self._connect_to_new()
 
+    def explain(self, problem: OSError) -> TarmacError:
+        """What to say of connections that broke: the last words of a server that we started, if it ended."""
+        server, self._started = self._started, None
+        if server is not None:
+            with suppress(subprocess.TimeoutExpired):
+                status = server.wait(_END_LIMIT_S)
+                if status > 0 and status != ALREADY_SERVED:
+                    return _died(self.home)
+        return Unavailable(f"the server at {self} cannot be reached: {problem}")
+
     def _connect_to_new(self) -> HTTPConnection:
         """Start a server and connect as soon as it listens; it may be another client's that we meet.
 
@@ -58,14 +71,14 @@ class EmbeddedServer:
         dead: then ours is started again.
         """
         deadline = time.monotonic() + START_LIMIT_S
-        server = _start(self.home)
+        server = self._started = _start(self.home)
         while time.monotonic() < deadline:
             status = server.poll()
             try:
                 return _connect(self.home.socket)
             except OSError:
                 if status == ALREADY_SERVED:
-                    server = _start(self.home)
+                    server = self._started = _start(self.home)
                 elif status is not None:
                     raise _died(self.home) from None
             time.sleep(_GLANCE_S)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from tarmac.client.failures import failure
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -55,6 +55,10 @@ class Address(Protocol):
         """
         ...
 
+    def explain(self, problem: OSError, /) -> TarmacError:
+        """What to say when a connection broke off and a fresh one did as well."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpAddress:
@@ -74,6 +78,9 @@ class TcpAddress:
         connection = (HTTPSConnection if self.tls else HTTPConnection)(self.host, self.port)
         connection.connect()
         return connection
+
+    def explain(self, problem: OSError) -> TarmacError:
+        return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
 
 def tcp_address(url: str, *, token: str | None) -> TcpAddress:
@@ -125,7 +132,7 @@ class Transport:
         try:
             return self._exchange(self._address.connect(start=self._start), method, path, body)
         except OSError as problem:
-            raise Unavailable(f"the server at {self._address} cannot be reached: {problem}") from problem
+            raise self._address.explain(problem) from problem
 
     @contextmanager
     def stream(

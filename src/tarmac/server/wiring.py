@@ -54,6 +54,7 @@ def join(home: Home, settings: Settings) -> Parts:
     plane = ControlPlane(
         store=store, engine=engine, code=code, clock=clock, ids=RandomIds(), pools=settings.pools
     )
+    plane.clusters.check()
     loops = Loops(plane, owner=server_name(str(home.root)))
     return Parts(plane=plane, loops=loops, store=store, engine=engine, clock=clock)
 

@@ -204,3 +204,34 @@ def test_the_server_has_no_terminal_and_its_own_session(home: Home) -> None:
 
 def _text(messages: Iterable[Message]) -> str:
     return "".join(message.data["text"] for message in messages if message.event == "log")
+
+
+def test_a_changed_setting_of_the_local_cluster_counts_from_the_next_start(home: Home) -> None:
+    """I11, I12: rules of pools and shapes of nodes are settings."""
+    home.root.mkdir(mode=0o700)
+    group = '[[local]]\nnodes = 2\nslots = 6\nslot_type = "RTX3090"\ncpus = 8\nmemory = "4GiB"\n'
+    home.settings.write_text(group + '[pools.default]\nturn = "5s"\npreemption = true\n')
+    with Client(home=home.root) as client:
+        local = client.cluster("local")
+        (pool,) = local["pools"]
+        assert (pool["turn_s"], pool["preemption"], pool["policy"]) == (5.0, True, "priority")
+        (kind,) = local["node_kinds"]
+        assert (kind["nodes"], kind["slots_each"], kind["slot_type"]) == (2, 6, "rtx3090")
+        assert (kind["cpus_each"], kind["memory_bytes_each"]) == (8.0, 4 * 2**30)
+        home.settings.write_text(group + '[pools.default]\nturn = "7s"\n')
+        assert client.cluster("local")["pools"][0]["turn_s"] == 5.0
+        end_server(client, signal.SIGTERM)
+    with Client(home=home.root) as client:
+        assert client.cluster("local")["pools"][0]["turn_s"] == 7.0
+
+
+def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(home: Home) -> None:
+    with Client(home=home.root) as client:
+        client.add_cluster("name: b\nnodes: [{slots: 1, hostnames: [a]}]")
+        end_server(client, signal.SIGTERM)
+    home.settings.write_text('[[local]]\nslots = 1\nhostnames = ["a.b"]\n')
+    with (
+        Client(home=home.root) as client,
+        pytest.raises(TarmacError, match=r"two nodes would be called 'a\.b'"),
+    ):
+        client.version()
