@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import fsum
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
@@ -137,14 +137,16 @@ class Shelf:
     `counts` has, for each keeping and for the open ones, how many nodes have so many free slots.
     """
 
-    __slots__ = ("_visits", "counts", "kept", "open", "shard", "slot_type")
+    __slots__ = ("_visits", "_width", "counts", "kept", "open", "shard", "slot_type")
 
-    def __init__(self, shard: str | None, slot_type: str | None) -> None:
+    def __init__(self, shard: str | None, slot_type: str | None, width: int) -> None:
+        """`width`: no node has so many slots."""
         self.shard = shard
         self.slot_type = slot_type
+        self._width = width
         self.open: list[Entry] = []
         self.kept: dict[int, list[Entry]] = {}
-        self.counts: dict[int, Counter[int]] = {}
+        self.counts: dict[int, list[int]] = {OPEN: [0] * width}
         self._visits: list[Entry] | None = None
 
     def put(self, space: Space) -> None:
@@ -161,7 +163,7 @@ class Shelf:
     def fill(self, spaces: Iterable[Space]) -> None:
         """Lay many open spaces on the shelf."""
         self.open = sorted((space.free, space.order, space) for space in spaces)
-        self.counts[OPEN] = Counter(entry[0] for entry in self.open)
+        self.counts[OPEN] = self._counted(entry[2] for entry in self.open)
 
     def keep(self, spaces: list[Space], number: int) -> None:
         """Move open spaces to a keeping."""
@@ -173,15 +175,16 @@ class Shelf:
             for space in spaces:
                 space.kept = number
             self.open = [entry for entry in self.open if entry[2].kept == OPEN]
-            self.counts[OPEN].subtract(space.free for space in spaces)
+            counts = self.counts[OPEN]
+            for space in spaces:
+                counts[space.free] -= 1
         self.kept[number] = sorted((space.free, space.order, space) for space in spaces)
-        self.counts[number] = Counter(space.free for space in spaces)
+        self.counts[number] = self._counted(spaces)
 
     def open_all(self) -> None:
         """Give the kept spaces back to all."""
         back = [entry for entries in self.kept.values() for entry in entries]
-        for number in self.kept:
-            self.counts[OPEN].update(self.counts.pop(number))
+        self.counts = {OPEN: list(map(sum, zip(*self.counts.values(), strict=True)))}
         self.kept.clear()
         for _, _, space in back:
             space.kept = OPEN
@@ -210,6 +213,12 @@ class Shelf:
             heapq.heappop(visits)
         return visits[0][2] if visits else None
 
+    def _counted(self, spaces: Iterable[Space]) -> list[int]:
+        counts = [0] * self._width
+        for space in spaces:
+            counts[space.free] += 1
+        return counts
+
     def _entries(self, space: Space) -> list[Entry]:
         return self.open if space.kept == OPEN else self.kept[space.kept]
 
@@ -222,6 +231,7 @@ class PoolBoard:
         "_by_hostname",
         "_journal",
         "_kept",
+        "_width",
         "closed",
         "free",
         "key",
@@ -240,6 +250,7 @@ class PoolBoard:
         self._journal: list[tuple[Space, Left]] = []
         self._kept = 0
         self._at_least: dict[object, list[int]] = {}
+        self._width = 1 + max((space.node.capacity.slots for space in self.spaces.values()), default=0)
         by_shelf: dict[Shelf, list[Space]] = {}
         for space in self.spaces.values():
             if any_state or space.node.state is NodeState.UP:
@@ -281,14 +292,16 @@ class PoolBoard:
         return found
 
     def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:
-        counts: Counter[int] = Counter()
-        for shelf in self.shelves.values():
-            if shard in (None, shelf.shard) and slot_type in (None, shelf.slot_type):
-                for number in numbers:
-                    counts.update(shelf.counts.get(number, ()))
-        at_least = [0] * (max(counts, default=0) + 2)
-        for free in range(len(at_least) - 2, -1, -1):
-            at_least[free] = at_least[free + 1] + counts[free]
+        lists = [
+            shelf.counts[number]
+            for shelf in self.shelves.values()
+            if shard in (None, shelf.shard) and slot_type in (None, shelf.slot_type)
+            for number in numbers
+            if number in shelf.counts
+        ]
+        counts = lists[0] if len(lists) == 1 else [sum(column) for column in zip(*lists, strict=True)]
+        at_least = list(accumulate(reversed(counts)))
+        at_least.reverse()
         return at_least
 
     def settle(self, space: Space, loads: Iterable[Load]) -> None:
@@ -378,8 +391,7 @@ class PoolBoard:
         kind = (node.shard, node.capacity.slot_type)
         shelf = self.shelves.get(kind)
         if shelf is None:
-            shelf = self.shelves[kind] = Shelf(*kind)
-            shelf.fill(())
+            shelf = self.shelves[kind] = Shelf(*kind, self._width)
         return shelf
 
 

@@ -251,7 +251,7 @@ class PoolPass:
     def ask(self, queued: Queued) -> bool:
         """Start this run here if it fits; else remember for its kind that it does not."""
         kind = queued.kind
-        if self.hopeless(kind):
+        if self.hopeless(kind) or self._shut_out(kind):
             return False
         self.protect()
         if kind.stamp == self._stamp and self.now + limit_s(queued.candidate) > kind.window_at:
@@ -410,9 +410,16 @@ class PoolPass:
     def _fits(self, kind: Kind, keepings: Sequence[int]) -> bool:
         return self._may_fit(kind, keepings) if kind.count else self._fit(kind, keepings) is not None
 
+    def _shut_out(self, kind: Kind) -> bool:
+        """Whether a kind does not fit even with all nodes that are kept; remembered if so."""
+        if self._may_fit(kind, self.state.board.keepings):
+            return False
+        kind.blocked[self.state.key] = self.state.epoch
+        return True
+
     def _worth_asking(self, kind: Kind) -> bool:
         """Whether a run of a kind may start; `window_at` tells then by when it would have to end."""
-        if self.hopeless(kind):
+        if self.hopeless(kind) or self._shut_out(kind):
             return False
         self.protect()
         if kind.stamp != self._stamp:
