@@ -133,6 +133,41 @@ def test_a_remark_does_not_cut_a_line_on_the_same_screen() -> None:
     assert streams.err.getvalue() == "\ntarmac: the server broke off\ntarmac: and again\n"
 
 
+def test_a_run_that_gives_way_and_one_in_turns() -> None:
+    """I11: turns are counted; and it is told to whom a run gave way."""
+    streams = Streams()
+    streams.view.state(summary("running"), ("n-1",), "turn 1 of 2")
+    streams.view.state(summary("preempting"), (), "turn 1 of 2 is over")
+    streams.view.state(summary("queued"), (), "turn 1 of 2 is over")
+    streams.view.state(summary("running", attempt=2), ("n-1",))
+    streams.view.state(summary("queued", attempt=2), (), "giving way to urgent (r9)")
+    assert streams.err.getvalue() == (
+        "tarmac: running on n-1, turn 1 of 2\n"
+        "tarmac: turn 1 of 2 is over: its workers have been asked to leave\n"
+        "tarmac: queued again\n"
+        "tarmac: running on n-1, attempt 2\n"
+        "tarmac: giving way to urgent (r9); queued again\n"
+    )
+
+
+def test_a_wait_is_told_with_its_likely_end_where_that_is_known() -> None:
+    why = {"run_id": "r1", "headline": "queued: it waits for 2 slots", "ahead": 1, "unblocked_by": "Later."}
+    known = {
+        "start_at": 1.0,
+        "latest_at": None,
+        "basis": "history",
+        "text": "It is likely to start in 2 min.",
+    }
+    streams = Streams()
+    streams.view.waiting({**why, "estimate": known})
+    streams.view.waiting({**why, "estimate": {**known, "start_at": None, "text": "Nobody knows."}})
+    assert streams.err.getvalue() == (
+        "tarmac: queued: it waits for 2 slots; 1 ahead of it. It is likely to start in 2 min "
+        "(tarmac why r1)\n"
+        "tarmac: queued: it waits for 2 slots; 1 ahead of it. Later (tarmac why r1)\n"
+    )
+
+
 def test_waiting_and_progress() -> None:
     streams = Streams()
     why = {"run_id": "r1", "state": "queued", "headline": "queued: it waits for 2 slots", "ahead": 3}
