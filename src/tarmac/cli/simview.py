@@ -37,6 +37,15 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
     ("unfair (above 1.05)", lambda of: _share(of.fairness.unfair_share)),
     ("worst, by life", lambda of: _ratio(of.fairness_by_life.worst)),
     ("unfair, by life", lambda of: _share(of.fairness_by_life.unfair_share)),
+    (
+        "estimates, median error of the wait",
+        lambda of: _share(of.estimates.error_share if of.estimates else None),
+    ),
+    ("estimates made", lambda of: f"{of.estimates.told:,} of {of.estimates.asked:,}" if of.estimates else ""),
+    (
+        "kept by the latest start told",
+        lambda of: _share(of.estimates.in_time_share if of.estimates else None),
+    ),
     ("jobs ended", lambda of: f"{of.ended:,}"),
     ("jobs not ended", lambda of: f"{of.unfinished:,}" if of.unfinished else ""),
     ("jobs that failed", lambda of: f"{of.failed:,}" if of.failed else ""),

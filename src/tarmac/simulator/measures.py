@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tarmac.simulator.accuracy import Accuracy, Estimates
 from tarmac.simulator.fairness import Fairness, by_life, static
 from tarmac.simulator.record import Record
 
@@ -30,9 +31,10 @@ class Measures:
     preemptions: int
     fairness: Fairness
     fairness_by_life: Fairness
+    estimates: Accuracy | None = None
 
 
-def measures(record: Record, slots: int) -> Measures:
+def measures(record: Record, slots: int, estimates: Estimates | None = None) -> Measures:
     """The numbers of a play on so many slots."""
     gone = [passage for passage in record.passages.values() if passage.ended_at is not None]
     completions_s = sorted(passage.completion_s for passage in gone)
@@ -51,6 +53,7 @@ def measures(record: Record, slots: int) -> Measures:
         preemptions=sum(passage.preemptions for passage in record.passages.values()),
         fairness=static(record, slots),
         fairness_by_life=by_life(record, slots),
+        estimates=estimates.accuracy(record.passages) if estimates is not None else None,
     )
 
 

@@ -23,6 +23,8 @@ from tarmac.model.errors import Refused
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, Process, Role, RunSpec
+from tarmac.sched import Snapshot
+from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import with_rules
@@ -39,6 +41,11 @@ KEEPS_ALL_S = 1e15
 
 COLLECT_EVERY = 100_000
 """New objects between two collections: nearly all that a simulation makes is kept or freed by counting."""
+
+ESTIMATES = 400
+"""Of about so many jobs, evenly spread, it is estimated when they start: a look ahead takes time."""
+
+NOTHING = Snapshot(pools=(), nodes=(), queue=(), holdings=())
 
 PROGRESS_EVERY = 200
 """Ended jobs between two words on progress."""
@@ -103,6 +110,10 @@ class Play:
         )
         self.engine.subscribe(self._news.add)
         self._plan_at: float | None = None
+        self.estimates = Estimates() if rules.estimates else None
+        self._ask_at = 0
+        if rules.estimates:  # from here on what ends is learnt from
+            self._plane.world.foresight.estimates(NOTHING, self._clock.now())
 
     def run(
         self,
@@ -116,6 +127,8 @@ class Play:
             while True:
                 self._settle()
                 self.record.take(self.store, self._clock.now())
+                if self.estimates is not None:
+                    self._estimate(self.estimates)
                 if self.record.ended >= told + PROGRESS_EVERY:
                     told = self.record.ended
                     self._forget()
@@ -160,6 +173,17 @@ class Play:
                 clock.advance_to(now)  # what starts at once is heard of at once
             else:
                 return
+
+    def _estimate(self, estimates: Estimates) -> None:
+        """Ask when those of the new jobs will start that are to be asked for, if they have to wait."""
+        every = max(1, len(self._jobs) // ESTIMATES)
+        world, now = self._plane.world, self._clock.now()
+        for number in range(self._ask_at, self._next):
+            run_id = self.record.waiting(number) if number % every == 0 else None
+            if run_id is not None:
+                made = world.foresight.estimates(world.desk.snapshot(), now, until=run_id)
+                estimates.note(number, now, made[run_id])
+        self._ask_at = self._next
 
     def _forget(self) -> None:
         """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""

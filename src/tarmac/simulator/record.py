@@ -21,12 +21,14 @@ class Passage:
     """What became of one job: times are virtual, None for what has not happened."""
 
     job: Job
+    run_id: str
     submitted_at: float
     started_at: float | None = None
     ended_at: float | None = None
     held_s: float = 0.0
     preemptions: int = 0
     placed_at: float | None = None
+    placed: bool = False
     failed: bool = False
 
     @property
@@ -56,6 +58,13 @@ class Record:
         self._gone = 0
         self._busy_slots = 0
 
+    def waiting(self, number: int) -> str | None:
+        """The run of this job, if it is queued and has never been placed."""
+        passage = self.passages.get(number)
+        if passage is None or passage.ended_at is not None or passage.placed:
+            return None
+        return passage.run_id
+
     def number_of(self, run_id: str) -> int:
         """The number of the job that a run stands for."""
         return self._numbers[run_id]
@@ -63,7 +72,7 @@ class Record:
     def accepted(self, number: int, run_id: str, now: float) -> None:
         """A job was taken."""
         self._numbers[run_id] = number
-        self.passages[number] = Passage(job=self.jobs[number], submitted_at=now)
+        self.passages[number] = Passage(job=self.jobs[number], run_id=run_id, submitted_at=now)
 
     def refused(self, number: int, reason: str) -> None:
         """A job was refused: it could never start."""
@@ -96,6 +105,7 @@ class Record:
             self._queued -= 1
             self._busy_slots += passage.job.slots
             passage.placed_at = at
+            passage.placed = True
             return
         if kind is RunEvent.STARTED and passage.started_at is None:
             passage.started_at = at
