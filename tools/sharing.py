@@ -204,13 +204,16 @@ def _completed(story: Sharing, name: str, *, proven: bool) -> tuple[str, bool]:
 
 
 def _promises(story: Sharing) -> Iterator[tuple[str, bool]]:
-    """Every run had at least its promised share of every period."""
+    """Every run had at least its promised share of every period, or is owed the rest in the next."""
     for number, period_at in enumerate(story.shared_periods(), start=1):
         for name in INTERRUPTIBLE:
             promised_s = story.promised[name][period_at]
             used_s = story.rows[name].used_s(period_at, period_at + story.period_s)
+            owed_s = story.credits[name].get(period_at + story.period_s, 0.0)
             text = f"period {number}: {name} was promised {promised_s:.1f} s and had {used_s:.1f} s"
-            yield text, used_s >= promised_s - TOLERANCE_S
+            if owed_s > TOLERANCE_S:
+                text += f", {owed_s:.1f} s are owed"
+            yield text, used_s + owed_s >= promised_s - TOLERANCE_S
 
 
 def _resumes_first(story: Sharing) -> tuple[str, bool]:

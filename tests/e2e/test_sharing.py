@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from sharing import INTERRUPTIBLE, PROVES, TOLERANCE_S, Sharing, claims
 
 PATIENCE_S = 60.0
-TURN_S = 1.5
+TURN_S = 2.0
 
 SETTINGS = f"""\
 [[local]]
