@@ -86,6 +86,8 @@ def test_a_node_of_a_rehearsal_is_never_meant_by_its_host_name(plane: ControlPla
     wanted = spec(slots=8, rehearsal=Rehearsal(nodes=2, slots_per_node=4))
     run = plane.submit([Submission(spec=wanted, user="ada")])[0].run
     plane.set_drained(NodeChoice(names=("node1",)), True)
+    with pytest.raises(NotFound):
+        plane.set_drained(NodeChoice(names=("node2",)), True)
     assert drained(plane) == {"node1"}
     plane.set_drained(NodeChoice(names=(f"node2.{run.id}",)), True)
     assert drained(plane) == {"node1", f"node2.{run.id}"}
