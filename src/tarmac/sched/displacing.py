@@ -100,9 +100,9 @@ class PoolDisplacer:
         if self._claims is None:
             last = holders.last()
             return last is not None and last > line.entries[0][0]
-        floor = self._claims.floor(line.entity or "", max(self._state.queue.kinds))
+        floor = self._claims.of(line.entity or "")
         others = (entity for entity in self._by_usage()[:2] if entity != line.entity)
-        return any(self._claims.of(entity) >= floor for entity in others)
+        return any(self._claims.used(entity) >= floor for entity in others)
 
     def _find(self, kind: Kind, more: Iterator[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
@@ -134,7 +134,7 @@ class PoolDisplacer:
         if self._claims is None:
             guarded = [held for key, held in state.holders.guarded_by_key() if key > queued.key]
         else:
-            floor = self._claims.floor(queued.line.entity or "", queued.kind.slots)
+            floor = self._claims.of(queued.line.entity or "")
             guarded = [
                 held
                 for _, held in state.holders.guarded_by_key()
@@ -203,7 +203,7 @@ class PoolDisplacer:
             claims = self._claims
             entities = [entity for entity in self._state.holders.ready if entity is not None]
             if claims is not None:
-                entities.sort(key=lambda entity: (-claims.of(entity), entity))
+                entities.sort(key=lambda entity: (-claims.used(entity), entity))
             self._entities = entities
         return self._entities
 
@@ -211,9 +211,9 @@ class PoolDisplacer:
         """Under fair share: ready batch runs whose entities used too much, the most first."""
         found: list[tuple[float, Key, Held]] = []
         cycle = queued.line.rank == CYCLE
-        floor = -inf if cycle else claims.floor(queued.line.entity or "", queued.kind.slots)
+        floor = -inf if cycle else claims.of(queued.line.entity or "")
         for entity in self._by_usage():
-            if claims.of(entity) < floor:
+            if claims.used(entity) < floor:
                 break
             if cycle or entity != queued.line.entity:
                 for key, held in self._state.holders.ready[entity]:

@@ -9,7 +9,7 @@ made, and what is taken back leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import floor, inf, log
 
 from tarmac.model.cluster import Policy, Pool, ShareBy
@@ -49,15 +49,29 @@ def quantum_s(rules: Pool) -> float:
 class FairClaims:
     """What the entities of a pool have used, by their shares, as one pass sees it."""
 
-    def __init__(self, accounts: Accounts, rules: Pool, now: float) -> None:
+    def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Mapping[str, int]) -> None:
+        """`widths`: how many slots the first queued run of each entity asks for."""
         self._accounts = accounts
         self._rules = rules
         self._now = now
+        self._widths = widths
         self._used: dict[str, float] = {}
         self.quantum_s = quantum_s(rules)
 
     def of(self, entity: str) -> float:
-        """What this entity has used so far; it only grows during a pass."""
+        """What is held against the queued runs of an entity: the least goes first.
+
+        That is its usage, less an advance for the width of its first run, plus what that will use at least:
+        so whoever gives way to it does not displace it in turn before it has had that.
+        """
+        return self._less(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+
+    def standing(self, entity: str, slots: int) -> float:
+        """What is held against a holding of so many slots: the usage of its entity, less its own advance."""
+        return self._less(entity, ADVANCE_GUARANTEES * slots)
+
+    def used(self, entity: str) -> float:
+        """What this entity has used so far, by its share; it only grows during a pass."""
         used = self._used.get(entity)
         if used is None:
             used = self._used[entity] = self._accounts.used_slot_s(entity, self._now) / self._share(entity)
@@ -66,24 +80,15 @@ class FairClaims:
     def charge(self, candidate: Candidate, entity: str) -> None:
         """A run of this entity was placed: what it will use at least counts at once."""
         used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
-        self._used[entity] = self.of(entity) + used / self._share(entity)
-
-    def floor(self, entity: str, slots: int) -> float:
-        """Who has used this much, less the advance of a run of theirs, gives way to a run of this entity.
-
-        That run has its advance too, but what it will use at least counts as used: whoever gives way to it
-        does not displace it in turn before it has had that.
-        """
-        return self.of(entity) - (ADVANCE_GUARANTEES - 1) * slots * self.quantum_s / self._share(entity)
-
-    def standing(self, entity: str, slots: int) -> float:
-        """What a holding of so many slots is held against: the usage of its entity, less its advance."""
-        return self.of(entity) - ADVANCE_GUARANTEES * slots * self.quantum_s / self._share(entity)
+        self._used[entity] = self.used(entity) + used / self._share(entity)
 
     def reaches_at(self, entity: str, more: float) -> float:
         """When an entity that holds slots will have used so much more, at the earliest (inf: never)."""
         growth = self._accounts.rate(entity) / self._share(entity)
         return self._now + max(more / growth, SOON_SHARE * self.quantum_s) if growth > 0 else inf
+
+    def _less(self, entity: str, slots: int) -> float:
+        return self.used(entity) - slots * self.quantum_s / self._share(entity)
 
     def _share(self, entity: str) -> float:
         return self._rules.shares.get(entity, 1.0)
@@ -145,9 +150,9 @@ class Accounts:
         account = self._accounts.get(entity)
         return 0.0 if account is None else account.rate
 
-    def claims(self, now: float) -> FairClaims | None:
+    def claims(self, now: float, widths: Mapping[str, int]) -> FairClaims | None:
         """What a pass goes by; None where shares are not fair."""
-        return FairClaims(self, self._rules, now) if self._kept else None
+        return FairClaims(self, self._rules, now, widths) if self._kept else None
 
     def _account(self, entity: str) -> Account:
         account = self._accounts.get(entity)

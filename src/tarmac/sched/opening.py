@@ -28,7 +28,7 @@ def open_pool(state: PoolState, now: float) -> Opening:
     over = [
         held for _, held in sorted(state.holders.cycle.items()) if turns.ends_at(held.holding, rules) <= now
     ]
-    claims = state.accounts.claims(now)
+    claims = state.accounts.claims(now, _widths(state))
     members = _members(state)
     due = blocks.due(members, rules, now)
     displacer = None
@@ -47,6 +47,12 @@ def open_pool(state: PoolState, now: float) -> Opening:
         allotted_s=_allotted(rules, now),
         next_at=clockwork(state, now),
     )
+
+
+def _widths(state: PoolState) -> dict[str, int]:
+    """How many slots the first queued run of each entity asks for."""
+    lines = state.queue.lines.values()
+    return {line.entity: line.entries[0][1].kind.slots for line in lines if line.entity is not None}
 
 
 def _members(state: PoolState) -> list[Member]:

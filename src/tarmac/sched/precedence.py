@@ -17,7 +17,6 @@ from tarmac.model.cluster import Policy, Pool
 from tarmac.sched import blocks
 from tarmac.sched.attainment import climbs_at, held_rung
 from tarmac.sched.blocks import Member, Tier
-from tarmac.sched.durations import asked_slots
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.fairness import FairClaims, entity_of
 from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
@@ -67,7 +66,7 @@ class Precedence:
         ours, theirs = entity_of(candidate, self.rules), entity_of(holding.candidate, self.rules)
         if ours == theirs:
             return inf
-        floor = claims.floor(ours, asked_slots(candidate.demands))
+        floor = claims.of(ours)
         standing = claims.standing(theirs, holding.allocation.slots)
         return -inf if standing >= floor else claims.reaches_at(theirs, floor - standing)
 

@@ -96,9 +96,8 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
 
 def _overdrawn_at(state: PoolState, claims: FairClaims, batch: Sequence[Queued]) -> float:
     """When an entity will have used too much for the next one of those waiting that it has not yet."""
-    widest = max(state.queue.kinds)
     entities = sorted({queued.line.entity for queued in batch if queued.line.entity is not None})
-    floors = sorted((claims.floor(entity, widest), entity) for entity in entities)
+    floors = sorted((claims.of(entity), entity) for entity in entities)
     at = inf
     for entity, line in state.holders.ready.items():
         if entity is not None:
