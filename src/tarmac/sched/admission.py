@@ -18,6 +18,9 @@ from tarmac.sched.facts import Demand
 from tarmac.sched.gangs import fit
 from tarmac.sched.view import View
 
+TRIED = 64
+"""How many amounts are tried one by one: as many as a node may well have slots."""
+
 Demands = tuple[Demand, ...]
 
 
@@ -127,10 +130,22 @@ def _smaller(demand: Demand) -> list[tuple[tuple[int, Shrink], Callable[[int], s
 def _most(
     demands: Sequence[Demand], index: int, smaller: tuple[int, Shrink], fits: Callable[[Demands], bool]
 ) -> int:
-    """The biggest amount below what is asked that fits, by bisection; 0 if even 1 does not."""
+    """The biggest amount below what is asked that fits; 0 if even 1 does not.
+
+    By bisection; but where a split has to be equal, 12 slots may fit and 13 not, and 16 again. So the bound
+    is found for an unequal split, and from there down the first few amounts are tried one by one.
+    """
     asked, shrink = smaller
 
-    def too_much(amount: int) -> bool:
-        return not fits((*demands[:index], shrink(amount), *demands[index + 1 :]))
+    def room(amount: int, *, loose: bool) -> bool:
+        less = shrink(amount)
+        if loose and less.slots is not None:
+            less = replace(less, uneven=True)
+        return fits((*demands[:index], less, *demands[index + 1 :]))
 
-    return bisect_left(range(1, max(asked, 1)), True, key=too_much)
+    amounts = range(1, max(asked, 1))
+    bound = bisect_left(amounts, True, key=lambda amount: not room(amount, loose=True))
+    for amount in range(bound, max(bound - TRIED, 0), -1):
+        if room(amount, loose=False):
+            return amount
+    return bisect_left(amounts, True, key=lambda amount: not room(amount, loose=False))
