@@ -68,9 +68,16 @@ def test_a_pool_of_fair_share_shows_weights() -> None:
     assert "WEIGHT" in text
     assert "PRIORITY" not in text
     assert " 2.5 " in text
-    assert text.endswith(
-        "pool empty of local: by priority, with preemption\n  nothing runs or waits here"
-    )
+    assert text.endswith("pool empty of local: by priority, with preemption\n  nothing runs or waits here")
+
+
+def test_a_long_queue_is_cut_but_for_what_is_asked_about() -> None:
+    many = pool(*(entry(number, name=f"run-{number}") for number in range(1, 101)))
+    text = queue_text([many], now=NOW, terminal=Terminal(), everything=False, named={"run-77", "r98"})
+    numbers = [line.split()[0] for line in text.splitlines()[2:-1]]
+    assert numbers == [*map(str, range(1, 41)), "77", "98"]
+    assert text.splitlines()[-1] == "58 more: tarmac queue --all --pool default"
+    assert len(queue_text([many], now=NOW, terminal=Terminal()).splitlines()) == 102
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 @click.option("--cluster", metavar="NAME", help="Only the pools of this cluster.")
 @click.option("--pool", metavar="NAME", help="Only pools of this name.")
 @click.option("--mine", is_flag=True, help="Only your own runs.")
+@click.option("--all", "-a", "everything", is_flag=True, help="All of a long queue, also on a terminal.")
 @json_option
 @click.pass_context
-def queue(ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bool, as_json: bool) -> None:
+def queue(
+    ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bool, everything: bool, as_json: bool
+) -> None:
     """Show the queue of each pool: what runs and what waits, in scheduling order.
 
     SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
     else is submitted. Runs that have ended are left out.
     """
     if ctx.invoked_subcommand is not None:
-        if cluster or pool or mine or as_json:
+        if cluster or pool or mine or everything or as_json:
             raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
         return
     pools = connect().queue(cluster=cluster, pool=pool, mine=mine)
@@ -43,7 +46,7 @@ def queue(ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bo
     if not pools and not as_json:
         remark("none of your runs is queued or running" if mine else "nothing is queued or running")
         return
-    _print(pools, as_json=as_json)
+    _print(pools, as_json=as_json, everything=everything)
 
 
 @queue.command("set")
@@ -107,7 +110,8 @@ def move(
 
 def _change(changes: Sequence[Change], *, as_json: bool) -> None:
     client = connect()
-    _print(client.change_queue([_resolved(client, change) for change in changes]), as_json=as_json)
+    resolved = [_resolved(client, change) for change in changes]
+    _print(client.change_queue(resolved), as_json=as_json, named={change["run"] for change in resolved})
 
 
 def _resolved(client: Client, change: Change) -> Change:
@@ -118,8 +122,16 @@ def _resolved(client: Client, change: Change) -> Change:
     }
 
 
-def _print(pools: Sequence[QueuePoolRecord], *, as_json: bool) -> None:
+def _print(
+    pools: Sequence[QueuePoolRecord],
+    *,
+    as_json: bool,
+    everything: bool = False,
+    named: Collection[str] = (),
+) -> None:
     if as_json:
         print_json({"pools": pools})
-    else:
-        print_text(queue_text(pools, now=time.time(), terminal=stdout_terminal()))
+        return
+    terminal = stdout_terminal()
+    everything = everything or terminal.width is None
+    print_text(queue_text(pools, now=time.time(), terminal=terminal, everything=everything, named=named))
