@@ -31,7 +31,7 @@ Until then a smaller later run may take what a bigger one cannot use yet (M3). F
 could delay it starts on its nodes, so it starts at the latest when what holds them now has ended.
 """
 
-PROTECTED = 4
+PROTECTED = 2
 """For how many blocked runs of a pool, the first in order, nodes are kept."""
 
 
