@@ -41,6 +41,7 @@ class Mirror:
         self._own_ends: set[str] = set()
         self._last_event_id: int | None = None
         self._changed: dict[str, None] = {}
+        self._told: set[str] = set()
         self._shapes: dict[str, Shape] = {}
         self._shared: dict[Shape, Shape] = {}
 
@@ -113,7 +114,14 @@ class Mirror:
         """Every run that changed since the last time, in the order in which they did."""
         changed, self._changed = self._changed, {}
         for run_id in changed:
-            yield run_id, self._fact(run_id)
+            fact = self._fact(run_id)
+            if fact is not None:
+                self._told.add(run_id)
+            elif run_id in self._told:
+                self._told.discard(run_id)
+            else:
+                continue  # it was never anything to the scheduler
+            yield run_id, fact
 
     def _hold(self, run: Run, attempt: Attempt) -> None:
         before = self.attempts.get(run.id)
@@ -152,8 +160,10 @@ class Mirror:
         return shape
 
     def _drop(self, run_id: str) -> None:
-        if run_id in self.runs:
+        if run_id in self._told:
             self._changed[run_id] = None
+        else:
+            self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
         self._release(run_id)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)

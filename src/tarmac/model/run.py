@@ -223,7 +223,7 @@ class Run:
     spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
     `code_digest` names the code snapshot once it is staged. `standing` None is what the spec says.
     `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
-    how many turns of a cycle run are over.
+    how many turns of a cycle run are over, and `verdict` what they have shown so far.
     """
 
     id: str
