@@ -8,7 +8,7 @@
 #   make clean   remove the environments
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-PYTEST_ARGS ?= -n auto --maxprocesses 8
+PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadgroup
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -21,6 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from sharing import INTERRUPTIBLE, PROVES, TOLERANCE_S, Sharing, claims
 
+pytestmark = pytest.mark.timeout(240)
+
+CYCLES = pytest.mark.xdist_group("cycles")
+STORY = pytest.mark.xdist_group("sharing")
+"""What is played once for several tests is played in one process."""
+
 PATIENCE_S = 60.0
 TURN_S = 2.0
 
@@ -123,6 +129,7 @@ def cycles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cycles]:
         yield Cycles(directory / "home", ended, attempts)
 
 
+@CYCLES
 @pytest.mark.parametrize("name", ["saves and resumes", "saves without the SDK"])
 def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, name: str) -> None:
     """I11: two turns, and the second read what the first had left."""
@@ -142,6 +149,7 @@ def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, 
     assert [attempt["evidence"]["read_at"] is not None for attempt in cycles.attempts[name]] == [False, True]
 
 
+@CYCLES
 @pytest.mark.parametrize(("name", "committed"), [("saves nothing", False), ("saves, but begins anew", True)])
 def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
     cycles: Cycles, name: str, committed: bool
@@ -161,6 +169,7 @@ def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
     )
 
 
+@CYCLES
 def test_a_cycle_run_that_fails_in_its_second_turn_has_failed(cycles: Cycles) -> None:
     """I11: an error in a turn is the end."""
     run = cycles.runs["fails when resumed"]
@@ -169,11 +178,13 @@ def test_a_cycle_run_that_fails_in_its_second_turn_has_failed(cycles: Cycles) ->
     assert run["cause"]["exit_code"] == 3
 
 
+@CYCLES
 def test_a_cycle_run_that_is_done_early_is_completed(cycles: Cycles) -> None:
     run = cycles.runs["is done early"]
     assert (run["outcome"], run["turns"], run["attempt"]) == ("completed", 1, 1)
 
 
+@CYCLES
 @pytest.mark.parametrize("name", ["saves and resumes", "saves without the SDK"])
 def test_turns_are_told_in_the_documented_variables(cycles: Cycles, name: str) -> None:
     """I15: the count grows with every start, from 1; the time is the pool's turn."""
@@ -184,6 +195,7 @@ def test_turns_are_told_in_the_documented_variables(cycles: Cycles, name: str) -
     assert all(float(env["TARMAC_LEAVE_AT"]) > 0 for env in told)
 
 
+@CYCLES
 def test_turns_last_what_was_promised(cycles: Cycles) -> None:
     for name in ("saves and resumes", "saves without the SDK", "saves nothing"):
         for attempt in cycles.attempts[name]:
@@ -200,13 +212,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Sharing:
     return made
 
 
-@pytest.mark.timeout(180)
+@STORY
 def test_every_promise_of_the_shared_periods_is_kept(story: Sharing) -> None:
     """I11, I12, I15: shares, verdicts, slots and variables, as `make sharing` tells them."""
     assert [text for text, kept in claims(story) if not kept] == []
 
 
-@pytest.mark.timeout(180)
+@STORY
 def test_who_was_interrupted_gets_its_time_back(story: Sharing) -> None:
     """I12: it goes on with what is left of its block, and is told so."""
     cutter = story.runs[PROVES]["id"]
@@ -220,7 +232,7 @@ def test_who_was_interrupted_gets_its_time_back(story: Sharing) -> None:
     assert rest.ended_at - rest.began_at >= left_s - TOLERANCE_S
 
 
-@pytest.mark.timeout(180)
+@STORY
 def test_two_that_fit_side_by_side_run_so(story: Sharing) -> None:
     """I12: blocks of small gangs are not run one at a time."""
     shared = story.shared_periods()[0]
