@@ -6,6 +6,7 @@ draft goes on with the next, so that everything wrong with a list is told at onc
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -58,6 +59,7 @@ class Draft:
         self._misfit = misfit
         self._now = now
         self._lifted: dict[tuple[PoolKey, int, int], list[Run]] = {}
+        self._lines: dict[tuple[PoolKey, Mode], list[Run]] = {}
 
     def set_priority(self, run: Run, priority: int) -> None:
         """Another priority; a place that a person gave it is given up, unless others come along with it."""
@@ -65,15 +67,6 @@ class Draft:
         self._check_policy(run, Policy.PRIORITY, "a priority")
         self._put(run, priority=priority, position=None)
         self._keep_together(run, priority)
-
-    def _keep_together(self, run: Run, priority: int) -> None:
-        """Runs that a list lifts from one priority to another together keep their order among themselves."""
-        mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
-        mates.append(run)
-        if len(mates) > 1:
-            for mate in mates:
-                if self._standings[mate.id] == replace(mate.place, priority=priority, position=None):
-                    self._put(mate, position=mate.place.position)
 
     def set_weight(self, run: Run, weight: float) -> None:
         """Another weight in a fair share."""
@@ -98,8 +91,9 @@ class Draft:
             raise Refused(f"cluster {cluster} has no pool {name!r}", hint=hint)
         if (why_not := self._misfit(run, (cluster, name))) is not None:
             raise Refused(f"pool {name} could never hold {_named(run)}: {why_not}")
-        self._pools[run.id] = cluster, name
         self._put(run, pool=name, position=None)
+        self._pools[run.id] = cluster, name
+        self._lines.clear()
 
     def move(self, run: Run, anchor: Run, *, behind: bool) -> None:
         """Right ahead of another run of its pool, or right behind it, with that one's priority."""
@@ -119,9 +113,12 @@ class Draft:
                 f"{_named(run)} is a {run.spec.mode} run and {_named(anchor)} {_a(anchor)}: "
                 "each kind has a line of its own"
             )
-        order = [other for other in self._ordered(run) if other.id != run.id]
         priority = self._standings[anchor.id].priority
-        order = [other for other in order if self._standings[other.id].priority == priority or _cycle(run)]
+        order = [
+            other
+            for other in self._ordered(run)
+            if other.id != run.id and (_cycle(run) or self._standings[other.id].priority == priority)
+        ]
         at = next(index for index, other in enumerate(order) if other.id == anchor.id) + behind
         self._insert(run, order, at, priority)
 
@@ -144,6 +141,14 @@ class Draft:
             for run_id, run in self._runs.items()
             if (after := self._standings[run_id]) != run.place
         ]
+
+    def _keep_together(self, run: Run, priority: int) -> None:
+        """Runs that a list lifts from one priority to another together keep their order among themselves."""
+        mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
+        mates.append(run)
+        for mate in mates if len(mates) == 2 else mates[2:][-1:]:
+            if self._standings[mate.id] == replace(mate.place, priority=priority, position=None):
+                self._put(mate, position=mate.place.position)
 
     def _check(self, run: Run) -> None:
         if run.id not in self._runs:
@@ -191,14 +196,18 @@ class Draft:
 
     def _put(self, run: Run, **fields: Any) -> None:
         self._standings[run.id] = replace(self._standings[run.id], **fields)
+        self._lines.pop(self._line_of(run), None)
+
+    def _line_of(self, run: Run) -> tuple[PoolKey, Mode]:
+        return self._pools[run.id], _line(run)
 
     def _ordered(self, run: Run) -> list[Run]:
-        """The runs of its line in its pool, in order; like `sched.order`."""
-        pool, line = self._pools[run.id], _line(run)
-        mates = [
-            other for other in self._runs.values() if self._pools[other.id] == pool and _line(other) == line
-        ]
-        return sorted(mates, key=self._key)
+        """The runs of its line in its pool, in order; like `sched.order`. Kept until one of them moves."""
+        where = self._line_of(run)
+        if where not in self._lines:
+            mates = [other for other in self._runs.values() if self._line_of(other) == where]
+            self._lines[where] = sorted(mates, key=self._key)
+        return self._lines[where]
 
     def _key(self, run: Run) -> tuple[float, float, float, str]:
         priority = 0 if _cycle(run) else -self._standings[run.id].priority
@@ -218,11 +227,15 @@ class Draft:
             places = self._between(low, high, last - first + 1)
             if places is not None:
                 break
-            first, last = max(0, first - 1), min(len(row) - 1, last + 1)
+            wider = last - first + 1
+            first, last = max(0, first - wider), min(len(row) - 1, last + wider)
+        line = [other for other in self._ordered(run) if other.id != run.id]
         for other, position in zip(row[first : last + 1], places, strict=True):
             self._put(other, position=position)
         if not _cycle(run):
             self._put(run, priority=priority)
+        insort(line, run, key=self._key)  # the others stand as they stood
+        self._lines[self._line_of(run)] = line
 
     def _between(self, low: float | None, high: float | None, count: int) -> list[float] | None:
         """So many places in a row between two others; None where there is no room for them."""

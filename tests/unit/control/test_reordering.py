@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -94,6 +95,16 @@ def test_a_run_is_put_where_a_person_wants_it(
     simulation.clock.advance(1.0)
     submit(plane, "e")
     assert names(plane)[-1] == "e", "who comes later stands behind them all"
+
+
+def test_many_moves_in_one_list_give_the_order_they_ask_for(plane: ControlPlane) -> None:
+    """D15: two hundred runs of one moment are turned round, each put ahead of the one before it."""
+    for number in range(200):
+        submit(plane, f"n{number:03}")
+    before = names(plane)
+    moves = [change(name, ahead_of=ahead) for ahead, name in pairwise(before)]
+    plane.reorder(moves)
+    assert names(plane) == before[::-1]
 
 
 def test_a_place_is_durable_and_part_of_the_history(simulation: Simulation, plane: ControlPlane) -> None:
