@@ -63,9 +63,6 @@ class Displacer(Protocol):
     def displace(self, queued: Queued) -> Displacement | None:
         """Who gives way to this run; it does not fit what is free now."""
 
-    def next_at(self, current: PoolPass) -> float:
-        """When a run left waiting could displace somebody whom it cannot displace now (inf: never)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -73,8 +70,8 @@ class Opening:
 
     `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `resting` do not
     start in this pass; for blocked runs of those in `passable` no nodes are kept, because they may displace
-    whoever passes them. `claims` has what entities used, under fair share; `next_at` is when turns, periods
-    or the like make another pass worth while.
+    whoever passes them. `claims` has what entities used, under fair share; `wakes_at` tells, once everybody
+    was asked, when turns, periods or the like make another pass worth while.
     """
 
     preemptions: tuple[Preemption, ...] = ()
@@ -84,7 +81,7 @@ class Opening:
     claims: Claims | None = None
     displacer: Displacer | None = None
     allotted_s: Callable[[Candidate], float | None] = lambda _: None
-    next_at: float = inf
+    wakes_at: Callable[[PoolPass], float] = lambda _: inf
 
 
 class PoolPass:
@@ -106,7 +103,7 @@ class PoolPass:
         self.state = state
         self.now = now
         self.opening = opening
-        self.next_at = opening.next_at
+        self.next_at = inf
         self.placed = placed
         self.held: list[Held] = []
         self.preemptions: list[Preemption] = list(opening.preemptions)
@@ -127,8 +124,8 @@ class PoolPass:
         rest = self._run_first(until)
         if rest is not None:
             self._run_rest(rest, until)
-        if self._displacer is not None and until is None:
-            self.wake_at(self._displacer.next_at(self))
+        if until is None:
+            self.wake_at(self.opening.wakes_at(self))
 
     def in_order(self) -> Iterator[Queued]:
         """All queued runs of the pool, in the order in which they are asked."""

@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_facts import some_nodes, some_runs
-from facts import NOW, candidate, gang, holding, layout, node, nodes, snapshot, started
+from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState, Policy, Pool
 from tarmac.model.run import Share
 from tarmac.sched import Holding, Ledger, PreemptionReason, Usage
+
+RUNS_CHANGE = ("queue", "queue", "carry", "forget", "start", "leave", "requeue")
+CLUSTER_CHANGES = ("state", "nodes", "rules", "usage", "wait")
 
 some_rules = st.lists(
     st.builds(
@@ -31,9 +34,7 @@ some_rules = st.lists(
 
 some_changes = st.lists(
     st.tuples(
-        st.sampled_from(
-            "queue queue queue queue carry carry forget start leave requeue state nodes rules usage wait".split()
-        ),
+        st.sampled_from([*RUNS_CHANGE, *RUNS_CHANGE, *CLUSTER_CHANGES]),
         st.integers(0, 1000),
         some_runs,
         some_nodes,
@@ -153,7 +154,8 @@ def test_a_copy_is_another_ledger():
 
 
 def test_what_was_planned_but_not_carried_out_is_planned_again():
-    ledger = Ledger(snapshot(nodes(1), [candidate("a", gang(8)), candidate("b", gang(8))]))
+    queue = [candidate("a", replicas(2, 3)), candidate("b", replicas(1, 2))]
+    ledger = Ledger(snapshot(nodes(2, 4), queue))
     assert started(ledger.plan(NOW)) == ["a"]
     ledger.forget("a")
     assert started(ledger.plan(NOW)) == ["b"], "b was passed over for a, which never came to hold anything"
