@@ -3,12 +3,12 @@
 At the beginning of a period each interruptible run of a pool is promised a block of it, all of them alike:
 so short that they would all get theirs if they ran one after another. Runs that fit side by side run side by
 side, and what is left over is used by whoever is there. What a run was promised and could not have, because
-others went before it, is its credit in the next period.
+others went before it, is its credit in the next period, of which a part is set aside for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import floor, inf
@@ -119,8 +119,10 @@ def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGran
     began, end = period_at(pool, now), period_end(pool, now)
     there = [member for member in members if member.candidate.submitted_at < began]
     waiting_longest = sorted(there, key=lambda member: _waits_since(member, now))
-    served = _how_many(len(there), pool, end - now)
-    each_s = (end - now) / served if served else 0.0
+    credit_s = {member.candidate.run_id: _carried_s(member, pool, began) for member in there}
+    time_s = end - now - _set_aside_s(credit_s.values(), end - now, _handover_s(there))
+    served = _how_many(len(there), pool, time_s)
+    each_s = time_s / served if served else 0.0
     block_s = each_s - min(_handover_s(there), HANDOVER_SHARE * each_s)
     first = sorted(
         waiting_longest[:served], key=lambda member: (member.holding is None, _waits_since(member, now))
@@ -133,7 +135,7 @@ def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGran
                 period_at=began,
                 allotted_s=block_s if rank < served else 0.0,
                 rank=rank,
-                credit_s=_carried_s(member, pool, began),
+                credit_s=credit_s[member.candidate.run_id],
             ),
         )
         for rank, member in enumerate((*first, *waiting_longest[served:]))
@@ -159,6 +161,16 @@ def _how_many(members: int, pool: Pool, time_s: float) -> int:
     if members * pool.floor_s <= time_s:
         return members
     return max(1, floor(time_s / pool.floor_s)) if members else 0
+
+
+def _set_aside_s(credit_s: Collection[float], time_s: float, handover_s: float) -> float:
+    """The time in which credit is paid back, or blocks would fill the period and it never were.
+
+    What everybody is owed alike need not be paid; and half of the period is for blocks.
+    """
+    least_s = min(credit_s, default=0.0)
+    owed = [more_s - least_s + handover_s for more_s in credit_s if more_s > least_s + SERVED_S]
+    return min(sum(owed), time_s / 2)
 
 
 def _handover_s(members: Sequence[Member]) -> float:

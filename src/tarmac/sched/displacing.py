@@ -13,17 +13,16 @@ from math import inf
 
 from tarmac.sched import blocks
 from tarmac.sched.blocks import Member
-from tarmac.sched.deciding import PATIENCE_S, Displacement, PoolPass
+from tarmac.sched.deciding import PATIENCE_S, Displacement
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
 from tarmac.sched.fairness import FairClaims, entity_of
 from tarmac.sched.forecast import Future, Held, soonest
 from tarmac.sched.gangs import fit
-from tarmac.sched.lanes import Kind, Lane, Line, Queued
+from tarmac.sched.lanes import Kind, Line, Queued
 from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, Key
 from tarmac.sched.pool_state import PoolState
 from tarmac.sched.precedence import Precedence
-from tarmac.sched.waking import wakes_at
 
 FIRST_LOOK = 16
 """So many that may be displaced are looked at first, then ever more: mostly a few do."""
@@ -32,13 +31,11 @@ FIRST_LOOK = 16
 class PoolDisplacer:
     """Decides, for one pool in one pass. `going` are holdings that this pass has asked to leave already."""
 
-    def __init__(
-        self, state: PoolState, now: float, *, claims: FairClaims | None, going: Iterable[Held] = ()
-    ) -> None:
+    def __init__(self, state: PoolState, precedence: Precedence, going: Iterable[Held] = ()) -> None:
         self._state = state
-        self._now = now
-        self._claims = claims
-        self._precedence = Precedence(state.rules, now, claims)
+        self._now = precedence.now
+        self._claims = precedence.claims
+        self._precedence = precedence
         self._going = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
         self._gone = {held.ends[2] for held in self._going}
         self._refused: set[tuple[Kind, Line]] = set()
@@ -73,19 +70,6 @@ class PoolDisplacer:
             nodes=nodes,
             at=self._now,
         )
-
-    def next_at(self, current: PoolPass) -> float:
-        """When a run that is left waiting could displace somebody whom it cannot displace now."""
-        if not self._state.rules.preemption and not self._state.holders.interruptible:
-            return inf
-        waiting = [
-            first
-            for kinds in self._state.queue.kinds.values()
-            for kind in kinds
-            for lane in kind.lanes.values()
-            if (first := _first_waiting(lane, current)) is not None
-        ]
-        return wakes_at(self._state, self._precedence, waiting) if waiting else inf
 
     def _could(self, line: Line) -> bool:
         holders, rules = self._state.holders, self._state.rules
@@ -231,15 +215,6 @@ class PoolDisplacer:
 
     def _here(self, helds: Iterable[Held]) -> Iterator[Held]:
         return (held for held in helds if held.ends[2] not in self._gone)
-
-
-def _first_waiting(lane: Lane, current: PoolPass) -> Queued | None:
-    """The first run of a lane that this pass leaves waiting for want of slots."""
-    for _, queued in lane.entries:
-        run_id = queued.candidate.run_id
-        if run_id not in current.placed and run_id not in current.awaiting:
-            return queued
-    return None
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:

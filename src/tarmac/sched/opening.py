@@ -18,7 +18,8 @@ from tarmac.sched.displacing import PoolDisplacer
 from tarmac.sched.facts import Candidate
 from tarmac.sched.order import BATCH, INTERRUPTIBLE
 from tarmac.sched.pool_state import PoolState
-from tarmac.sched.waking import clockwork
+from tarmac.sched.precedence import Precedence
+from tarmac.sched.waking import wakes_at
 
 
 def open_pool(state: PoolState, now: float) -> Opening:
@@ -31,9 +32,10 @@ def open_pool(state: PoolState, now: float) -> Opening:
     claims = state.accounts.claims(now, _widths(state))
     members = _members(state)
     due = blocks.due(members, rules, now)
+    precedence = Precedence(rules, now, claims)
     displacer = None
     if rules.preemption or state.holders.interruptible or state.leaving or over:
-        displacer = PoolDisplacer(state, now, claims=claims, going=over)
+        displacer = PoolDisplacer(state, precedence, going=over)
     return Opening(
         preemptions=tuple(
             Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
@@ -45,7 +47,7 @@ def open_pool(state: PoolState, now: float) -> Opening:
         claims=claims,
         displacer=displacer,
         allotted_s=_allotted(rules, now),
-        next_at=clockwork(state, now),
+        wakes_at=lambda current: wakes_at(current, precedence),
     )
 
 

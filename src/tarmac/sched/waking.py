@@ -7,11 +7,13 @@ have given them up. So each moment at which one more holding could be displaced 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from tarmac.model.cluster import Policy
+from tarmac.model.spec import Mode
 from tarmac.sched import blocks, turns
+from tarmac.sched.deciding import PoolPass
 from tarmac.sched.fairness import FairClaims
 from tarmac.sched.forecast import Held
 from tarmac.sched.holders import rung_of
@@ -21,8 +23,20 @@ from tarmac.sched.pool_state import PoolState
 from tarmac.sched.precedence import Precedence
 
 
-def clockwork(state: PoolState, now: float) -> float:
+def wakes_at(current: PoolPass, precedence: Precedence) -> float:
+    """When a pass over the pool could decide something that this one, which is done, could not."""
+    at = min(_clockwork(current), _placed(current))
+    state = current.state
+    if state.rules.preemption or state.holders.interruptible:
+        waiting = list(_waiting(current))
+        if waiting:
+            at = min(at, _displaceable_at(state, precedence, waiting))
+    return at
+
+
+def _clockwork(current: PoolPass) -> float:
     """When a turn is over, or a period of which somebody may expect a block."""
+    state, now = current.state, current.now
     turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
     if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.lines:
@@ -30,11 +44,38 @@ def clockwork(state: PoolState, now: float) -> float:
     return at
 
 
-def wakes_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
-    """When one of the waiting runs could displace one more holding than now.
+def _placed(current: PoolPass) -> float:
+    """When what this pass has placed could have to give way, if it starts at once."""
+    rules, now = current.state.rules, current.now
+    waiting = len(current.state.queue.runs) > len(current.held)
+    moments = []
+    for held in current.held:
+        candidate = held.holding.candidate
+        allotted_s = current.placed[candidate.run_id].allotted_s
+        if allotted_s is not None and (waiting or candidate.mode is Mode.CYCLE):
+            moments.append(now + allotted_s)
+        elif waiting and rules.preemption:
+            moments.append(now + rules.guaranteed_s)
+    return min(moments, default=inf)
 
-    `waiting` has the first of each lane: those behind it can displace nobody whom it cannot.
+
+def _waiting(current: PoolPass) -> Iterator[Queued]:
+    """The first run of each lane that is left waiting for want of slots.
+
+    Those behind it can displace nobody whom it cannot.
     """
+    for kinds in current.state.queue.kinds.values():
+        for kind in kinds:
+            for lane in kind.lanes.values():
+                for _, queued in lane.entries:
+                    run_id = queued.candidate.run_id
+                    if run_id not in current.placed and run_id not in current.awaiting:
+                        yield queued
+                        break
+
+
+def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
+    """When one of the waiting runs could displace one more holding than now."""
     now = precedence.now
     moments = (
         precedence.displaceable_at(queued.candidate, held.holding)
@@ -43,7 +84,7 @@ def wakes_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]
     )
     at = min((moment for moment in moments if moment > now), default=inf)
     batch = [queued for queued in waiting if queued.line.rank == BATCH]
-    if not state.rules.preemption or len(batch) == 0 == sum(item.line.rank == CYCLE for item in waiting):
+    if not state.rules.preemption or all(queued.line.rank == INTERRUPTIBLE for queued in waiting):
         return at
     at = min(at, _unguarded_at(state, waiting, before=at))
     match state.rules.policy:

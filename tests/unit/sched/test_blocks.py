@@ -172,6 +172,15 @@ def test_i12_the_time_told_to_a_run_is_what_is_left_of_its_block(given_share, ex
     assert blocks.allotted_s(member.candidate, RULES, START + 1000) == pytest.approx(expected_s)
 
 
+def test_i12_time_is_set_aside_for_credit_so_that_it_is_paid_though_blocks_fill_the_period():
+    cut = queued("cut", share(3000.0, used_s=2000.0))
+    made = grants([cut, queued("kept", share(3000.0, used_s=3000.0))], now=START + 7200)
+    assert made["cut"].credit_s == 1000.0
+    assert made["cut"].allotted_s == made["kept"].allotted_s == (7200 - 1000 - 30) / 2 - 30
+    alike = [queued(name, share(3000.0, used_s=2000.0)) for name in ("a", "b")]
+    assert grants(alike, now=START + 7200)["a"].allotted_s == 3570, "all are owed the same: nobody is ahead"
+
+
 @given(
     st.integers(1, 60),
     st.floats(60.0, 7200.0),
