@@ -226,6 +226,21 @@ def test_what_runs_wait_for_is_not_taken_away(simulation: Simulation) -> None:
     assert plane.find(small.id).outcome is Outcome.COMPLETED
 
 
+def test_a_paused_run_keeps_what_it_needs_to_be_resumed(simulation: Simulation) -> None:
+    plane = simulation.server.plane
+    plane.clusters.add(SITE)
+    run = running(simulation, slots=16)
+    plane.pause(run.id)
+    simulation.settle()
+    assert plane.find(run.id).state is RunState.PAUSED
+    with pytest.raises(Refused, match=rf"{run.id} \(train, paused\)"):
+        plane.clusters.remove("site")
+    plane.resume(run.id)
+    simulation.settle()
+    assert plane.find(run.id).outcome is Outcome.COMPLETED
+    plane.clusters.remove("site")
+
+
 def test_a_placement_on_a_cluster_that_went_meanwhile_is_not_made(simulation: Simulation) -> None:
     """The cluster goes between the scheduler's decision and its record: the run is decided on anew."""
     plane = simulation.server.plane
