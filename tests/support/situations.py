@@ -66,6 +66,7 @@ some_runs = st.builds(
     owner=st.sampled_from(["ada", "bob"]),
     attained_slot_s=st.sampled_from([0.0, 5e3]),
     time_limit_s=st.sampled_from([None, 10.0, 1000.0]),
+    ran_s=st.sampled_from([0.0, 0.0, 5.0]),
 )
 
 

@@ -19,7 +19,7 @@ from tarmac.sched.grouping import grouped
 from tarmac.sched.lanes import Kind
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.planning import Pass
-from tarmac.sched.whatif import Demands, Smaller, smaller_requests, ways_out
+from tarmac.sched.whatif import Demands, Hints, smaller_requests, ways_out
 from tarmac.sched.wording import NAMES_SHOWN, duration, some
 
 
@@ -54,10 +54,10 @@ def _waiting(ledger: Ledger, candidate: Candidate, kind: Kind, plan: Plan, now: 
         ahead = list(case.ahead())
         awaits, sentences = case.awaits(), list(case.sentences())
         reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
-        smaller = list(case.smaller())
+        hints = case.hints()
     finally:
         current.close()
-    sentences += ways_out(ledger, candidate, now, smaller)
+    sentences += ways_out(ledger, candidate, now, hints)
     return Waiting(
         run_id=candidate.run_id,
         seq=candidate.seq,
@@ -111,15 +111,23 @@ class _Case:
         if self._home is not None:
             yield from expectations(self._candidate, self._home.state, self._current.now)
 
-    def smaller(self) -> Iterator[Smaller]:
-        """Requests for less that would fit what is free at this point of the pass."""
+    def hints(self) -> Hints:
+        """What is worth trying: requests for less that fit what is free here, and times before keepings."""
 
         def fits(demands: Demands) -> bool:
             return self._current.starts_now(replace(self._candidate, demands=demands))
 
         pools = [self._current.enter(key) for key in self._kind.verdict.pools]
         most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
-        return smaller_requests(self._candidate.demands, most_slots, fits)
+        return Hints(
+            smaller=list(smaller_requests(self._candidate.demands, most_slots, fits)),
+            gaps_s=[
+                keeping.at - self._current.now
+                for pool in pools
+                for keeping in pool.keepings
+                if keeping.at < inf
+            ],
+        )
 
     def _awaited(self) -> str:
         if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):

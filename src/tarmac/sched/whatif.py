@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.sched.decisions import Placement
@@ -19,6 +20,9 @@ from tarmac.sched.pool_state import PoolState
 from tarmac.sched.wording import counted, some
 
 Demands = tuple[Demand, ...]
+
+MINUTE_S = 60.0
+"""Time limits are told in whole minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,16 @@ class Smaller:
     words: str
 
 
-def ways_out(ledger: Ledger, candidate: Candidate, now: float, smaller: Sequence[Smaller]) -> Iterator[str]:
-    """What a person could do so that it starts at once, in sentences. `smaller`: requests worth trying."""
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is worth trying: smaller requests, and for how long nodes kept for others are not wanted yet."""
+
+    smaller: Sequence[Smaller]
+    gaps_s: Sequence[float]
+
+
+def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> Iterator[str]:
+    """What a person could do so that it starts at once, in sentences."""
     what_if = WhatIf(ledger, candidate, now)
     if nodes := _undrained(ledger, what_if):
         yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
@@ -90,7 +102,8 @@ def ways_out(ledger: Ledger, candidate: Candidate, now: float, smaller: Sequence
     home = ledger.home(candidate.run_id)
     if home is not None and home.rules.policy is Policy.PRIORITY and RANKS[candidate.mode] == BATCH:
         yield from _promoted(what_if, _priorities(home))
-    for less in smaller:
+    yield from _shortened(what_if, hints.gaps_s)
+    for less in hints.smaller:
         if what_if.asked(replace(candidate, demands=less.demands)).placement is not None:
             yield f"With {less.words} it would start at once."
             break
@@ -179,6 +192,20 @@ def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
             replace(demand, each=replace(demand.each, slot_type=None)) for demand in candidate.demands
         )
         yield f"slot type {' and '.join(types)}", replace(candidate, demands=any_type)
+
+
+def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
+    """The longest time limit with which it would end before the nodes kept for others are wanted."""
+    candidate = what_if.candidate
+    for gap_s in sorted(set(gaps_s), reverse=True):
+        limit_s = (candidate.ran_s + gap_s) // MINUTE_S * MINUTE_S
+        if limit_s <= candidate.ran_s or (
+            candidate.time_limit_s is not None and candidate.time_limit_s <= limit_s
+        ):
+            continue
+        if what_if.asked(replace(candidate, time_limit_s=limit_s)).placement is not None:
+            yield f"With a time limit of {limit_s / MINUTE_S:.0f} min it would start at once."
+            return
 
 
 def _priorities(home: PoolState) -> list[int]:

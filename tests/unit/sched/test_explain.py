@@ -112,6 +112,16 @@ def test_nodes_kept_for_the_head_say_for_whom():
     assert {reason.code for reason in why(facts, "big").reasons} == {ReasonCode.BUSY}, "not kept from itself"
 
 
+def test_a_time_limit_short_enough_to_pass_is_named():
+    """The head needs the whole node in an hour at the latest: who ends before may have the rest of it."""
+    big = candidate("big", gang(8), queued_at=NOW - PATIENCE_S)
+    held = holding("h", {"n1": range(4)}, time_limit_s=3700.0)
+    facts = snapshot(nodes(1), [big, candidate("r", gang(4), position=NOW + 1)], [held])
+    assert "With a time limit of 60 min it would start at once." in why(facts).unblocked_by
+    limited = [candidate("r", gang(4), position=NOW + 1, time_limit_s=9000.0, ran_s=1000.0)]
+    assert "With a time limit of 76 min" in why(snapshot(nodes(1), [big, *limited], [held])).unblocked_by
+
+
 def test_ahead_counts_waiting_runs_of_the_same_pools_only():
     where = (node("a1", 1, pool="a"), node("b1", 1, pool="b"))
     queue = [

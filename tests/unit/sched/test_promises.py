@@ -41,6 +41,8 @@ def relaxed(run: Candidate, words: str) -> Candidate:
             demand = replace(demand, each=replace(demand.each, slot_type=None))
         case "With", ["priority", number]:
             return replace(run, priority=int(number), position=None)
+        case "With", ["a", "time", "limit", "of", number, "min"]:
+            return replace(run, time_limit_s=60.0 * int(number))
         case "With", ["slots:", number]:
             demand = replace(demand, slots=int(number))
         case "With", [number, "of", "the", _, "replicas"]:
@@ -59,7 +61,7 @@ def promises(waiting: Waiting) -> list[str]:
 
 
 @given(st.one_of(situations(), situations(contested=True)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
     for run in facts.queue:
         verdict = explain(facts, run.run_id, NOW)
@@ -79,7 +81,7 @@ def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
 
 
 @given(situations(contested=True))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_lower_priority_than_the_one_named_would_not_do(facts: Snapshot):
     for run in facts.queue:
         verdict = explain(facts, run.run_id, NOW)
@@ -98,7 +100,7 @@ def test_a_lower_priority_than_the_one_named_would_not_do(facts: Snapshot):
 
 
 @given(situations())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_explaining_agrees_with_planning_and_leaves_the_ledger_as_it_was(facts: Snapshot):
     made = plan(facts, NOW)
     decided = {item.run_id: item for item in (*made.placements, *made.refusals)}
