@@ -81,7 +81,8 @@ def drain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **par
         print_json({"nodes": changed})
     elif len(changed) > SAID:
         busy = sum(bool(node["runs"]) for node in changed)
-        print_text(f"{len(changed)} nodes take no new work; on {busy} of them there are still runs")
+        left = f"on {busy} of them there are still runs" if busy else "they are empty"
+        print_text(f"{len(changed)} nodes take no new work; {left}")
     else:
         for node in changed:
             print_text(f"{node['name']} takes no new work; {_still_there(node)}")
