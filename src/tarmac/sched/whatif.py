@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.sched.decisions import Placement
