@@ -46,6 +46,15 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
         "kept by the latest start told",
         lambda of: _share(of.estimates.in_time_share if of.estimates else None),
     ),
+    (
+        "promised shares kept",
+        lambda of: f"{of.promises.kept:,} of {of.promises.granted:,}" if of.promises else "",
+    ),
+    ("least part of one given", lambda of: _share(of.promises.least_share if of.promises else None)),
+    (
+        "utilisation, blocks one at a time",
+        lambda of: _share(of.promises.one_at_a_time if of.promises else None),
+    ),
     ("jobs ended", lambda of: f"{of.ended:,}"),
     ("jobs not ended", lambda of: f"{of.unfinished:,}" if of.unfinished else ""),
     ("jobs that failed", lambda of: f"{of.failed:,}" if of.failed else ""),

@@ -88,7 +88,7 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
     game = Play(setting.trace.jobs, setting.cluster, setting.rules)
     record = game.run(progress, stop=interruption)
     return Result(
-        measures=measures(record, slots, game.estimates),
+        measures=measures(record, slots, game.estimates, game.promises),
         series=series(record, slots),
         never_fits=tuple(
             NeverFits(job=record.jobs[number].name, slots=record.jobs[number].slots, reason=reason)

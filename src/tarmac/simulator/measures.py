@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tarmac.simulator.accuracy import Accuracy, Estimates
 from tarmac.simulator.fairness import Fairness, by_life, static
+from tarmac.simulator.promises import PromiseBook, Promises
 from tarmac.simulator.record import Record
 
 
@@ -32,10 +33,13 @@ class Measures:
     fairness: Fairness
     fairness_by_life: Fairness
     estimates: Accuracy | None = None
+    promises: Promises | None = None
 
 
-def measures(record: Record, slots: int, estimates: Estimates | None = None) -> Measures:
-    """The numbers of a play on so many slots."""
+def measures(
+    record: Record, slots: int, estimates: Estimates | None = None, promises: PromiseBook | None = None
+) -> Measures:
+    """The numbers of a play on so many slots; of estimates and promises only where they were noted."""
     gone = [passage for passage in record.passages.values() if passage.ended_at is not None]
     completions_s = sorted(passage.completion_s for passage in gone)
     queueing_s = [passage.completion_s - passage.held_s for passage in gone]
@@ -54,6 +58,7 @@ def measures(record: Record, slots: int, estimates: Estimates | None = None) -> 
         fairness=static(record, slots),
         fairness_by_life=by_life(record, slots),
         estimates=estimates.accuracy(record.passages) if estimates is not None else None,
+        promises=promises.promises(record.passages, slots, record.now) if promises is not None else None,
     )
 
 

@@ -22,10 +22,11 @@ from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import Refused
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Command, Process, Role, RunSpec
+from tarmac.model.spec import Command, Mode, Process, Role, RunSpec
 from tarmac.sched import Snapshot
 from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
+from tarmac.simulator.promises import PromiseBook
 from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import with_rules
 from tarmac.store.memory import MemoryStore
@@ -99,7 +100,8 @@ class Play:
             for job in jobs
         ]
         self.engine = SimEngine(self._clock, (), behaviour=self._behaviour)
-        self.store.put_cluster(with_rules(cluster, rules.policy, preemption=rules.preempting))
+        ruled = with_rules(cluster, rules.policy, preemption=rules.preempting)
+        self.store.put_cluster(ruled)
         self._plane = ControlPlane(
             store=self.store,
             engine=self.engine,
@@ -112,6 +114,8 @@ class Play:
         self._plan_at: float | None = None
         self.estimates = Estimates() if rules.estimates else None
         self._ask_at = 0
+        sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
+        self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from here on what ends is learnt from
             self._plane.world.foresight.estimates(NOTHING, self._clock.now())
 
@@ -127,6 +131,8 @@ class Play:
             while True:
                 self._settle()
                 self.record.take(self.store, self._clock.now())
+                if self.promises is not None:
+                    self._note_promises(self.promises)
                 if self.estimates is not None:
                     self._estimate(self.estimates)
                 if self.record.ended >= told + PROGRESS_EVERY:
@@ -184,6 +190,11 @@ class Play:
                 made = world.foresight.estimates(world.desk.snapshot(), now, until=run_id)
                 estimates.note(number, now, made[run_id])
         self._ask_at = self._next
+
+    def _note_promises(self, promises: PromiseBook) -> None:
+        world = self._plane.world
+        runs = world.mirror().runs.values()
+        promises.note((self.record.number_of(run.id), run) for run in runs)
 
     def _forget(self) -> None:
         """What has ended is in the record; nowhere else is it kept, or months would fill the memory."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tarmac.model.lifecycle import RunEvent, RunState
 from tarmac.model.run import Event, Outcome
+from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job
 from tarmac.store.memory import MemoryStore
 
@@ -30,6 +31,7 @@ class Passage:
     placed_at: float | None = None
     placed: bool = False
     failed: bool = False
+    stretches: list[tuple[float, float]] = field(default_factory=list)  # of interruptible jobs alone
 
     @property
     def completion_s(self) -> float:
@@ -128,4 +130,6 @@ class Record:
         if passage.placed_at is not None:
             self._busy_slots -= passage.job.slots
             passage.held_s += at - passage.placed_at
+            if passage.job.mode is Mode.INTERRUPTIBLE:
+                passage.stretches.append((passage.placed_at, at))
             passage.placed_at = None
