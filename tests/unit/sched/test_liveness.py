@@ -2,73 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, nodes, replicas, snapshot
-from tarmac.sched import Holding, plan
+from lives import Life
+from tarmac.sched import plan
 from tarmac.sched.deciding import PATIENCE_S
 
 LONGEST_S = 5_000.0
-
-
-class Life:
-    """A cluster, what is submitted to it and when, and how long each run takes."""
-
-    def __init__(self, where, submissions):
-        """`submissions`: (time, candidate, duration) each."""
-        self.where = where
-        self.coming = sorted(submissions, key=lambda item: (item[0], item[1].run_id), reverse=True)
-        self.duration_s = {run.run_id: duration_s for _, run, duration_s in submissions}
-        self.queue = {}
-        self.holdings = {}
-        self.started_at = {}
-        self.now = NOW
-
-    def run(self, until=None):
-        """Live until nothing happens any more, or `until` holds."""
-        while not (until and until(self)):
-            self._plan()
-            moment = self._next()
-            if moment is None:
-                return self
-            self.now = moment
-            self._arrive()
-            self._end()
-        return self
-
-    def _plan(self):
-        facts = snapshot(self.where, tuple(self.queue.values()), tuple(self.holdings.values()))
-        for placement in plan(facts, self.now).placements:
-            run = self.queue.pop(placement.run_id)
-            self.started_at[run.run_id] = self.now
-            self.holdings[run.run_id] = Holding(
-                candidate=run,
-                allocation=placement.allocation,
-                granted_at=self.now,
-                started_at=self.now,
-                checkpoint_at=None,
-                leaving=False,
-            )
-
-    def _next(self):
-        moments = [self._ends_at(run_id) for run_id in self.holdings]
-        moments += [self.coming[-1][0]] if self.coming else []
-        return min(moments, default=None)
-
-    def _arrive(self):
-        while self.coming and self.coming[-1][0] <= self.now:
-            at, run, _ = self.coming.pop()
-            self.queue[run.run_id] = replace(run, submitted_at=at, queued_at=at)
-
-    def _end(self):
-        for run_id in [run_id for run_id in self.holdings if self._ends_at(run_id) <= self.now]:
-            del self.holdings[run_id]
-
-    def _ends_at(self, run_id):
-        return self.started_at[run_id] + self.duration_s[run_id]
 
 
 some_submissions = st.lists(
@@ -112,6 +54,48 @@ def test_m3_a_big_run_starts_in_bounded_time_under_an_endless_stream_of_small_on
     passed = [at for run_id, at in life.started_at.items() if run_id != "big" and at > asked_at]
     assert passed, "until then smaller ones passed it"
     assert max(passed) < asked_at + PATIENCE_S
+
+
+@given(
+    st.lists(st.tuples(st.integers(2, 8), st.integers(1, 600)), min_size=1, max_size=4),
+    st.booleans(),
+    st.integers(300, 500),
+)
+@settings(max_examples=25, deadline=None)
+def test_i11_the_wait_of_every_run_is_bounded_under_an_endless_stream(bigs, limited, longest_s):
+    """Big runs, one after another, in a stream that would fill the cluster for ever, with limits or without.
+
+    Each waits its patience at most once, and then for what is on its nodes and for those before it.
+    """
+    stream = [
+        (
+            NOW + 10 * step,
+            candidate(f"s{step:05}", gang(1), time_limit_s=limit(longest_s, limited)),
+            longest_s,
+        )
+        for step in range(1000)
+    ]
+    asked = [
+        (NOW + 50 + index, candidate(f"big{index}", gang(size), time_limit_s=limit(long_s, limited)), long_s)
+        for index, (size, long_s) in enumerate(bigs)
+    ]
+    life = Life(nodes(2, 4), [*asked, *stream])
+    life.run(until=lambda life: all(run.run_id in life.started_at for _, run, _ in asked))
+    bound_s = PATIENCE_S
+    for at, run, long_s in asked:
+        bound_s += longest_s
+        if refused(run):
+            continue
+        assert life.started_at[run.run_id] - at <= bound_s
+        bound_s += long_s
+
+
+def limit(long_s, limited):
+    return float(long_s) if limited else None
+
+
+def refused(run):
+    return bool(plan(snapshot(nodes(2, 4), [run]), NOW).refusals)
 
 
 @given(st.integers(2, 5), st.lists(st.integers(1, 300), min_size=50, max_size=100))

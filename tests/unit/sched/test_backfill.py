@@ -1,0 +1,123 @@
+"""Later runs may pass those that cannot start, but they delay nobody whose start is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
+from lives import Life
+from tarmac.sched import Ledger, plan
+from tarmac.sched.deciding import PATIENCE_S, PROTECTED
+from tarmac.sched.planning import Pass
+
+
+def promises(ledger, now):
+    """For whom nodes are kept now: until when, and which."""
+    current = Pass(ledger, now)
+    current.run()
+    for pool in current.pools.values():
+        pool.protect()
+    kept = {keeping.run_id: keeping for pool in current.pools.values() for keeping in pool.keepings}
+    current.close()
+    return kept
+
+
+some_runs = st.lists(
+    st.tuples(
+        st.one_of(st.integers(1, 12).map(gang), st.builds(replicas, st.integers(1, 3), st.integers(1, 4))),
+        st.integers(0, 2000),
+        st.integers(1, 3000),
+        st.sampled_from([1.0, 1.0, 1.5, 4.0]),
+        st.sampled_from([None, "east", "west"]),
+    ),
+    min_size=2,
+    max_size=25,
+)
+
+
+@given(st.integers(2, 4), st.integers(3, 6), some_runs)
+@settings(max_examples=100, deadline=None)
+def test_m3_backfill_never_delays_the_known_start_of_what_is_ordered_before(count, slots, runs):
+    """Whoever is first in the queue starts no later than at any moment it was promised while it was first."""
+    shards = ("east", "west")
+    where = tuple(node(f"n{index}", slots, shard=shards[index % 2]) for index in range(count))
+    submissions = [
+        (
+            NOW + at,
+            candidate(
+                f"r{index}",
+                demand,
+                time_limit_s=long_s * slack,
+                target=replace(candidate("x").target, shard=shard),
+            ),
+            float(long_s),
+        )
+        for index, (demand, at, long_s, slack, shard) in enumerate(runs)
+    ]
+    promised: dict[str, float] = {}
+
+    def look(life, made):
+        waiting = sorted(life.queue.values(), key=lambda run: (run.submitted_at, run.run_id))
+        kept = promises(life.ledger, life.now)
+        for placement in made.placements:
+            run = life.queue[placement.run_id]
+            for run_id, keeping in kept.items():
+                if run_id != run.run_id and not set(keeping.nodes).isdisjoint(placement.allocation.nodes):
+                    earlier = (run.submitted_at, run.run_id) < (life.queue[run_id].submitted_at, run_id)
+                    assert earlier or life.now + run.time_limit_s <= keeping.at
+        if waiting and waiting[0].run_id in kept:
+            run_id = waiting[0].run_id
+            promised[run_id] = min(promised.get(run_id, kept[run_id].at), kept[run_id].at)
+
+    life = Life(where, submissions).run(before=look)
+    assert {run_id: at for run_id, at in promised.items() if life.started_at[run_id] > at} == {}
+
+
+def test_m3_where_the_start_is_known_nodes_are_kept_at_once():
+    queue = [
+        candidate("big", gang(8)),
+        candidate("long", gang(4)),
+        candidate("short", gang(4), time_limit_s=400),
+    ]
+    facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, time_limit_s=500.0)])
+    assert started(plan(facts, NOW)) == ["short"], "h ends in 400 s: what lasts longer may not pass"
+
+
+def test_m3_where_it_is_not_known_smaller_runs_pass_until_patience_is_over():
+    queue = [candidate("big", gang(8), queued_at=NOW - 1), candidate("long", gang(4))]
+    facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)})])
+    assert started(plan(facts, NOW)) == ["long"]
+    assert started(plan(facts, NOW - 1 + PATIENCE_S)) == []
+
+
+def test_several_runs_are_protected_on_nodes_of_their_own():
+    held = [holding(f"h{i}", {f"n{i}": range(4)}, time_limit_s=500.0 + i) for i in range(1, 6)]
+    queue = [candidate(f"big{i}", replicas(1, 8)) for i in range(1, 6)]
+    kept = promises(Ledger(snapshot(nodes(5), [*queue, candidate("z", gang(1))], held)), NOW)
+    assert {run_id: (keeping.at, keeping.nodes) for run_id, keeping in kept.items()} == {
+        f"big{i}": (NOW + 400 + i, (f"n{i}",)) for i in range(1, PROTECTED + 1)
+    }
+
+
+def test_a_run_that_asks_for_nothing_may_use_kept_nodes():
+    queue = [candidate("big", gang(8)), candidate("log", replicas(1)), candidate("long", gang(1))]
+    facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, time_limit_s=500.0)])
+    assert started(plan(facts, NOW)) == ["log"]
+
+
+def test_nodes_on_their_way_out_are_kept_for_whom_they_leave():
+    queue = [candidate("big", gang(8)), candidate("short", gang(4), time_limit_s=1.0)]
+    facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, leaving=True)])
+    assert started(plan(facts, NOW)) == []
+
+
+def test_the_shorter_of_runs_alike_starts_though_a_longer_one_is_asked_first():
+    limits = (1000.0, 600.0, 399.0, 512.0, 400.0)
+    alike = [candidate(f"s{index}", gang(1), time_limit_s=limit_s) for index, limit_s in enumerate(limits)]
+    facts = snapshot(
+        nodes(1), [candidate("big", gang(8)), *alike], [holding("h", {"n1": range(4)}, time_limit_s=500.0)]
+    )
+    assert started(plan(facts, NOW)) == ["s2", "s4"]
