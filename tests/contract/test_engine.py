@@ -142,21 +142,21 @@ def test_one_that_does_not_listen_is_ended_after_its_grace(harness: Harness) -> 
 
 
 def test_a_stop_after_a_pause_is_honoured(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
     harness.engine.ask(attempt, Ask.PAUSE)
     harness.engine.ask(attempt, Ask.STOP)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_stop_changes_nothing(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
     harness.engine.ask(attempt, Ask.STOP)
     harness.engine.ask(attempt, Ask.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_preemption_keeps_the_run_paused(harness: Harness) -> None:
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=2.0)
+    attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
     harness.engine.ask(attempt, Ask.PREEMPT)
     harness.engine.ask(attempt, Ask.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED
