@@ -101,12 +101,7 @@ class Draft:
         self._check(anchor)
         if run.id == anchor.id:
             return
-        if self._pools[run.id] != self._pools[anchor.id]:
-            raise Refused(
-                f"{_named(run)} is in pool {self._pools[run.id][1]} and {_named(anchor)} in pool "
-                f"{self._pools[anchor.id][1]}: there is no place between pools",
-                hint=f"tarmac queue set {run.id} --pool {self._pools[anchor.id][1]}",
-            )
+        self._check_same_pool(run, anchor)
         self._check_moves(run)
         if _line(run) != _line(anchor):
             raise Refused(
@@ -168,6 +163,20 @@ class Draft:
             Policy.LEAST_ATTAINED: ("runs first what ran least", None),
         }[policy]
         raise Refused(f"pool {pool[1]} {counts}: {what} does not count there", hint=hint)
+
+    def _check_same_pool(self, run: Run, anchor: Run) -> None:
+        (cluster, pool), (other_cluster, other_pool) = self._pools[run.id], self._pools[anchor.id]
+        if cluster != other_cluster:
+            raise Refused(
+                f"{_named(run)} is on cluster {cluster} and {_named(anchor)} on {other_cluster}: "
+                "there is no place between clusters"
+            )
+        if pool != other_pool:
+            raise Refused(
+                f"{_named(run)} is in pool {pool} and {_named(anchor)} in pool {other_pool}: "
+                "there is no place between pools",
+                hint=f"tarmac queue set {run.id} --pool {other_pool}",
+            )
 
     def _check_moves(self, run: Run) -> None:
         if _cycle(run):

@@ -179,6 +179,7 @@ def test_everything_wrong_with_a_list_is_told_at_once_and_nothing_is_done(plane:
         (change("plain1", pool="othr"), "cluster site has no pool 'othr' (did you mean other?)"),
         (change("plain1", pool="small"), "pool small could never hold plain1"),
         (change("plain1", ahead_of="fair1"), "there is no place between pools"),
+        (change("plain1", ahead_of="rehearsal"), "there is no place between clusters"),
         (change("plain", priority=1), "did you mean"),
         (change("plain1", ahead_of="nobody"), "there is no run 'nobody'"),
         (change("turns", priority=1), "is a cycle run"),

@@ -50,6 +50,10 @@ def queue_routes(service: Service) -> APIRouter:
         ids = {run.id for run in changed}
         entries = plane.queue()
         touched = {_key(entry) for entry in entries if entry.run_id in ids}
+        moved = {run.place.pool for run in changed} - {
+            None
+        }  # one that holds slots is listed there, until it left
+        touched |= {(cluster, pool) for cluster, _ in touched for pool in moved if pool is not None}
         pools = [pool for pool in plane.pools() if pool.key in touched]
         return JsonAnswer(pool_records([entry for entry in entries if _key(entry) in touched], pools))
 
