@@ -1,0 +1,333 @@
+"""Displacing: who may displace whom, the fewest victims, and whole lives under every policy."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts import NOW, candidate, gang, holding, nodes, replicas
+from living import Living
+from tarmac.model.cluster import Policy, Pool
+from tarmac.model.run import Share
+from tarmac.model.spec import Mode
+from tarmac.sched import Ledger, PreemptionReason, Snapshot, Usage
+from tarmac.sched.fairness import ADVANCE_GUARANTEES
+from tarmac.sched.precedence import Precedence
+
+RULES = Pool(cluster="local", preemption=True, guaranteed_s=300.0, period_s=7200.0)
+PERIOD_AT = NOW // 7200 * 7200
+SPENT = Share(period_at=PERIOD_AT, allotted_s=10.0, rank=0, used_s=10.0)
+OWED = Share(period_at=PERIOD_AT, allotted_s=7000.0, rank=0)
+CREDIT = Share(period_at=PERIOD_AT, allotted_s=0.0, rank=0, credit_s=5000.0)
+
+INTERRUPTIBLE = {"mode": Mode.INTERRUPTIBLE, "submitted_at": NOW - 9000}
+LATER = {"submitted_at": NOW + 1}
+
+
+def displaces(run, held, rules=RULES):
+    """Whether the precedence of a pool lets a queued run displace a holding now."""
+    return Precedence(rules, NOW).displaceable_at(candidate("new", gang(1), **run), held) <= NOW
+
+
+def held_by(run, since_s=1000.0, **changes):
+    return holding("old", {"n1": [0]}, granted_at=NOW - since_s, started_at=NOW - since_s, **run, **changes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "with_preemption", "without"),
+    [
+        ({"mode": Mode.CYCLE}, {**INTERRUPTIBLE, "share": OWED}, True, True),
+        ({"mode": Mode.CYCLE}, LATER, True, False),
+        ({"mode": Mode.CYCLE}, {"mode": Mode.CYCLE}, False, False),
+        ({"priority": 9}, {"mode": Mode.CYCLE}, False, False),
+        ({}, {**INTERRUPTIBLE, "share": SPENT}, True, True),
+        ({}, {**INTERRUPTIBLE, "share": OWED}, True, False),
+        ({}, LATER, True, False),
+        ({}, {"submitted_at": NOW - 1}, False, False),
+        ({"priority": 1}, {"submitted_at": NOW - 1}, True, False),
+        ({"submitted_at": NOW + 1}, {"submitted_at": NOW + 2, "priority": 1}, False, False),
+        ({**INTERRUPTIBLE, "share": OWED}, LATER, False, False),
+        ({**INTERRUPTIBLE, "share": OWED}, {**INTERRUPTIBLE, "share": SPENT}, True, True),
+        ({**INTERRUPTIBLE, "share": OWED}, {**INTERRUPTIBLE, "share": CREDIT}, True, True),
+        ({**INTERRUPTIBLE, "share": OWED}, {**INTERRUPTIBLE, "share": OWED}, False, False),
+        ({**INTERRUPTIBLE, "share": CREDIT}, {**INTERRUPTIBLE, "share": SPENT}, True, True),
+        ({**INTERRUPTIBLE, "share": CREDIT}, {**INTERRUPTIBLE, "share": OWED}, False, False),
+        ({**INTERRUPTIBLE}, {**INTERRUPTIBLE, "share": SPENT}, False, False),
+    ],
+)
+def test_who_may_displace_whom(ours, theirs, with_preemption, without):
+    assert displaces(ours, held_by(theirs)) is with_preemption
+    assert displaces(ours, held_by(theirs), replace(RULES, preemption=False)) is without
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ({}, LATER, False),
+        ({"mode": Mode.CYCLE}, LATER, False),
+        ({"mode": Mode.CYCLE}, {**INTERRUPTIBLE, "share": OWED}, True),
+        ({}, {**INTERRUPTIBLE, "share": replace(SPENT, used_s=10.0)}, True),
+        ({**INTERRUPTIBLE, "share": CREDIT}, {**INTERRUPTIBLE, "share": SPENT}, False),
+    ],
+)
+def test_within_the_guaranteed_time_only_interruptible_runs_give_way(ours, theirs, expected):
+    assert displaces(ours, held_by(theirs, since_s=200.0)) is expected
+
+
+def test_a_run_that_has_not_started_yet_is_not_displaced():
+    held = replace(held_by(LATER), started_at=None)
+    assert Precedence(RULES, NOW).displaceable_at(candidate("new", gang(1)), held) == inf
+
+
+def test_the_moment_is_told_when_somebody_becomes_displaceable():
+    held = held_by(LATER, since_s=200.0)
+    assert Precedence(RULES, NOW).displaceable_at(candidate("new", gang(1)), held) == NOW + 100
+    facts = Snapshot(pools=(RULES,), nodes=nodes(1, 1), queue=(candidate("new", gang(1)),), holdings=(held,))
+    plan = Ledger(facts).plan(NOW)
+    assert (plan.preemptions, plan.next_at) == ((), NOW + 100)
+    assert [item.run_id for item in Ledger(facts).plan(NOW + 100).preemptions] == ["old"]
+
+
+def test_least_attained_a_run_is_displaced_once_it_has_climbed_past_the_waiting_one():
+    rules = replace(RULES, policy=Policy.LEAST_ATTAINED)
+    held = held_by({"submitted_at": NOW - 5000}, since_s=350.0)
+    new = candidate("new", gang(1))
+    assert Precedence(rules, NOW).displaceable_at(new, held) == NOW + 10, "360 slot-seconds are used then"
+    facts = Snapshot(pools=(rules,), nodes=nodes(1, 1), queue=(new,), holdings=(held,))
+    assert Ledger(facts).plan(NOW).next_at == NOW + 10
+    assert [item.run_id for item in Ledger(facts).plan(NOW + 10).preemptions] == ["old"]
+
+
+def test_fair_share_displaces_only_who_used_a_guarantee_more():
+    rules = replace(RULES, policy=Policy.FAIR_SHARE)
+    held = held_by({"owner": "grace"}, since_s=301.0)
+    new = candidate("new", gang(1), owner="ada")
+
+    def plan(used_slot_s):
+        usage = Usage(cluster="local", pool="default", owner="ada", project="p", at=NOW, slot_s=used_slot_s)
+        facts = Snapshot(pools=(rules,), nodes=nodes(1, 1), queue=(new,), holdings=(held,), usage=(usage,))
+        return Ledger(facts).plan(NOW).preemptions
+
+    assert [item.run_id for item in plan(0.5)] == ["old"]
+    assert plan(2.0) == ()
+    assert ADVANCE_GUARANTEES > 1
+
+
+# the fewest victims
+
+
+def scene(sizes, free=0):
+    """A node of 8 slots each, full of holdings of these sizes, later in order by their number."""
+    held, number = [], 0
+    for index, on_node in enumerate(sizes):
+        slot = 0
+        for slots in on_node:
+            seats = {f"n{index + 1}": range(slot, slot + slots)}
+            held.append(
+                holding(
+                    f"h{number:02}",
+                    seats,
+                    granted_at=NOW - 900,
+                    started_at=NOW - 900,
+                    submitted_at=NOW + number,
+                )
+            )
+            slot, number = slot + slots, number + 1
+    return nodes(len(sizes), 8), tuple(held)
+
+
+some_nodes = st.lists(
+    st.sampled_from([(8,), (4, 4), (2, 2, 4), (1, 1, 2, 4), (3, 5), (6, 2), (1,) * 8, (4,), (2, 1)]),
+    min_size=1,
+    max_size=5,
+)
+some_demands = st.one_of(
+    st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24]).map(gang),
+    st.builds(replicas, st.integers(1, 4), st.integers(1, 8)),
+)
+
+
+@given(some_nodes, some_demands, st.integers(0, 12))
+@settings(max_examples=300, deadline=None)
+def test_victims_are_enough_and_none_can_be_spared(sizes, demand, place):
+    where, held = scene(sizes)
+    run = candidate("new", demand, submitted_at=NOW + place - 0.5)
+    facts = Snapshot(pools=(RULES,), nodes=where, queue=(run,), holdings=held)
+    made = Ledger(facts).plan(NOW)
+    victims = {item.run_id for item in made.preemptions}
+    may = {item.candidate.run_id for item in held if item.candidate.submitted_at > run.submitted_at}
+    assert victims <= may, "only who is ordered after it"
+
+    def starts_without(gone):
+        left = tuple(item for item in held if item.candidate.run_id not in gone)
+        return bool(Ledger(replace(facts, holdings=left)).plan(NOW).placements)
+
+    if made.placements:
+        assert not victims, "nobody is displaced for a run that fits"
+    elif not victims:
+        assert not starts_without(may), "it would not have started whoever had left"
+    else:
+        assert starts_without(victims), "nothing is displaced in vain"
+        assert not any(starts_without(victims - {one}) for one in victims), "none can be spared"
+
+
+def test_the_last_in_order_gives_way_first():
+    where, held = scene([(4, 4), (4, 4)])
+    facts = Snapshot(
+        pools=(RULES,), nodes=where, queue=(candidate("new", gang(4), submitted_at=NOW - 1),), holdings=held
+    )
+    assert [item.run_id for item in Ledger(facts).plan(NOW).preemptions] == ["h03"]
+
+
+def test_who_leaves_already_counts_as_free_and_nobody_else_is_asked():
+    where, held = scene([(4, 4), (4, 4)])
+    leaving = (*held[:3], replace(held[3], leaving=True))
+    facts = Snapshot(
+        pools=(RULES,),
+        nodes=where,
+        queue=(candidate("new", gang(4), submitted_at=NOW - 1),),
+        holdings=leaving,
+    )
+    assert Ledger(facts).plan(NOW).preemptions == ()
+
+
+def test_nodes_stay_kept_for_a_run_until_its_victims_have_left():
+    """A smaller run, ordered after it, does not slip into what comes free first."""
+    where, held = scene([(4, 4)])
+    big, small = (
+        candidate("big", gang(8), submitted_at=NOW - 1),
+        candidate("small", gang(4), submitted_at=NOW + 99),
+    )
+    halfway = (replace(held[1], leaving=True),)
+    facts = Snapshot(pools=(RULES,), nodes=where, queue=(big, small), holdings=halfway)
+    plan = Ledger(facts).plan(NOW)
+    assert (plan.placements, plan.preemptions) == ((), ())
+
+
+def test_least_progress_is_lost_among_interruptible_runs():
+    held = tuple(
+        replace(
+            holding(
+                f"i{number}",
+                {"n1": [2 * number, 2 * number + 1]},
+                mode=Mode.INTERRUPTIBLE,
+                submitted_at=NOW - 9000,
+                granted_at=NOW - 2000,
+                started_at=NOW - 2000,
+            ),
+            checkpoint_at=checkpoint_at,
+        )
+        for number, checkpoint_at in enumerate([None, NOW - 500, NOW - 10, NOW - 900])
+    )
+    run = candidate("c", gang(2), mode=Mode.CYCLE)
+    facts = Snapshot(pools=(RULES,), nodes=nodes(1, 8), queue=(run,), holdings=held)
+    (victim,) = [
+        item for item in Ledger(facts).plan(NOW).preemptions if item.reason is PreemptionReason.MAKE_WAY
+    ]
+    assert victim.run_id == "i2"
+
+
+# whole lives
+
+POLICIES = list(Policy)
+
+some_submissions = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 2, 3, 4, 6, 8]),
+        st.integers(0, 6000),
+        st.sampled_from([20.0, 100.0, 700.0, 2500.0, 5000.0]),
+        st.integers(-1, 1),
+        st.sampled_from(["ada", "grace", "alan"]),
+        st.booleans(),
+    ),
+    min_size=2,
+    max_size=14,
+)
+
+
+def life_of(submissions, rules, **more):
+    runs = [
+        (
+            NOW + delay_s,
+            candidate(
+                f"r{number}",
+                gang(slots),
+                priority=priority,
+                owner=owner,
+                time_limit_s=1.5 * duration_s if limited else None,
+            ),
+            duration_s,
+        )
+        for number, (slots, delay_s, duration_s, priority, owner, limited) in enumerate(submissions)
+    ]
+    return Living(nodes(2, 4), rules, runs, **more)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(some_submissions, st.booleans(), st.sampled_from([0.0, 20.0]))
+@settings(max_examples=30, deadline=None)
+def test_every_run_ends_in_bounded_time_under_every_policy(policy, submissions, preemption, leave_s):
+    """Finite load is worked off: nobody starves, no displacing for ever, and no longer than one at a time."""
+    rules = replace(RULES, policy=policy, preemption=preemption)
+    life = life_of(submissions, rules, leave_s=leave_s).run()
+    assert len(life.ended) == len(submissions)
+    one_at_a_time_s = sum(duration_s for _, _, duration_s, *_ in submissions) + 6000
+    lost_s = leave_s * len(life.preemptions)
+    assert max(life.ended.values()) - NOW <= one_at_a_time_s + lost_s + 700 * len(submissions)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(some_submissions, st.sampled_from([0.0, 20.0]))
+@settings(max_examples=30, deadline=None)
+def test_guarantees_hold_nothing_is_displaced_in_vain_and_nobody_swaps_for_ever(policy, submissions, leave_s):
+    rules = replace(RULES, policy=policy)
+    life = life_of(submissions, rules, leave_s=leave_s).run()
+    for at, preemption, held in life.preemptions:
+        assert at - held.started_at >= rules.guaranteed_s - 1e-6
+        assert preemption.for_run_id is not None
+        soon = at + leave_s * (3 if policy is Policy.FAIR_SHARE else 1) + 1e-6
+        after = [run_id for start, run_id in life.starts if at <= start <= soon]
+        assert after, "its slots are used as soon as it has left, be it by one who asks for more by then"
+    swaps = Counter((item.for_run_id, item.run_id) for _, item, _ in life.preemptions)
+    if policy is Policy.PRIORITY:
+        assert not any((victim, other) in swaps for other, victim in swaps), "the order is strict"
+    ran_s = defaultdict(float)
+    for stay in life.stays:
+        ran_s[stay.run_id] += stay.ended_at - stay.began_at
+    for (other, victim), times in swaps.items():
+        assert times <= 1 + ran_s[victim] / rules.guaranteed_s, (other, victim)
+
+
+def test_a_preempted_run_keeps_its_place():
+    runs = [
+        (NOW, candidate("first", gang(4)), 5000.0),
+        (NOW + 1, candidate("second", gang(4)), 5000.0),
+        (NOW + 400, candidate("urgent", gang(4), priority=1), 1000.0),
+    ]
+    life = Living(nodes(1, 4), RULES, runs, leave_s=5.0).run()
+    assert [run_id for _, run_id in life.starts] == ["first", "urgent", "first", "second"]
+
+
+@pytest.mark.parametrize("policy", [Policy.LEAST_ATTAINED, Policy.FAIR_SHARE])
+def test_a_run_of_the_whole_pool_is_not_passed_for_ever_by_short_ones(policy):
+    """They come faster than their guaranteed time ends; when it has waited long, nodes are kept for it."""
+    rules = replace(RULES, policy=policy)
+    big = (NOW + 5, candidate("big", gang(8), owner="ada"), 50.0)
+    old = [
+        (NOW + 7 * number, candidate(f"s{number:04}", gang(1), owner="grace", attained_slot_s=5000.0), 200.0)
+        for number in range(900)
+    ]
+    life = Living(nodes(2, 4), rules, [big, *old], leave_s=5.0).run(until=NOW + 6000)
+    assert "big" in life.ended
+    assert life.first_start["big"] <= NOW + 5 + 600 + 2 * rules.guaranteed_s
+
+
+@given(some_submissions, st.sampled_from(POLICIES))
+@settings(max_examples=30, deadline=None)
+def test_a_ledger_made_from_the_snapshot_displaces_alike(submissions, policy):
+    life_of(submissions, replace(RULES, policy=policy), leave_s=20.0, doubting=True).run()
