@@ -190,7 +190,7 @@ class Attempt:
 
     `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
     is the port promised to the workers of this attempt. `allotted_s` is the time it was granted when it was
-    placed: a turn, or what is left of a block (None: no end was set).
+    placed: a turn, or what is left of a block (None: no end was set); a turn over sooner lasted so long.
     """
 
     run_id: str
