@@ -18,7 +18,6 @@ _POLICIES = {
     "fair_share": "by fair share",
     "least_attained": "what has run least first",
 }
-_UNKNOWN = {"unknown": "unknown", "too far": "far off"}
 
 
 LISTED = 40
@@ -53,9 +52,7 @@ def start_text(estimate: EstimateRecord | None, now: float) -> str:
     """When a run is likely to start: "in 12 min", "unknown"; nothing for one that holds its slots."""
     if estimate is None:
         return ""
-    if estimate["start_at"] is not None:
-        return until(estimate["start_at"], now)
-    return _UNKNOWN.get(estimate["basis"], "unknown")
+    return "unknown" if estimate["start_at"] is None else until(estimate["start_at"], now)
 
 
 def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
