@@ -5,10 +5,11 @@ Called by `tarmac simulate --history`; what has not ended, or never held anythin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, NodeGroup, Pool
+from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, NodeGroup, Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import Refused
 from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job, Trace
@@ -19,22 +20,31 @@ Record = Mapping[str, Any]
 """A JSON object as the server's API gives it."""
 
 
-def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> Trace:
-    """The trace of runs that have ended; `attempts` are those of runs that had several."""
-    jobs = sorted(_jobs(runs, attempts), key=lambda job: (job.submitted_at, job.id))
-    if not jobs:
-        raise Refused("no run of the lasting clusters has ended yet: there is no history to play")
+def busiest(runs: Sequence[Record]) -> str:
+    """The lasting cluster that most of these runs ran on; raises Refused where none ran on any."""
+    on = Counter(
+        run["cluster"]
+        for run in runs
+        if run["cluster"] is not None
+        and run["started_at"] is not None
+        and not run["cluster"].startswith(REHEARSAL_PREFIX)
+    )
+    if not on:
+        raise Refused("no run of a lasting cluster has ended yet: there is no history to play")
+    return str(min(on, key=lambda name: (-on[name], name)))
+
+
+def trace_of(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]], cluster: str) -> Trace:
+    """The trace of the runs that ended on a cluster; `attempts` are those of runs that had several."""
+    here = [run for run in runs if run["cluster"] == cluster]
+    jobs = sorted(_jobs(here, attempts), key=lambda job: (job.submitted_at, job.id))
     return Trace(name="history", form=FORM, jobs=tuple(jobs))
 
 
-def cluster_of(nodes: Sequence[Record], pools: Sequence[Pool] = ()) -> Cluster:
-    """The cluster that these nodes make, rehearsals left out: one of all, each node as it is."""
-    lasting = [node for node in nodes if not node["cluster"].startswith(REHEARSAL_PREFIX)]
-    if not lasting:
-        raise Refused("the server knows no node of a lasting cluster", hint="name one: --cluster 4x8")
-    groups: dict[tuple[Any, ...], int] = {}
-    for node in lasting:
-        kind = (
+def cluster_of(name: str, nodes: Sequence[Record], clusters: Sequence[Record]) -> Cluster:
+    """The cluster of this name as it is now: its nodes by kind, and the rules of its pools."""
+    groups: Counter[tuple[Any, ...]] = Counter(
+        (
             node["slots"],
             node["slot_type"],
             node["cpus"],
@@ -42,7 +52,13 @@ def cluster_of(nodes: Sequence[Record], pools: Sequence[Pool] = ()) -> Cluster:
             node["pool"],
             node["shard"],
         )
-        groups[kind] = groups.get(kind, 0) + 1
+        for node in nodes
+        if node["cluster"] == name
+    )
+    if not groups:
+        raise Refused(f"cluster {name!r} has no node any more", hint="name another: --cluster 4x8")
+    known = next((cluster for cluster in clusters if cluster["name"] == name), None)
+    pools = [_pool(rules) for rules in known["pools"]] if known is not None else []
     return Cluster(
         name=FORM,
         groups=tuple(
@@ -54,17 +70,37 @@ def cluster_of(nodes: Sequence[Record], pools: Sequence[Pool] = ()) -> Cluster:
                 memory_bytes=memory_bytes,
                 pool=pool,
                 shard=shard,
+                prefix=f"node{number}-",
             )
-            for (slots, slot_type, cpus, memory_bytes, pool, shard), count in groups.items()
+            for number, ((slots, slot_type, cpus, memory_bytes, pool, shard), count) in enumerate(
+                groups.items()
+            )
         ),
         pools=tuple(pools),
+    )
+
+
+def _pool(rules: Record) -> Pool:
+    return Pool(
+        name=rules["name"],
+        cluster=FORM,
+        policy=Policy(rules["policy"]),
+        preemption=rules["preemption"],
+        packing=Packing(rules["packing"]),
+        guaranteed_s=rules["guaranteed_s"],
+        share_by=ShareBy(rules["share_by"]),
+        shares=rules["shares"],
+        half_life_s=rules["half_life_s"],
+        turn_s=rules["turn_s"],
+        period_s=rules["period_s"],
+        floor_s=rules["floor_s"],
     )
 
 
 def _jobs(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> Iterator[Job]:
     for run in runs:
         duration_s = _ran_s(run, attempts.get(run["id"]))
-        if duration_s is None or (run["cluster"] or LOCAL_CLUSTER).startswith(REHEARSAL_PREFIX):
+        if duration_s is None:
             continue
         yield Job(
             id=run["id"],
@@ -74,9 +110,9 @@ def _jobs(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> I
             slots=run["slots"],
             user=run["user"],
             project=run["project"],
-            mode=Mode(run.get("mode", Mode.BATCH)),
+            mode=Mode(run["mode"]),
             priority=run["priority"],
-            weight=run.get("weight") or 1.0,
+            pool=run["pool"],
         )
 
 

@@ -28,6 +28,7 @@ class Job:
     priority: int = 0
     weight: float = 1.0
     limit_s: float | None = None
+    pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

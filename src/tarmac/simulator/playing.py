@@ -22,7 +22,7 @@ from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import Refused
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Command, Mode, Process, Role, RunSpec
+from tarmac.model.spec import Command, Mode, Process, Role, RunSpec, Target
 from tarmac.sched import Snapshot
 from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
@@ -217,7 +217,7 @@ class Play:
         limit_s = job.limit_s
         if self._rules.limit_factor is not None:
             limit_s = max(1.0, self._rules.limit_factor * job.duration_s)
-        key = (job.name, job.slots, job.project, job.mode, job.priority, job.weight, limit_s)
+        key = (job.name, job.slots, job.project, job.mode, job.priority, job.weight, job.pool, limit_s)
         spec = self._specs.get(key)
         if spec is None:
             roles = self._roles.setdefault(job.slots, _roles(job.slots))
@@ -225,6 +225,7 @@ class Play:
                 name=job.name,
                 roles=roles,
                 project=job.project,
+                target=Target(pool=job.pool),
                 mode=job.mode,
                 priority=job.priority,
                 weight=job.weight,

@@ -26,7 +26,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.simulator.changes import EXAMPLES, SWITCH, Situation, changed, policy_of
 from tarmac.simulator.comparing import Interruption, Result, Setting, play_all
 from tarmac.simulator.forms import FORMS, Window, columns_of, is_number
-from tarmac.simulator.history import cluster_of, trace_of
+from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.plot import plot, require_plotting
@@ -150,7 +150,7 @@ def _settings(asked: Asked) -> list[Setting]:
             situations = {"": before} | {words: changed(before, words) for words in asked.what_if}
             settings += [
                 Setting(
-                    label=", ".join(filter(None, (policy or "as it is", words))),
+                    label=", ".join(filter(None, (policy, words))) or "as it is",
                     trace=trace,
                     cluster=situation.cluster,
                     rules=situation.rules,
@@ -202,7 +202,8 @@ def _history() -> tuple[Trace, Cluster]:
         if before is None:
             break
     attempts = {run["id"]: client.attempts(run["id"]) for run in ended if run["attempt"] > 1}
-    return trace_of(ended, attempts), cluster_of(client.nodes())
+    name = busiest(ended)
+    return trace_of(ended, attempts, name), cluster_of(name, client.nodes(), client.clusters())
 
 
 def _cluster(text: str) -> Cluster:
