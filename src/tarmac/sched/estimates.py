@@ -18,10 +18,15 @@ from tarmac.sched.ledger import Ledger
 from tarmac.sched.life import End, Life, Predict
 from tarmac.sched.scope import around
 
-LIVES = 3
+LIVES = 5
 """How many times the cluster is lived on. An odd number has a middle."""
 
+FEWER_LIVES = 3
+
 MANY = 1_000
+"""From so many runs on there are fewer lives, where one run is asked for; else one."""
+
+VERY_MANY = 10_000
 """Of so many runs there is enough of every luck in one life."""
 
 PASSES = 400
@@ -58,10 +63,10 @@ def estimates(
     if until is not None and len(scope.queue) > STARTS:
         return {until: Estimate(run_id=until, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)}
     bounds = (passes, STARTS_OF_ALL if until is None else STARTS)
-    turns = LIVES if len(scope.queue) + len(scope.holdings) < MANY else 1
+    lives_led = _lives(len(scope.queue) + len(scope.holdings), one=until is not None) if durations else 0
     lives = [
-        _live(scope, now, wanted, Luck(scope, durations, turn=turn).end, bounds)
-        for turn in range(turns if durations else 0)
+        _live(scope, now, wanted, Luck(scope, durations, offset=(turn + 0.5) / lives_led).end, bounds)
+        for turn in range(lives_led)
     ]
     slowest = None
     if not lives or _any_limit(scope):
@@ -74,6 +79,13 @@ _Start = tuple[float, EstimateBasis]
 
 _DOUBT = list(EstimateBasis)
 """From what is known best to what is not known at all."""
+
+
+def _lives(runs: int, *, one: bool) -> int:
+    """How many lives tell enough of so many runs; `one`: of one of them."""
+    if runs < MANY:
+        return LIVES
+    return FEWER_LIVES if one and runs < VERY_MANY else 1
 
 
 def _live(
@@ -129,12 +141,11 @@ class Limits:
 class Luck:
     """Runs last as long as those alike did, each of them with its own luck; never beyond its time limit."""
 
-    def __init__(self, facts: Snapshot, durations: Durations, *, turn: int) -> None:
+    def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
         known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
         known.sort(key=lambda candidate: (candidate.submitted_at, candidate.run_id))
         self._shares = {
-            candidate.run_id: modf((rank + 1) * GOLDEN + (turn + 0.5) / LIVES)[0]
-            for rank, candidate in enumerate(known)
+            candidate.run_id: modf((rank + 1) * GOLDEN + offset)[0] for rank, candidate in enumerate(known)
         }
         self._durations = durations
         self._totals: dict[str, float] = {}
