@@ -49,12 +49,15 @@ class Life:
     that ended without.
     """
 
-    def __init__(self, facts: Snapshot, now: float, predict: Predict) -> None:
+    def __init__(
+        self, facts: Snapshot, now: float, predict: Predict, *, resolution: float = RESOLUTION
+    ) -> None:
         self.now = now
         self.starts: dict[str, tuple[float, EstimateBasis]] = {}
         self.refused: set[str] = set()
         self._new: list[str] = []
         self._began_at = now
+        self._resolution = resolution
         self._predict = predict
         self._ledger = Ledger(facts)
         self._queue = {candidate.run_id: candidate for candidate in facts.queue}
@@ -150,7 +153,7 @@ class Life:
         if first_at == inf:
             return False
         first_at = max(first_at, nextafter(self.now, inf))
-        until = first_at + RESOLUTION * (first_at - self._began_at)
+        until = first_at + self._resolution * (first_at - self._began_at)
         self.now = first_at
         while self._ends and self._ends[0][0] <= until:
             at, run_id, grant = heapq.heappop(self._ends)
