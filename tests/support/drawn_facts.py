@@ -11,7 +11,7 @@ from tarmac.model.cluster import NodeState
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Demand, Holding, plan
-from tarmac.sched.deciding import PATIENCE_S
+from tarmac.sched.asking import PATIENCE_S
 
 TYPES = ("h100", "t4")
 

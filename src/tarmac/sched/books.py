@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from tarmac.model.cluster import Node, Pool
 from tarmac.sched.admission import Admission
-from tarmac.sched.board import Load, PoolKey, boards, loads_of
+from tarmac.sched.board import PoolKey, boards
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.forecast import Held, ends
 from tarmac.sched.lanes import Kind
 from tarmac.sched.pool_state import PoolState
+from tarmac.sched.space import Load, loads_of
 
 IDLE_KINDS = 4096
 """So many kinds are remembered though no run of them may be left."""

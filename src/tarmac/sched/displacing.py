@@ -12,8 +12,8 @@ from itertools import chain, islice
 from math import inf
 
 from tarmac.sched import blocks
+from tarmac.sched.asking import PATIENCE_S, Displacement
 from tarmac.sched.blocks import Member
-from tarmac.sched.deciding import PATIENCE_S, Displacement
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
 from tarmac.sched.fairness import FairClaims, entity_of

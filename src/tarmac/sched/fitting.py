@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import islice
 
 from tarmac.model.resources import Resources
-from tarmac.sched.board import Space
 from tarmac.sched.facts import Demand
+from tarmac.sched.space import Space
 from tarmac.sched.view import View
 
 

@@ -14,12 +14,13 @@ from math import inf
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode, Target
-from tarmac.sched.board import OPEN, Load, PoolBoard, PoolKey, Space
+from tarmac.sched.board import PoolBoard, PoolKey
 from tarmac.sched.counting import Count, Growing
 from tarmac.sched.facts import Holding
 from tarmac.sched.fitting import Way
 from tarmac.sched.gangs import fit
 from tarmac.sched.lanes import Kind, limit_s
+from tarmac.sched.space import OPEN, Load, Space
 from tarmac.sched.view import View
 
 ReleaseKey = tuple[float, float, str]

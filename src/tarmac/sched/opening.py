@@ -11,8 +11,8 @@ from collections.abc import Callable
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
 from tarmac.sched import blocks, turns
+from tarmac.sched.asking import Opening
 from tarmac.sched.blocks import Member
-from tarmac.sched.deciding import Opening
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.displacing import PoolDisplacer
 from tarmac.sched.facts import Candidate

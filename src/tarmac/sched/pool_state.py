@@ -11,13 +11,13 @@ from itertools import count
 from typing import Any
 
 from tarmac.model.cluster import Node, Packing, Pool
-from tarmac.sched.board import PoolBoard, PoolKey, Space
-from tarmac.sched.facts import Candidate
+from tarmac.sched.board import PoolBoard, PoolKey
 from tarmac.sched.fairness import Accounts
 from tarmac.sched.forecast import Forecast, Held, ReleaseKey
 from tarmac.sched.gangs import fit
 from tarmac.sched.holders import Holders
 from tarmac.sched.lanes import Kind, PoolQueue
+from tarmac.sched.space import Space
 from tarmac.sched.view import View
 
 

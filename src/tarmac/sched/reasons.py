@@ -8,10 +8,11 @@ from tarmac.model.cluster import Node, NodeState, admits
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
 from tarmac.sched.admission import Demands, Verdict
-from tarmac.sched.board import Space, node_rank
+from tarmac.sched.board import node_rank
 from tarmac.sched.decisions import Reason, ReasonCode
 from tarmac.sched.facts import Demand, Holding, Snapshot
 from tarmac.sched.fitting import equal_splits, share
+from tarmac.sched.space import Space
 
 _STATE_REASONS = {
     NodeState.DRAINED: (ReasonCode.NODE_DRAINED, "drained: it takes no new runs until it is undrained"),

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from tarmac.model.resources import Resources
-from tarmac.sched.board import Space
 from tarmac.sched.facts import Demand
 from tarmac.sched.fitting import Part, equal_splits, fit_role, share, split_unevenly
+from tarmac.sched.space import Space
 from tarmac.sched.view import View
 
 SEARCH_STEPS = 5_000

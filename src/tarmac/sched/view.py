@@ -12,7 +12,8 @@ from itertools import islice
 
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
-from tarmac.sched.board import OPEN, Entry, PoolBoard, Shelf, Space
+from tarmac.sched.board import PoolBoard
+from tarmac.sched.space import OPEN, Entry, Shelf, Space
 
 Ghosts = Mapping[Space, Space]
 """Spaces of a board, each with the copy that is seen in its stead."""

@@ -13,7 +13,7 @@ from math import inf
 from tarmac.model.cluster import Policy
 from tarmac.model.spec import Mode
 from tarmac.sched import blocks, turns
-from tarmac.sched.deciding import PoolPass
+from tarmac.sched.asking import Asking
 from tarmac.sched.fairness import FairClaims
 from tarmac.sched.forecast import Held
 from tarmac.sched.holders import rung_of
@@ -23,7 +23,7 @@ from tarmac.sched.pool_state import PoolState
 from tarmac.sched.precedence import Precedence
 
 
-def wakes_at(current: PoolPass, precedence: Precedence) -> float:
+def wakes_at(current: Asking, precedence: Precedence) -> float:
     """When a pass over the pool could decide something that this one, which is done, could not."""
     at = min(_clockwork(current), _placed(current))
     state = current.state
@@ -34,7 +34,7 @@ def wakes_at(current: PoolPass, precedence: Precedence) -> float:
     return at
 
 
-def _clockwork(current: PoolPass) -> float:
+def _clockwork(current: Asking) -> float:
     """When a turn is over, or a period of which somebody may expect a block."""
     state, now = current.state, current.now
     turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
@@ -44,7 +44,7 @@ def _clockwork(current: PoolPass) -> float:
     return at
 
 
-def _placed(current: PoolPass) -> float:
+def _placed(current: Asking) -> float:
     """When what this pass has placed could have to give way, if it starts at once."""
     rules, now = current.state.rules, current.now
     waiting = len(current.state.queue.runs) > len(current.held)
@@ -59,7 +59,7 @@ def _placed(current: PoolPass) -> float:
     return min(moments, default=inf)
 
 
-def _waiting(current: PoolPass) -> Iterator[Queued]:
+def _waiting(current: Asking) -> Iterator[Queued]:
     """The first run of each lane that is left waiting for want of slots.
 
     Those behind it can displace nobody whom it cannot.

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.sched import Ledger, plan
-from tarmac.sched.deciding import PATIENCE_S, PROTECTED
+from tarmac.sched.asking import PATIENCE_S
+from tarmac.sched.deciding import PROTECTED
 from tarmac.sched.planning import Pass
 
 

@@ -11,7 +11,7 @@ from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Placement, ReasonCode, Refusal, Waiting, explain, plan
-from tarmac.sched.deciding import PATIENCE_S
+from tarmac.sched.asking import PATIENCE_S
 
 
 def why(facts, run_id="r") -> Waiting:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, nodes, replicas, snapshot
 from lives import Life
 from tarmac.sched import plan
-from tarmac.sched.deciding import PATIENCE_S
+from tarmac.sched.asking import PATIENCE_S
 
 LONGEST_S = 5_000.0
 

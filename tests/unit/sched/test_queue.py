@@ -11,7 +11,7 @@ from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Mode, Queueing
 from tarmac.sched import ReasonCode, plan
-from tarmac.sched.deciding import PATIENCE_S
+from tarmac.sched.asking import PATIENCE_S
 
 LONG_AGO = NOW - PATIENCE_S
 

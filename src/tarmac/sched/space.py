@@ -1,0 +1,252 @@
+"""One node as the scheduler sees it: what runs hold on it and what they leave free; nodes alike on a shelf.
+
+`board` keeps the shelves of a pool; `forecast` works on copies of spaces.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import fsum
+
+from tarmac.model.cluster import Node
+from tarmac.model.resources import Resources
+from tarmac.model.run import Allocation
+
+CPU_DUST = 1e-6
+"""Processors may be asked for in fractions: what rounding leaves behind is not a shortage."""
+
+OPEN = -1
+"""The number of no keeping: the node is open to all."""
+
+Left = tuple[int, float, int, int, int]
+"""What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run holds on one node: a mask of slots, and amounts. `guests` are seats that hold nothing."""
+
+    slots: int
+    cpus: float
+    memory_bytes: int
+    guests: int
+
+
+@dataclass(slots=True, eq=False)
+class Space:
+    """What is free on one node. `order` is its rank among all nodes, `taken` a mask of slots.
+
+    `kept` is the number of the keeping it is in; `shelf` is None while the node takes no work.
+    """
+
+    node: Node
+    order: int
+    free: int
+    cpus: float
+    memory_bytes: int
+    taken: int = 0
+    guests: int = 0
+    kept: int = OPEN
+    shelf: Shelf | None = None
+
+    @classmethod
+    def empty(cls, node: Node, order: int) -> Space:
+        """A node nobody uses."""
+        capacity = node.capacity
+        return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
+
+    def copy(self) -> Space:
+        """The same, on no shelf."""
+        return Space(
+            self.node, self.order, self.free, self.cpus, self.memory_bytes, self.taken, self.guests, self.kept
+        )
+
+    def set(self, left: Left) -> None:
+        """Let this be left. A space on a shelf is changed by its board alone."""
+        self.free, self.cpus, self.memory_bytes, self.taken, self.guests = left
+
+    def less(self, need: Resources) -> Space:
+        """A copy with this much taken from it, whichever slots they are."""
+        copy = self.copy()
+        copy.free -= need.slots
+        copy.cpus -= need.cpus
+        copy.memory_bytes -= need.memory_bytes
+        return copy
+
+    def give(self, load: Load) -> None:
+        """Get back what a run held here. For copies only: a board lies sorted by what is free."""
+        given = self.taken & load.slots
+        self.taken ^= given
+        self.free += given.bit_count()
+        self.cpus += load.cpus
+        self.memory_bytes += load.memory_bytes
+
+    def has(self, need: Resources) -> bool:
+        """Whether this much is free."""
+        return (
+            need.slots <= self.free
+            and need.cpus <= self.cpus + CPU_DUST
+            and need.memory_bytes <= self.memory_bytes
+        )
+
+    def room_for(self, each: Resources, most: int) -> int:
+        """How many times `each` is free, up to `most`."""
+        if each.slots:
+            most = min(most, self.free // each.slots)
+        if each.cpus:
+            most = min(most, int((self.cpus + CPU_DUST) / each.cpus))
+        if each.memory_bytes:
+            most = min(most, self.memory_bytes // each.memory_bytes)
+        return most
+
+    def lowest_free(self, count: int) -> tuple[int, ...]:
+        """The lowest `count` free slot numbers."""
+        if not self.taken:
+            return tuple(range(count))
+        free = ((1 << self.node.capacity.slots) - 1) & ~self.taken
+        slots = []
+        for _ in range(count):
+            lowest = free & -free
+            slots.append(lowest.bit_length() - 1)
+            free ^= lowest
+        return tuple(slots)
+
+
+MANY = 200
+"""From so many entries on, a shelf is sorted anew rather than changed one entry at a time."""
+
+
+Entry = tuple[int, int, Space]
+"""Free slots (or guests), order, and the space: sorts for best fit, and never compares spaces."""
+
+
+class Shelf:
+    """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping.
+
+    `counts` has, for each keeping and for the open ones, how many nodes have so many free slots.
+    """
+
+    __slots__ = ("_visits", "_width", "counts", "kept", "open", "shard", "slot_type")
+
+    def __init__(self, shard: str | None, slot_type: str | None, width: int) -> None:
+        """`width`: no node has so many slots."""
+        self.shard = shard
+        self.slot_type = slot_type
+        self._width = width
+        self.open: list[Entry] = []
+        self.kept: dict[int, list[Entry]] = {}
+        self.counts: dict[int, list[int]] = {OPEN: [0] * width}
+        self._visits: list[Entry] | None = None
+
+    def put(self, space: Space) -> None:
+        """Lay a space where what is free on it belongs."""
+        insort(self._entries(space), (space.free, space.order, space))
+        self.counts[space.kept][space.free] += 1
+
+    def drop(self, space: Space) -> None:
+        """Take a space away; what is free on it has not changed since it was put."""
+        entries = self._entries(space)
+        del entries[bisect_left(entries, (space.free, space.order))]
+        self.counts[space.kept][space.free] -= 1
+
+    def fill(self, spaces: Iterable[Space]) -> None:
+        """Lay many open spaces on the shelf."""
+        self.open = sorted((space.free, space.order, space) for space in spaces)
+        self.counts[OPEN] = self._counted(entry[2] for entry in self.open)
+
+    def keep(self, spaces: list[Space], number: int) -> None:
+        """Move open spaces to a keeping."""
+        if len(spaces) < MANY:
+            for space in spaces:
+                self.drop(space)
+                space.kept = number
+        else:
+            for space in spaces:
+                space.kept = number
+            self.open = [entry for entry in self.open if entry[2].kept == OPEN]
+            counts = self.counts[OPEN]
+            for space in spaces:
+                counts[space.free] -= 1
+        self.kept[number] = sorted((space.free, space.order, space) for space in spaces)
+        self.counts[number] = self._counted(spaces)
+
+    def open_all(self) -> None:
+        """Give the kept spaces back to all."""
+        back = [entry for entries in self.kept.values() for entry in entries]
+        self.counts = {OPEN: list(map(sum, zip(*self.counts.values(), strict=True)))}
+        self.kept.clear()
+        for _, _, space in back:
+            space.kept = OPEN
+        if len(back) < MANY:
+            for entry in back:
+                insort(self.open, entry)
+        else:
+            self.open += back
+            self.open.sort()
+
+    def visited(self, space: Space) -> None:
+        """Take note that the number of guests on a space has changed."""
+        if self._visits is not None:
+            heapq.heappush(self._visits, (space.guests, space.order, space))
+            if len(self._visits) > MANY + 4 * len(self.open):
+                self._visits = None
+
+    def least_visited(self) -> Space | None:
+        """The node with the fewest guests. Guests use nothing, so kept nodes take them too."""
+        if self._visits is None:
+            lists = (self.open, *self.kept.values())
+            self._visits = [(space.guests, order, space) for entries in lists for _, order, space in entries]
+            heapq.heapify(self._visits)
+        visits = self._visits
+        while visits and (visits[0][0] != visits[0][2].guests or visits[0][2].shelf is not self):
+            heapq.heappop(visits)
+        return visits[0][2] if visits else None
+
+    def _counted(self, spaces: Iterable[Space]) -> list[int]:
+        counts = [0] * self._width
+        for space in spaces:
+            counts[space.free] += 1
+        return counts
+
+    def _entries(self, space: Space) -> list[Entry]:
+        return self.open if space.kept == OPEN else self.kept[space.kept]
+
+
+def left_of(node: Node, loads: Iterable[Load]) -> Left:
+    """What these loads leave of a node: the same whatever the order they are told in."""
+    capacity = node.capacity
+    taken, memory_bytes, guests = 0, capacity.memory_bytes, 0
+    cpus = []
+    for load in loads:
+        taken |= load.slots
+        memory_bytes -= load.memory_bytes
+        guests += load.guests
+        if load.cpus:
+            cpus.append(load.cpus)
+    taken &= (1 << capacity.slots) - 1
+    free = capacity.slots - taken.bit_count()
+    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, guests
+
+
+def loads_of(allocation: Allocation) -> dict[str, Load]:
+    """What an allocation holds on each of its nodes."""
+    loads: dict[str, Load] = {}
+    for seat in allocation.seats:
+        slots = 0
+        for slot in seat.slots:
+            slots |= 1 << slot
+        nothing = not (seat.slots or seat.cpus or seat.memory_bytes)
+        load = Load(slots, seat.cpus, seat.memory_bytes, int(nothing))
+        other = loads.get(seat.node)
+        if other is not None:
+            load = Load(
+                load.slots | other.slots,
+                load.cpus + other.cpus,
+                load.memory_bytes + other.memory_bytes,
+                load.guests + other.guests,
+            )
+        loads[seat.node] = load
+    return loads
