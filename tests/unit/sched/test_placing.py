@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
+from tarmac.model.cluster import Packing, Pool
 from tarmac.model.run import CauseCode
 from tarmac.sched import plan
 
@@ -201,3 +206,56 @@ def test_a_gang_lies_in_one_cluster_and_one_pool():
     where = (node("a1", 4, pool="a"), node("b1", 4, pool="b"), node("x1", 4, cluster="x"))
     made = plan(snapshot(where, [candidate("r", gang(8))]), NOW)
     assert [(refusal.run_id, refusal.code) for refusal in made.refusals] == [("r", CauseCode.NEVER_FITS)]
+
+
+def spread(where, *demands, holdings=()):
+    """The layout of a single run in a pool that spreads, or None if it does not start."""
+    rules = Pool(cluster="local", packing=Packing.SPREAD)
+    facts = replace(snapshot(where, [candidate("r", *demands)], holdings), pools=(rules,))
+    made = plan(facts, NOW)
+    return layout(made, "r") if made.placements else None
+
+
+@pytest.mark.parametrize(
+    ("demand", "expected"),
+    [
+        pytest.param(gang(2), [("n3", 2)], id="the emptiest node"),
+        pytest.param(gang(8), [("n3", 8)], id="still the fewest nodes"),
+        pytest.param(gang(12), [("n2", 6), ("n3", 6)], id="of equal choices the emptiest"),
+        pytest.param(replicas(2, 2), [("n2", 2), ("n3", 2)], id="dealt out: n2 has as much as n3 has left"),
+        pytest.param(replicas(4, 2), [("n2", 2)] * 2 + [("n3", 2)] * 2, id="dealt out evenly"),
+        pytest.param(replicas(7, 2), [("n1", 2)] + [("n2", 2)] * 3 + [("n3", 2)] * 3, id="as many as fit"),
+        pytest.param(replicas(9, 2), None, id="more than fit now"),
+    ],
+)
+def test_a_pool_may_spread_its_runs(demand, expected):
+    held = [holding("h1", {"n1": range(5)}), holding("h2", {"n2": range(2)})]
+    assert spread(nodes(3), demand, holdings=held) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0.0, 2.0, 4.0])), min_size=1, max_size=5),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_spreading_places_what_packing_does(sizes, count, each, cpus):
+    where = tuple(node(f"n{index}", slots, cpus=has) for index, (slots, has) in enumerate(sizes))
+    demand = replicas(count, each, cpus=cpus)
+    assert (spread(where, demand) is None) == (one(where, demand) is None)
+
+
+def test_excluded_hosts_are_not_used():
+    target = replace(candidate("r").target, excluded=("n1", "n3"))
+    made = plan(snapshot(nodes(3), [candidate("r", gang(4), target=target)]), NOW)
+    assert layout(made, "r") == [("n2", 4)]
+    (refusal,) = plan(snapshot(nodes(3), [candidate("r", gang(16), target=target)]), NOW).refusals
+    assert (refusal.code, refusal.largest) == (CauseCode.NEVER_FITS, "slots: 8")
+
+
+def test_an_unequal_split_is_made_only_if_asked_and_the_refusal_says_so():
+    (refusal,) = plan(snapshot(nodes(2, 4), [candidate("r", gang(7))]), NOW).refusals
+    assert refusal.code is CauseCode.NEVER_FITS
+    assert refusal.largest == "the same with `uneven: true`, split unequally; or slots: 6"
+    (refusal,) = plan(snapshot(nodes(2, 4), [candidate("r", gang(9))]), NOW).refusals
+    assert refusal.largest == "slots: 8", "nor would it fit unequally"
