@@ -1,0 +1,184 @@
+"""`tarmac simulate` as a person and a program use it: side by side, one table, JSON, errors, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.cli.playbar import PlayBar
+from tarmac.cli.terminal import Terminal
+
+ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "xterm"}
+DATA = Path(__file__).parents[2] / "data" / "traces"
+SHOCKWAVE = str(DATA / "shockwave_excerpt.trace")
+MURI = str(DATA / "muri_excerpt.csv")
+
+
+def simulate(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tarmac.cli", "simulate", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
+        cwd=cwd,
+        timeout=100,
+    )
+
+
+def plays(*arguments: str) -> dict[str, dict[str, Any]]:
+    """The plays of the first trace, by label, as JSON has them."""
+    result = simulate(*arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return {play["label"]: play for play in json.loads(result.stdout)["traces"][0]["plays"]}
+
+
+def test_policies_stand_side_by_side() -> None:
+    result = simulate(SHOCKWAVE, "--cluster", "2x4")
+    assert result.returncode == 0, result.stderr
+    title, heads, *rows = result.stdout.splitlines()
+    assert title == "shockwave_excerpt: 40 jobs on 2x4 (8 slots)"
+    assert heads.split() == ["priority", "fair_share", "least_attained"]
+    words = {row.split("  ")[0] for row in rows}
+    assert {"completion, mean", "makespan", "utilisation", "preemptions", "worst, by life"} <= words
+
+
+def test_one_table_over_all_traces_with_what_the_user_passes() -> None:
+    result = simulate(
+        SHOCKWAVE, MURI, "--policy", "priority", "--table", "--published", "mine=5000", "--cluster", "8x8"
+    )
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if "_excerpt" in line]
+    assert [line.split()[0] for line in lines] == ["shockwave_excerpt"] * 2 + ["muri_excerpt"] * 2
+    assert re.search(r"mine, published +5,000", lines[1])
+
+
+def test_json_is_for_programs() -> None:
+    found = plays(SHOCKWAVE, "--cluster", "2x4", "--policy", "least-attained", "--limits", "1.5")
+    (play,) = found.values()
+    assert (play["policy"], play["preemption"], play["limits"]) == ("least_attained", True, 1.5)
+    assert (play["slots"], play["ended"], play["unfinished"], play["complete"]) == (8, 40, 0, True)
+    assert play["completion_p50_s"] <= play["completion_p99_s"]
+    assert play["fairness"].keys() == {"worst", "unfair_share"}
+
+
+def test_what_if_stands_beside_what_is() -> None:
+    found = plays(MURI, "--what-if", "nodes=+8", "--what-if", "policy=least_attained")
+    assert list(found) == ["priority", "priority, nodes=+8", "priority, policy=least_attained"]
+    assert found["priority, nodes=+8"]["slots"] == 128
+    before, after = (found[label]["queueing_mean_s"] for label in ("priority", "priority, nodes=+8"))
+    assert after < before
+    assert found["priority, policy=least_attained"]["preemption"] is True
+
+
+def test_jobs_that_never_fit_are_reported_not_lost(tmp_path: Path) -> None:
+    trace = tmp_path / "big.csv"
+    trace.write_text("submitted,duration,slots,name\n0,10,4,small\n0,10,64,huge\n")
+    result = simulate(str(trace), "--cluster", "1x8", "--policy", "priority")
+    assert "1 can never start: huge (64 slots)" in result.stderr
+    assert re.search(r"jobs that never fit +1\n", result.stdout)
+    assert re.search(r"jobs ended +1\n", result.stdout)
+
+
+def test_a_cluster_may_be_described_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text(
+        "name: site\nnodes:\n  - {count: 2, slots: 4}\n  - {count: 1, slots: 8}\n"
+    )
+    result = simulate(SHOCKWAVE, "--cluster", "site.yaml", "--policy", "priority", cwd=tmp_path)
+    assert "on 2x4 + 1x8 (16 slots)" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name traces to play, or --history"),
+        ((SHOCKWAVE, "--history"), "name traces to play, or --history"),
+        ((SHOCKWAVE, "--policy", "fair"), "did you mean fair_share?"),
+        ((SHOCKWAVE, "--cluster", "8by8"), "neither nodes x slots, such as 64x8, nor a file"),
+        ((SHOCKWAVE, "--from", "soon"), "write a date such as 2017-10-01"),
+        ((SHOCKWAVE, "--what-if", "nodes=-8"), "0 nodes would be left"),
+        ((SHOCKWAVE, "--columns", "slot=a"), "did you mean slots=NAME?"),
+        ((SHOCKWAVE, "--plot", "plot.pdf"), "ends in .png or .svg"),
+        ((SHOCKWAVE, "--published", "SRTF"), "not of the form NAME=SECONDS"),
+        (("missing.csv",), "missing.csv: it cannot be read"),
+    ],
+)
+def test_wrong_words_are_refused_with_what_is_meant(arguments: tuple[str, ...], said: str) -> None:
+    result = simulate(*arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_wrong_traces_are_told_all_at_once_with_their_lines(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("submitted,duration,slots\n0,x,1\n0,1,y\n")
+    result = simulate("a.csv", "b.csv", "--cluster", "1x8", cwd=tmp_path)
+    assert result.returncode == 2
+    places = re.findall(r"error: (\S+): column '(\w+)'", result.stderr)
+    assert places == [
+        ("a.csv:2:3", "duration"),
+        ("a.csv:3:5", "slots"),
+        ("b.csv:2:3", "duration"),
+        ("b.csv:3:5", "slots"),
+    ]
+
+
+def test_a_trace_without_a_cluster_of_its_own_wants_one(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("submitted,duration,slots\n0,1,1\n")
+    result = simulate("a.csv", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "name one with --cluster" in result.stderr
+
+
+@pytest.mark.parametrize("policies", ["priority", "priority,fair_share"], ids=["here", "in processes"])
+def test_interrupted_it_prints_what_is_known_and_says_that_it_is_partial(
+    tmp_path: Path, policies: str
+) -> None:
+    trace = tmp_path / "long.csv"
+    trace.write_text(
+        "submitted,duration,slots\n" + "".join(f"{number * 5},50,1\n" for number in range(60_000))
+    )
+    ours, theirs = pty.openpty()  # a terminal on stderr: its bar says that the play has begun
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tarmac.cli", "simulate", str(trace), "--cluster", "1x16"]
+        + ["--policy", policies],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    os.close(theirs)
+    seen = b""
+    while b"jobs," not in seen:
+        seen += os.read(ours, 4096)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 130
+    assert re.search(r"jobs not ended +[1-9]", out)
+    assert "partial" in out
+
+
+def test_the_bar_shows_how_far_it_is_on_a_terminal_alone() -> None:
+    moment = [0.0]
+    for width, shown in ((80, True), (None, False)):
+        stream = StringIO()
+        moment[0] = 0.0
+        with PlayBar(stream, Terminal(width=width), now=lambda: moment[0]) as bar:
+            bar.show(1, 100)
+            moment[0] = 2.0
+            bar.show(50, 100)
+        assert ("50/100 jobs, 50%, 25/s, 2.0s left" in stream.getvalue()) is shown
+        assert "1/100 jobs" not in stream.getvalue(), "nothing is drawn at once: most plays are short"
+        assert stream.getvalue().endswith("\r\x1b[K") is shown

@@ -1,0 +1,93 @@
+"""A cluster's own history: what ended there becomes jobs, what it is now the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarmac.model.cluster import Policy
+from tarmac.model.errors import Refused
+from tarmac.simulator.history import busiest, cluster_of, trace_of
+from tarmac.simulator.shapes import shape_text
+
+
+def run(number: int, **more: Any) -> dict[str, Any]:
+    """A run as the API lists it."""
+    return {
+        "id": f"r{number}",
+        "name": "train",
+        "project": "default",
+        "user": "ada",
+        "mode": "batch",
+        "priority": 3,
+        "slots": 2,
+        "cluster": "site",
+        "pool": "default",
+        "created_at": 100.0 + number,
+        "started_at": 110.0,
+        "ended_at": 150.0,
+        **more,
+    }
+
+
+def node(name: str, slots: int, cluster: str = "site") -> dict[str, Any]:
+    return {
+        "name": name,
+        "cluster": cluster,
+        "slots": slots,
+        "slot_type": "cpu",
+        "cpus": 8.0,
+        "memory_bytes": 2**30,
+        "pool": "default",
+        "shard": None,
+    }
+
+
+RULES = {
+    "name": "default",
+    "policy": "fair_share",
+    "preemption": True,
+    "packing": "pack",
+    "guaranteed_s": 60.0,
+    "share_by": "user",
+    "shares": {"ada": 2.0},
+    "half_life_s": 3600.0,
+    "turn_s": 90.0,
+    "period_s": 7200.0,
+    "floor_s": 300.0,
+}
+
+
+def test_runs_become_jobs_that_worked_as_long_as_they_did() -> None:
+    attempts = {
+        "r2": [
+            {"started_at": 110.0, "ended_at": 120.0},
+            {"started_at": None, "ended_at": 125.0},
+            {"started_at": 130.0, "ended_at": 150.0},
+        ]
+    }
+    runs = [run(2), run(1), run(3, started_at=None), run(4, cluster="rehearsal-r4")]
+    trace = trace_of(runs, attempts, "site")
+    assert [(job.id, job.duration_s, job.slots, job.user) for job in trace.jobs] == [
+        ("r1", 40.0, 2, "ada"),
+        ("r2", 30.0, 2, "ada"),
+    ]
+
+
+def test_the_cluster_is_the_one_that_most_ran_on() -> None:
+    runs = [run(1), run(2), run(3, cluster="other"), run(4, cluster="rehearsal-r4")]
+    assert busiest(runs) == "site"
+
+
+def test_without_a_run_that_ended_there_is_no_history() -> None:
+    with pytest.raises(Refused, match="no run of a lasting cluster"):
+        busiest([run(4, cluster="rehearsal-r4"), run(5, started_at=None)])
+
+
+def test_the_cluster_is_as_it_is_now_with_its_rules() -> None:
+    nodes = [node("a", 8), node("b", 8), node("c", 4), node("d", 8, cluster="other")]
+    cluster = cluster_of("site", nodes, [{"name": "site", "pools": [RULES]}])
+    assert shape_text(cluster) == "2x8 + 1x4"
+    (pool,) = cluster.pools
+    assert (pool.policy, pool.preemption, pool.shares) == (Policy.FAIR_SHARE, True, {"ada": 2.0})
