@@ -49,7 +49,7 @@ def policy_of(word: str) -> Policy:
     try:
         return Policy(word.strip().replace("-", "_"))
     except ValueError:
-        close = get_close_matches(word, list(Policy), n=1)
+        close = get_close_matches(word.replace("-", "_"), list(Policy), n=1)
         hint = f"did you mean {close[0]}?" if close else None
         raise InvalidInput(f"there is no policy {word!r}: {', '.join(Policy)}", hint=hint) from None
 

@@ -103,7 +103,7 @@ def test_a_cluster_may_be_described_in_a_file(tmp_path: Path) -> None:
     [
         ((), "name traces to play, or --history"),
         ((SHOCKWAVE, "--history"), "name traces to play, or --history"),
-        ((SHOCKWAVE, "--policy", "fair"), "did you mean fair_share?"),
+        ((SHOCKWAVE, "--policy", "fair-shar"), "did you mean fair_share?"),
         ((SHOCKWAVE, "--cluster", "8by8"), "neither nodes x slots, such as 64x8, nor a file"),
         ((SHOCKWAVE, "--from", "soon"), "write a date such as 2017-10-01"),
         ((SHOCKWAVE, "--what-if", "nodes=-8"), "0 nodes would be left"),
@@ -142,17 +142,17 @@ def test_a_trace_without_a_cluster_of_its_own_wants_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policies", ["priority", "priority,fair_share"], ids=["here", "in processes"])
-def test_interrupted_it_prints_what_is_known_and_says_that_it_is_partial(
-    tmp_path: Path, policies: str
-) -> None:
+def test_interrupted_it_prints_what_is_known_marked_partial(tmp_path: Path, policies: str) -> None:
     trace = tmp_path / "long.csv"
     trace.write_text(
         "submitted,duration,slots\n" + "".join(f"{number * 5},50,1\n" for number in range(60_000))
     )
     ours, theirs = pty.openpty()  # a terminal on stderr: its bar says that the play has begun
     process = subprocess.Popen(
-        [sys.executable, "-m", "tarmac.cli", "simulate", str(trace), "--cluster", "1x16"]
-        + ["--policy", policies],
+        [
+            *(sys.executable, "-m", "tarmac.cli", "simulate", str(trace)),
+            *("--cluster", "1x16", "--policy", policies),
+        ],
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
