@@ -116,13 +116,15 @@ class PoolDisplacer:
             return None
         self._awaited = True
         if self._claims is None:
-            guarded = [held for key, held in state.holders.guarded_by_key() if key > queued.key]
+            guarded = [
+                held for until, _, held, key in state.holders.guarded if key > queued.key and until < inf
+            ]
         else:
             floor = self._claims.of(queued.line.entity or "")
             guarded = [
                 held
-                for _, held in state.holders.guarded_by_key()
-                if self._standing(held, self._claims) >= floor
+                for until, _, held, _ in state.holders.guarded
+                if until < inf and self._standing(held, self._claims) >= floor
             ]
         found = self._find(queued.kind, chain(self._here(guarded), self._victims(queued)))
         return None if found is None else ([], found[1])

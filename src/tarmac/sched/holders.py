@@ -19,8 +19,8 @@ from tarmac.sched.forecast import Held
 from tarmac.sched.order import CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.precedence import climbs_next_at, held_key
 
-Timed = list[tuple[float, str, Held]]
-"""Sorted by the moment at which something happens to a holding."""
+Timed = list[tuple[float, str, Held, Key]]
+"""Sorted by the moment at which something happens to a holding; its key from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Holders:
                     self._unready(held, self._places[held.ends[2]])
                     self._guard(held)
         while self.guarded and self.guarded[0][0] <= now:
-            _, run_id, held = self.guarded.pop(0)
+            _, run_id, held, _ = self.guarded.pop(0)
             del self._places[run_id]
             self._make_ready(held)
         for climbs in list(self._climbs.values()):
@@ -125,20 +125,10 @@ class Holders:
         line = self.ready.get(None)
         return line[-1][0] if line else None
 
-    def guarded_by_key(self) -> Iterator[tuple[Key, Held]]:
-        """Guarded runs that have started, with the key that each will have when it is guarded no more."""
-        for until, run_id, held in self.guarded:
-            if until < inf:
-                yield self._places[run_id].key, held
-
     def climbing(self, rung: float) -> list[Timed]:
-        """Ready runs that climb to this rung, and those that climb from it, with when."""
+        """Ready runs that climb from this rung, and from the one below it."""
         below = max((known for known in self._climbs if known < rung), default=rung)
-        return [self._climbs[known] for known in {below, rung} if known in self._climbs]
-
-    def key(self, held: Held) -> Key:
-        """The key under which a run is filed."""
-        return self._places[held.ends[2]].key
+        return [self._climbs[known] for known in sorted({below, rung}) if known in self._climbs]
 
     def _begin(self, rules: Pool) -> None:
         self._rules = rules
@@ -156,7 +146,7 @@ class Holders:
         run_id = held.holding.candidate.run_id
         key = held_key(held.holding, self._rules, until if until < inf else self._now, slots=held.slots)
         self._places[run_id] = _Place(until, None, key)
-        insort(self.guarded, (until, run_id, held))
+        insort(self.guarded, (until, run_id, held, key))
 
     def _make_ready(self, held: Held) -> None:
         candidate = held.holding.candidate
@@ -167,7 +157,8 @@ class Holders:
         insort(self.ready.setdefault(entity, []), (key, held))
         self.ready_slots += held.slots
         if climbs_at < inf:
-            insort(self._climbs.setdefault(rung_of(key), []), (climbs_at, candidate.run_id, held))
+            climbed = held_key(held.holding, self._rules, climbs_at, slots=held.slots)
+            insort(self._climbs.setdefault(rung_of(key), []), (climbs_at, candidate.run_id, held, climbed))
 
     def _unready(self, held: Held, place: _Place) -> None:
         run_id = held.holding.candidate.run_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.model.cluster import Pool
+from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
 from tarmac.sched import blocks, turns
 from tarmac.sched.asking import Opening
@@ -25,11 +25,9 @@ from tarmac.sched.waking import wakes_at
 def open_pool(state: PoolState, now: float) -> Opening:
     """The beginning of a pass over one pool."""
     state.holders.advance(now)
-    rules = state.rules
-    over = [
-        held for _, held in sorted(state.holders.cycle.items()) if turns.ends_at(held.holding, rules) <= now
-    ]
-    claims = state.accounts.claims(now, _widths(state))
+    rules, cycle = state.rules, state.holders.cycle
+    over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
+    claims = state.accounts.claims(now, _widths(state)) if rules.policy is Policy.FAIR_SHARE else None
     members = _members(state)
     due = blocks.due(members, rules, now)
     precedence = Precedence(rules, now, claims)
@@ -60,6 +58,8 @@ def _widths(state: PoolState) -> dict[str, int]:
 def _members(state: PoolState) -> list[Member]:
     """The interruptible runs of a pool, queued and holding."""
     line = state.queue.lines.get((INTERRUPTIBLE, None))
+    if line is None and not state.holders.interruptible and not state.leaving:
+        return []
     members = [] if line is None else [Member(queued.candidate) for _, queued in line.entries]
     leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
     holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]

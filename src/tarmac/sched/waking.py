@@ -22,6 +22,9 @@ from tarmac.sched.order import BATCH, CYCLE, INTERRUPTIBLE, Key
 from tarmac.sched.pool_state import PoolState
 from tarmac.sched.precedence import Precedence
 
+LOOKED_AT = 16
+"""So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
+
 
 def wakes_at(current: Asking, precedence: Precedence) -> float:
     """When a pass over the pool could decide something that this one, which is done, could not."""
@@ -101,10 +104,10 @@ def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float)
     """When a run that somebody waiting goes before has had its guaranteed time."""
     anybody = state.rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
     first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
-    for until, _, held in state.holders.guarded:
+    for until, _, _, key in state.holders.guarded:
         if until >= before:
             break
-        if anybody or state.holders.key(held) > first:
+        if anybody or key > first:
             return until
     return inf
 
@@ -117,19 +120,10 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
         firsts[rung] = min(queued.key, firsts.get(rung, queued.key))
     for rung, key in firsts.items():
         for climbs in state.holders.climbing(rung):
-            for at, _, held in climbs:
+            for looked, (at, _, _, climbed) in enumerate(climbs):
                 if at >= before:
                     break
-                candidate = held.holding.candidate
-                if (
-                    rung_of(state.holders.key(held)) == rung
-                    or (
-                        held.slots,
-                        candidate.submitted_at,
-                        candidate.run_id,
-                    )
-                    > key[1:]
-                ):
+                if climbed > key or looked == LOOKED_AT:
                     before = at
                     break
     return before
