@@ -30,6 +30,7 @@ _POOLS = (
     Column(title="PREEMPTION"),
     Column(title="PACKING"),
     Column(title="GUARANTEED", right=True, optional=True),
+    Column(title="PATIENCE", right=True, optional=True),
     Column(title="TURN", right=True),
     Column(title="PERIOD", right=True),
     Column(title="FLOOR", right=True, optional=True),
@@ -93,7 +94,9 @@ def _pool_row(pool: PoolRulesRecord) -> Iterator[str]:
     shares = [f"{who} {number(share)}" for who, share in pool["shares"].items()]
     yield from (pool["name"], str(pool["nodes"]), str(pool["slots_used"]), str(pool["slots"]))
     yield from (pool["policy"], "on" if pool["preemption"] else "off", pool["packing"])
-    yield from (duration(pool[key]) for key in ("guaranteed_s", "turn_s", "period_s", "floor_s"))
+    yield from (
+        duration(pool[key]) for key in ("guaranteed_s", "patience_s", "turn_s", "period_s", "floor_s")
+    )
     halved = f"half after {duration(pool['half_life_s'])}"
     yield ", ".join([f"by {pool['share_by']}", *shares, halved]) if fair else ""
 

@@ -271,6 +271,7 @@ class PoolRulesRecord(TypedDict):
     preemption: bool
     packing: str
     guaranteed_s: float
+    patience_s: float
     share_by: str
     shares: dict[str, float]
     half_life_s: float

@@ -39,6 +39,7 @@ def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> Json:
         "preemption": pool.preemption,
         "packing": pool.packing,
         "guaranteed_s": pool.guaranteed_s,
+        "patience_s": pool.patience_s,
         "share_by": pool.share_by,
         "shares": dict(pool.shares),
         "half_life_s": pool.half_life_s,

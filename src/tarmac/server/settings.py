@@ -108,6 +108,12 @@ POOL_RULES: Sequence[Setting] = (
         meaning="how long nobody is displaced after its start, except by a cycle run",
     ),
     Setting(
+        key="patience",
+        kind=str,
+        default="1h",
+        meaning="how long smaller runs may pass one whose start nobody knows; then nodes are kept for it",
+    ),
+    Setting(
         key="share_by",
         kind=str,
         default="user",

@@ -13,7 +13,7 @@ from tarmac.spec.section import Fields, Section, Value
 POOL = Fields(
     known=frozenset(
         {"policy", "preemption", "packing", "guaranteed", "share_by", "shares", "half_life"}
-        | {"turn", "period", "floor"}
+        | {"patience", "turn", "period", "floor"}
     ),
     synonyms={
         "order": "policy",
@@ -56,6 +56,7 @@ def _pool(section: Section, name: str, cluster: str) -> Pool:
         preemption=section.read("preemption", flag(), usual.preemption),
         packing=section.read("packing", choice(Packing), usual.packing),
         guaranteed_s=section.read("guaranteed", duration_s(0.0), usual.guaranteed_s),
+        patience_s=section.read("patience", duration_s(0.0), usual.patience_s),
         share_by=section.read("share_by", choice(ShareBy), usual.share_by),
         shares=_shares(section.get("shares")),
         half_life_s=section.read("half_life", duration_s(), usual.half_life_s),

@@ -18,6 +18,7 @@ class PoolRules(BaseModel):
     preemption: bool
     packing: str
     guaranteed_s: float
+    patience_s: float
     share_by: str
     shares: dict[str, float]
     half_life_s: float
