@@ -50,6 +50,8 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
 
 def witnessed(known: Evidence, seen: Evidence) -> Evidence:
     """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
+    if seen == known:
+        return known
     checkpoints = [at for at in (known.checkpoint_at, seen.checkpoint_at) if at is not None]
     return Evidence(
         first_output_at=known.first_output_at if known.first_output_at is not None else seen.first_output_at,

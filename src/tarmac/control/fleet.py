@@ -6,7 +6,7 @@ so that a pass over ten thousand nodes costs no more than one over a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ class Fleet:
     def standing(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, those that a person drained as their engine has them."""
         parts = self._parts(self.clusters)
-        if not _same(parts, self._standing_of):
+        if parts != self._standing_of:  # quick while engines answer with the same objects
             self._standing_of = parts
             self._standing = tuple(node for part in parts for node in part)
         return self._standing
@@ -52,12 +52,14 @@ class Fleet:
         """The nodes of one cluster, none marked as drained; none where the engine offers no nodes."""
         return () if self._engine is None else self._engine.cluster_nodes(cluster)
 
-    def offer(self, rehearsals: Iterable[Run]) -> Offer:
+    def offer(self, rehearsals: Collection[Run]) -> Offer:
         """All pools and nodes there are now, with those of the rehearsals of these runs."""
-        clusters = (*self.clusters, *filter(None, map(rehearsal_of, rehearsals)))
+        clusters = self.clusters
+        if rehearsals:
+            clusters = (*clusters, *filter(None, map(rehearsal_of, rehearsals)))
         parts = self._parts(clusters)
         made_of = (*parts, self.drained, self.clusters)
-        if not _same(made_of, self._made_of):
+        if made_of != self._made_of:
             self._made_of = made_of
             self._offer = self._make(parts, clusters)
         return self._offer
@@ -69,8 +71,9 @@ class Fleet:
         own = self._engine.nodes()
         if own is not self._own:
             self._own, self._own_names = own, {node.cluster for node in own}
-        others = (cluster for cluster in clusters if cluster.name not in self._own_names)
-        return (own, *map(self._engine.cluster_nodes, others))
+        if self._own_names:
+            clusters = [cluster for cluster in clusters if cluster.name not in self._own_names]
+        return (own, *map(self._engine.cluster_nodes, clusters))
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
         nodes = tuple(
@@ -113,10 +116,3 @@ def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:
     """The nodes of the run's own rehearsal cluster."""
     cluster = rehearsal_of(run)
     return engine.cluster_nodes(cluster) if cluster is not None else ()
-
-
-def _same(parts: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    """Whether nothing changed; engines answer with the same object while nothing does, and that is quick."""
-    return len(parts) == len(before) and all(
-        part is old or part == old for part, old in zip(parts, before, strict=True)
-    )

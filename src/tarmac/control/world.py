@@ -100,7 +100,9 @@ class World:
                 taken_of = iter(self.commit(possible, lease=lease, whole=whole))
                 return [stands and next(taken_of) for stands in standing]
             taken = self.store.apply(steps, lease=lease, whole=whole)
-            applied = [step for step, done in zip(steps, taken, strict=True) if done]
+            applied = steps
+            if not all(taken):
+                applied = [step for step, done in zip(steps, taken, strict=True) if done]
             unknown = [step.after.id for step in applied if not self._mirror.absorb(step)]
             self._usage.note(applied)
             self.foresight.note(step.after for step in applied if step.after.state is RunState.ENDED)

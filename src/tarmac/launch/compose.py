@@ -24,6 +24,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
     spec = run.spec
     ranked = tuple(nodes[name] for name in attempt.allocation.nodes)
+    setup = setup_environment(run, attempt)
     placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
     for standing in standings(spec.roles, attempt.allocation):
         placed[standing.seat.node].append(standing)
@@ -35,7 +36,13 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             index=standing.index,
             argv=argv(standing.process.command),
             env=worker_environment(
-                run, attempt, standing, nodes=ranked, node=node, neighbours=len(placed[node.name])
+                run,
+                attempt,
+                standing,
+                setup=setup,
+                nodes=ranked,
+                node=node,
+                neighbours=len(placed[node.name]),
             ),
             slots=standing.slots,
             stop_on_failure=standing.role.on_failure is FailureBehaviour.STOP,
@@ -49,7 +56,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         token=attempt.token,
         code_digest=run.code_digest,
         setup=tuple(argv(step) for step in spec.setup),
-        setup_env=setup_environment(run, attempt),
+        setup_env=setup,
         nodes=tuple(
             NodeLaunch(
                 node=node.name,

@@ -8,6 +8,7 @@ the virtual environment, the run file's own variables, the contract. The node ad
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tarmac.launch import variables
@@ -31,11 +32,19 @@ def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
 
 
 def worker_environment(
-    run: Run, attempt: Attempt, standing: Standing, *, nodes: tuple[Node, ...], node: Node, neighbours: int
+    run: Run,
+    attempt: Attempt,
+    standing: Standing,
+    *,
+    setup: Mapping[str, str],
+    nodes: tuple[Node, ...],
+    node: Node,
+    neighbours: int,
 ) -> dict[str, str]:
     """The whole environment of one worker.
 
-    `nodes` are those of the attempt in rank order; `neighbours` counts the attempt's workers on `node`.
+    `setup` is what the setup steps find; `nodes` are those of the attempt in rank order; `neighbours` counts
+    the attempt's workers on `node`.
     """
     one_machine = all(_is_loopback(item.address) for item in nodes)
     cpus = node.capacity.cpus / (len(nodes) if one_machine else 1)
@@ -44,7 +53,7 @@ def worker_environment(
         defaults[variables.GLOO_INTERFACE] = "lo"
     return {
         **defaults,
-        **setup_environment(run, attempt),
+        **setup,
         variables.ROLE: standing.role.name,
         variables.REPLICA: str(standing.seat.replica),
         variables.REPLICAS: str(standing.replicas),

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
+from tarmac.model.copying import changed
 from tarmac.model.resources import Resources
 from tarmac.sched.facts import Demand
 from tarmac.sched.space import Space
@@ -59,7 +60,7 @@ def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
 
 def share(demand: Demand, slots: int) -> Resources:
     """What a role with `slots` in all needs on a node that holds this many of them."""
-    return replace(demand.each, slots=slots)
+    return changed(demand.each, slots=slots)
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,9 @@ from tarmac.model.spec import Mode
 from tarmac.simulator.jobs import Job
 from tarmac.store.memory import MemoryStore
 
+FEED = 1000
+"""Events read at a time."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Passage:
@@ -84,10 +87,14 @@ class Record:
     def take(self, store: MemoryStore, now: float) -> None:
         """Take up what has happened since the last time."""
         self.now = now
-        while events := store.feed(after_id=self.last_event_id):
-            self.last_event_id = events[-1].id
+        full = True
+        while full:
+            events = store.feed(after_id=self.last_event_id, limit=FEED)
             for event in events:
                 self._event(event)
+            full = len(events) == FEED
+            if events:
+                self.last_event_id = events[-1].id
         self.times.append(now)
         self.present.append(len(self.passages) - self._gone)
         self.queued.append(self._queued)
