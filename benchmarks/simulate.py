@@ -28,6 +28,9 @@ LIMITS = 1.5
 
 SRSF_FACTOR = 1.3
 FAIRNESS = 2.0
+SHARING_FACTOR = 2.0
+
+INTERRUPTIBLE = Path(__file__).with_name("interruptible_72.csv")
 
 PLAYS: Mapping[str, Rules] = {
     "priority": Rules(policy=Policy.PRIORITY),
@@ -69,6 +72,7 @@ def main() -> int:
             targets.append(
                 Target(what="Philly, one policy, seconds", value=alone.wall_s, bound=PHILLY_BUDGET_S)
             )
+    targets += _sharing()
     results = play_all(settings, workers=len(os.sched_getaffinity(0)), progress=_told)
     played = list(zip(settings, results, strict=True))
     print("\r\x1b[K" if sys.stderr.isatty() else "", end="", file=sys.stderr)
@@ -93,6 +97,21 @@ def _targets(played: Sequence[tuple[Setting, Result]]) -> Iterator[Target]:
             yield Target(what=f"{what}: worst finish-time fairness", value=worst, bound=FAIRNESS)
         if setting.rules.policy is Policy.PRIORITY and (easy := known.line("EASY")):
             yield Target(what=f"{what}: completion, EASY", value=mean_s, bound=easy.completion_s)
+
+
+def _sharing() -> Iterator[Target]:
+    """Interruptible runs on 72 slots, against their blocks one at a time, and what was promised to each."""
+    trace = read_trace(str(INTERRUPTIBLE))
+    shape = shape_of("12x6")
+    assert shape is not None
+    setting = Setting(label="interruptible", trace=trace, cluster=shape, rules=Rules(policy=Policy.PRIORITY))
+    of = play(setting, Interruption(), _silent).measures
+    assert of.promises is not None, "nothing was promised"
+    bound = of.utilisation / SHARING_FACTOR
+    what = "interruptible on 12x6: utilisation one block at a time, half of what is reached side by side"
+    yield Target(what=what, value=of.promises.one_at_a_time, bound=bound)
+    broken = of.promises.granted - of.promises.kept
+    yield Target(what=f"... promises broken, of {of.promises.granted}", value=broken, bound=0)
 
 
 def _cluster(known: PublishedSet) -> Cluster:
