@@ -67,8 +67,12 @@ class FairClaims:
         return self._less(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
 
     def standing(self, entity: str, slots: int) -> float:
-        """What is held against a holding of so many slots: the usage of its entity, less its own advance."""
-        return self._less(entity, ADVANCE_GUARANTEES * slots)
+        """What is held against a holding of so many slots: the usage of its entity, less an advance.
+
+        That is for its own width, or for that of the first queued run of its entity if that is wider: whoever
+        gives way is then ordered after the one it gave way to, as part of its entity too.
+        """
+        return self._less(entity, ADVANCE_GUARANTEES * max(slots, self._widths.get(entity, 0)))
 
     def used(self, entity: str) -> float:
         """What this entity has used so far, by its share; it only grows during a pass."""

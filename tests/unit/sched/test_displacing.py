@@ -327,6 +327,20 @@ def test_a_run_of_the_whole_pool_is_not_passed_for_ever_by_short_ones(policy):
     assert life.first_start["big"] <= NOW + 5 + 600 + 2 * rules.guaranteed_s
 
 
+def test_fair_share_a_narrow_run_of_somebody_with_a_wide_one_waiting_does_not_come_and_go():
+    """Displaced, it would be ordered by the advance of the wide one, and take its slots back at once."""
+    rules = replace(RULES, policy=Policy.FAIR_SHARE, guaranteed_s=0.0)
+    runs = [
+        (NOW, candidate("y-wide", gang(6), owner="y"), 3000.0),
+        (NOW, candidate("y-narrow", gang(1), owner="y"), 3000.0),
+        (NOW, candidate("y-half", gang(4), owner="y", priority=1), 3000.0),
+        *((NOW + 100 * n, candidate(f"z{n}", gang(4), owner="z"), 2000.0) for n in range(4)),
+    ]
+    life = Living(nodes(2, 4), rules, runs).run(until=NOW + 9000, passes=2000)
+    at_once = Counter((at, item.run_id) for at, item, _ in life.preemptions)
+    assert all(times == 1 for times in at_once.values())
+
+
 @given(some_submissions, st.sampled_from(POLICIES))
 @settings(max_examples=30, deadline=None)
 def test_a_ledger_made_from_the_snapshot_displaces_alike(submissions, policy):
