@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.sched.attainment import FIRST_RUNG_SLOT_S, attained_slot_s, climbs_at, known_rung, rung
+from tarmac.sched.attainment import climbs_at, held_rung, known_rung, rung
 
 some_moments = st.floats(1.0, 2e9)
 some_amounts = st.floats(0.0, 1e12)
@@ -42,10 +42,16 @@ def test_at_the_moment_it_is_told_to_climb_a_run_has_climbed(before, slots, sinc
     at = climbs_at(before, slots, since=since, now=now)
     assert at > now
     if at < inf:
-        lower = rung(attained_slot_s(before, slots, since=since, now=now))
-        assert rung(attained_slot_s(before, slots, since=since, now=at)) > lower
+        lower = held_rung(before, slots, since=since, now=now)
+        assert held_rung(before, slots, since=since, now=at) > lower
 
 
 def test_a_run_without_slots_never_climbs():
     assert climbs_at(0.0, 0, since=0.0, now=10.0) == inf
-    assert FIRST_RUNG_SLOT_S > 0
+
+
+def test_slots_held_count_as_they_are_used():
+    assert held_rung(0.0, 8, since=1000.0, now=1044.0) == 0
+    assert held_rung(0.0, 8, since=1000.0, now=1045.0) == 360
+    assert held_rung(300.0, 8, since=1000.0, now=1007.5) == 360, "on top of what earlier attempts used"
+    assert climbs_at(300.0, 8, since=1000.0, now=1001.0) == 1007.5
