@@ -330,15 +330,21 @@ def test_a_run_of_the_whole_pool_is_not_passed_for_ever_by_short_ones(policy):
 def test_fair_share_a_narrow_run_of_somebody_with_a_wide_one_waiting_does_not_come_and_go():
     """Displaced, it would be ordered by the advance of the wide one, and take its slots back at once."""
     rules = replace(RULES, policy=Policy.FAIR_SHARE, guaranteed_s=0.0)
-    runs = [
-        (NOW, candidate("y-wide", gang(6), owner="y"), 3000.0),
-        (NOW, candidate("y-narrow", gang(1), owner="y"), 3000.0),
-        (NOW, candidate("y-half", gang(4), owner="y", priority=1), 3000.0),
-        *((NOW + 100 * n, candidate(f"z{n}", gang(4), owner="z"), 2000.0) for n in range(4)),
-    ]
-    life = Living(nodes(2, 4), rules, runs).run(until=NOW + 9000, passes=2000)
-    at_once = Counter((at, item.run_id) for at, item, _ in life.preemptions)
-    assert all(times == 1 for times in at_once.values())
+    held = (
+        holding("y-narrow", {"n1": [0]}, owner="y", granted_at=NOW, started_at=NOW),
+        holding("y-half", {"n2": range(4)}, owner="y", granted_at=NOW, started_at=NOW),
+    )
+    queue = (
+        candidate("y-wide", gang(6), owner="y", submitted_at=NOW - 9),
+        candidate("z", gang(4), owner="z", submitted_at=NOW),
+    )
+
+    def victims(waiting):
+        facts = Snapshot(pools=(rules,), nodes=nodes(2, 4), queue=waiting, holdings=held)
+        return [item.run_id for item in Ledger(facts).plan(NOW).preemptions]
+
+    assert victims(queue) == []
+    assert victims(queue[1:]) == ["y-narrow"], "but for the wide one it would give way"
 
 
 @given(some_submissions, st.sampled_from(POLICIES))
