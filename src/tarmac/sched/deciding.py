@@ -18,6 +18,10 @@ PROTECTED = 2
 """For how many blocked runs of a pool, the first in order, nodes are kept."""
 
 
+MOVERS = 64
+"""So many blocked runs of a line, after the protected ones, may have others give way in a pass."""
+
+
 class PoolPass(Asking):
     """A pass over one pool."""
 
@@ -100,21 +104,25 @@ class PoolPass(Asking):
 
     def _lanes(self, rest: dict[Line, Key]) -> Iterator[tuple[Lane, int]]:
         """Lanes of which a run could start, or displace somebody, with its index."""
-        queue, displacer = self.state.queue, self._displacer
-        moving = displacer is not None and any(displacer.may(line) for line in rest)
-        most = max(self.state.board.free[None], 0)
-        for kind in queue.asking(inf if moving else most):
-            shut = not self._worth_asking(kind)
-            for lane in kind.lanes.values():
-                start = rest.get(lane.line)
-                if start is None:
-                    continue
-                late = shut or self.now + lane.shortest_s > kind.window_at
-                if late and (displacer is None or not displacer.may(lane.line)):
-                    continue
-                index = bisect_left(lane.entries, (start,))
-                if index < len(lane.entries):
-                    yield lane, index
+        movers = {lane for line in rest for lane in self._movers(line, rest[line])}
+        for kind in self.state.queue.asking(max(self.state.board.free[None], 0)):
+            if self._worth_asking(kind):
+                movers.update(
+                    lane
+                    for lane in kind.lanes.values()
+                    if lane.line in rest and self.now + lane.shortest_s <= kind.window_at
+                )
+        for lane in movers:
+            index = bisect_left(lane.entries, (rest[lane.line],))
+            if index < len(lane.entries):
+                yield lane, index
+
+    def _movers(self, line: Line, start: Key) -> Iterator[Lane]:
+        """The lanes of those runs of a line that may displace somebody: only the first in order are asked."""
+        if self._displacer is not None and self._displacer.may(line):
+            index = bisect_left(line.entries, (start,))
+            for _, queued in line.entries[index : index + MOVERS]:
+                yield queued.lane
 
     def _skip(self, lane: Lane, index: int) -> int:
         """The next run of a lane that may start although the one before could not."""

@@ -63,7 +63,8 @@ def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
     left_s = limit_s(candidate)
     if candidate.mode is Mode.CYCLE and rules is not None:
         left_s = min(left_s, rules.turn_s)
-    return (holding.started_at or holding.granted_at) + left_s, *order
+    began_at = holding.granted_at if holding.started_at is None else holding.started_at
+    return began_at + left_s, *order
 
 
 def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
