@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from facts import NOW, candidate, node, snapshot
+from facts import NOW, PATIENCE_S, candidate, node, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Demand, Holding, plan
-from tarmac.sched.asking import PATIENCE_S
 
 TYPES = ("h100", "t4")
 

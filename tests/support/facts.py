@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tarmac.model.cluster import LOCAL_CLUSTER, Node
+from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Seat
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Plan, Snapshot
 
 NOW = 1_000_000.0
+PATIENCE_S = Pool(cluster=LOCAL_CLUSTER).patience_s
 ANYWHERE = Target()
 
 

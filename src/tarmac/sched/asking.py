@@ -24,13 +24,6 @@ from tarmac.sched.pool_state import PoolState
 from tarmac.sched.space import loads_of
 from tarmac.sched.view import View
 
-PATIENCE_S = 600.0
-"""How long a queued run lets later ones pass it when nobody knows when it can start.
-
-Until then a smaller later run may take what a bigger one cannot use yet (M3). From then on nothing that
-could delay it starts on its nodes, so it starts at the latest when what holds them now has ended.
-"""
-
 IN_VAIN = 16
 """After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
 
@@ -204,10 +197,19 @@ class Asking:
             if forecast is None:
                 continue
             at = max(self.now, forecast.at)
-            if at < inf or self.now - queued.candidate.queued_at >= PATIENCE_S:
+            if at < inf or self._out_of_patience(queued.candidate):
                 self.keep(queued.candidate.run_id, at, forecast.nodes)
         if blocked or self._stamp < 0:
             self._stamp = self.state.stamp(tuple(self.keepings))
+
+    def _out_of_patience(self, candidate: Candidate) -> bool:
+        """Whether a run whose start nobody knows has been passed long enough (M3).
+
+        From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
+        holds them now has ended. One at a time in a pool: nodes may stand idle for long.
+        """
+        waited_s = self.now - candidate.queued_at
+        return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.keepings)
 
     def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""

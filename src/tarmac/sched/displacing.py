@@ -12,7 +12,7 @@ from itertools import chain, islice
 from math import inf
 
 from tarmac.sched import blocks
-from tarmac.sched.asking import PATIENCE_S, Displacement
+from tarmac.sched.asking import Displacement
 from tarmac.sched.blocks import Member
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
@@ -130,8 +130,12 @@ class PoolDisplacer:
         return None if found is None else ([], found[1])
 
     def _waited_long(self, queued: Queued) -> bool:
-        """Whether nodes are to be kept for a run; those of one run at a time are: the others follow."""
-        return not self._awaited and self._now - queued.candidate.queued_at >= PATIENCE_S
+        """Whether nodes are to be kept for a run; those of one run at a time are: the others follow.
+
+        Whoever passed it when it came has had its guarantee by then, and so may others that passed after.
+        """
+        waited_s = self._now - queued.candidate.queued_at
+        return not self._awaited and waited_s >= 2 * self._state.rules.guaranteed_s
 
     def _standing(self, held: Held, claims: FairClaims) -> float:
         return claims.standing(entity_of(held.holding.candidate, self._state.rules), held.slots)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
+from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.sched import Ledger, plan
-from tarmac.sched.asking import PATIENCE_S
 from tarmac.sched.deciding import PROTECTED
 from tarmac.sched.planning import Pass
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot
+from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Placement, ReasonCode, Refusal, Waiting, explain, plan
-from tarmac.sched.asking import PATIENCE_S
 
 
 def why(facts, run_id="r") -> Waiting:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import NOW, candidate, gang, nodes, replicas, snapshot
+from facts import NOW, PATIENCE_S, candidate, gang, nodes, replicas, snapshot
 from lives import Life
 from tarmac.sched import plan
-from tarmac.sched.asking import PATIENCE_S
 
 LONGEST_S = 5_000.0
 
@@ -105,7 +104,7 @@ def test_m3_limited_runs_that_pass_never_delay_the_head(count, lengths):
     where = nodes(count, 4)
     wall = [(NOW, candidate(f"w{index}", gang(4), time_limit_s=3000.0), 3000.0) for index in range(count - 1)]
     stream = [
-        (NOW + PATIENCE_S + 1 + index, candidate(f"s{index}", gang(1), time_limit_s=float(length)), length)
+        (NOW + 1 + index, candidate(f"s{index}", gang(1), time_limit_s=float(length)), length)
         for index, length in enumerate(lengths)
     ]
     life = Life(where, [*wall, (NOW, candidate("z-big", gang(4 * count)), 1.0), *stream]).run()

@@ -6,12 +6,11 @@ from itertools import permutations
 
 import pytest
 
-from facts import NOW, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
+from facts import NOW, PATIENCE_S, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
 from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Mode, Queueing
 from tarmac.sched import ReasonCode, plan
-from tarmac.sched.asking import PATIENCE_S
 
 LONG_AGO = NOW - PATIENCE_S
 
