@@ -14,14 +14,14 @@ from tarmac.sched.decisions import (
     ShareGrant,
     Waiting,
 )
-from tarmac.sched.durations import Durations, Finished
-from tarmac.sched.estimate import Estimate, EstimateBasis
-from tarmac.sched.estimates import estimates
-from tarmac.sched.explain import explain
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
+from tarmac.sched.foresight.durations import Durations, Finished
+from tarmac.sched.foresight.estimate import Estimate, EstimateBasis
+from tarmac.sched.foresight.estimates import estimates
 from tarmac.sched.ledger import Ledger
-from tarmac.sched.listing import QueuePlace, listing
-from tarmac.sched.wording import duration
+from tarmac.sched.telling.explain import explain
+from tarmac.sched.telling.listing import QueuePlace, listing
+from tarmac.sched.telling.wording import duration
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:

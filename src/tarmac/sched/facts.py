@@ -106,3 +106,11 @@ class Snapshot:
     queue: tuple[Candidate, ...]
     holdings: tuple[Holding, ...]
     usage: tuple[Usage, ...] = ()
+
+
+def asked_slots(demands: tuple[Demand, ...]) -> int:
+    """How many slots a whole run asks for."""
+    return sum(
+        demand.slots if demand.slots is not None else (demand.replicas or 0) * demand.each.slots
+        for demand in demands
+    )

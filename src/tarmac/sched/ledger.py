@@ -6,9 +6,9 @@ one that was made from its `snapshot()` plan alike.
 
 from __future__ import annotations
 
-from tarmac.sched.books import Books
+from tarmac.sched.books.filing import Books
 from tarmac.sched.decisions import Plan
-from tarmac.sched.planning import Pass
+from tarmac.sched.passing.planning import Pass
 
 
 class Ledger(Books):

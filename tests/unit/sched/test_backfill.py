@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.sched import Ledger, plan
-from tarmac.sched.deciding import PROTECTED
-from tarmac.sched.planning import Pass
+from tarmac.sched.passing.deciding import PROTECTED
+from tarmac.sched.passing.planning import Pass
 
 
 def promises(ledger, now):

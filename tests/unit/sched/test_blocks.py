@@ -12,8 +12,8 @@ from facts import candidate, gang, holding
 from tarmac.model.cluster import Pool
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
-from tarmac.sched import blocks
-from tarmac.sched.blocks import Member, Tier
+from tarmac.sched.policies import blocks
+from tarmac.sched.policies.blocks import Member, Tier
 
 HOUR_S = 3600.0
 RULES = Pool(cluster="local", period_s=2 * HOUR_S, floor_s=300.0)

@@ -16,8 +16,8 @@ from tarmac.model.cluster import Policy, Pool
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot, Usage
-from tarmac.sched.fairness import ADVANCE_GUARANTEES
-from tarmac.sched.precedence import Precedence
+from tarmac.sched.policies.fairness import ADVANCE_GUARANTEES
+from tarmac.sched.policies.precedence import Precedence
 
 RULES = Pool(cluster="local", preemption=True, guaranteed_s=300.0, period_s=7200.0)
 PERIOD_AT = NOW // 7200 * 7200

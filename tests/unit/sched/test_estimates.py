@@ -13,8 +13,8 @@ from situations import situations
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode, Target
 from tarmac.sched import Durations, EstimateBasis, Finished, Ledger, Snapshot, estimates, plan
-from tarmac.sched.estimates import Limits
-from tarmac.sched.life import RESOLUTION, End, Life
+from tarmac.sched.foresight.estimates import Limits
+from tarmac.sched.foresight.life import RESOLUTION, End, Life
 
 NOTHING_KNOWN = Durations()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.sched.fairness import Account
+from tarmac.sched.policies.fairness import Account
 
 DAY_S = 86_400.0
 NOW = 1_700_000_000.0

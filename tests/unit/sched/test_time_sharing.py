@@ -14,7 +14,7 @@ from living import Living
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
 from tarmac.sched import Ledger, PreemptionReason, Snapshot
-from tarmac.sched.blocks import period_at
+from tarmac.sched.policies.blocks import period_at
 
 PERIOD_S = 7200.0
 START = 100 * PERIOD_S

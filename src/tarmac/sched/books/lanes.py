@@ -1,0 +1,211 @@
+"""The queue of one pool, kept sorted: lines of ordered runs, and lanes of those that ask for the same.
+
+A *line* holds all runs of one mode (of one entity, under fair share). A *lane* is the part of a line that is
+of one `Kind` and has time limits of one magnitude: when its first run cannot start, the others are passed
+over together. Kept by `PoolState`, walked by `deciding`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import frexp, inf
+
+from tarmac.model.cluster import Pool
+from tarmac.model.spec import Queueing, Target
+from tarmac.sched.facts import Candidate
+from tarmac.sched.placing.admission import Demands, Verdict
+from tarmac.sched.placing.board import PoolBoard, PoolKey
+from tarmac.sched.placing.counting import Count
+from tarmac.sched.policies.order import RANKS, Key, ordering
+
+
+@dataclass(slots=True, eq=False)
+class Kind:
+    """Runs that ask for the same on the same target, and what is known of all of them.
+
+    `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `blocked` has
+    the epoch of each pool in which it was seen not to fit what is free there. `stamp` and `window_at`: with
+    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start.
+    `possible`: whether it would fit this board of empty nodes.
+    """
+
+    demands: Demands
+    target: Target
+    verdict: Verdict
+    slots: int
+    slot_type: str | None
+    weightless: bool
+    count: Count | None
+    lanes: dict[tuple[int, str | None, int], Lane] = field(default_factory=dict)
+    blocked: dict[PoolKey, int] = field(default_factory=dict)
+    stamp: int = -1
+    window_at: float = -inf
+    possible: tuple[PoolBoard, bool] | None = None
+
+    @classmethod
+    def of(cls, demands: Demands, target: Target, verdict: Verdict) -> Kind:
+        """The kind of runs with these demands."""
+        types = {demand.each.slot_type for demand in demands if not demand.empty}
+        return cls(
+            demands=demands,
+            target=target,
+            verdict=verdict,
+            slots=sum(demand.slots or (demand.replicas or 0) * demand.each.slots for demand in demands),
+            slot_type=types.pop() if len(types) == 1 else None,
+            weightless=all(demand.empty for demand in demands),
+            count=Count.of(demands, target, uneven=verdict.uneven),
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A run in the queue of a pool, and where it stands there."""
+
+    candidate: Candidate
+    kind: Kind
+    line: Line
+    lane: Lane
+    key: Key
+
+
+Entry = tuple[Key, Queued]
+Entries = list[Entry]
+"""Sorted by keys, which end in the run's id: two runs are never compared."""
+
+
+class Line:
+    """All queued runs of one mode, of one entity if there are any, in order."""
+
+    __slots__ = ("entity", "entries", "rank")
+
+    def __init__(self, rank: int, entity: str | None) -> None:
+        self.rank = rank
+        self.entity = entity
+        self.entries: Entries = []
+
+
+class Lane:
+    """The runs of a line that are of one kind, with time limits of one magnitude.
+
+    No run in it has a limit below `shortest_s`.
+    """
+
+    __slots__ = ("entries", "kind", "line", "magnitude", "shortest_s")
+
+    def __init__(self, line: Line, kind: Kind, magnitude: int) -> None:
+        self.line = line
+        self.kind = kind
+        self.magnitude = magnitude
+        self.shortest_s = inf
+        self.entries: Entries = []
+
+
+class PoolQueue:
+    """The queued runs of one pool under its rules."""
+
+    __slots__ = ("_eras", "_rules", "hasty", "kinds", "lines", "runs")
+
+    def __init__(self, rules: Pool) -> None:
+        self._rules = rules
+        self._eras: dict[int, float] = {}
+        self.runs: dict[str, Queued] = {}
+        self.hasty: dict[str, Queued] = {}
+        self.lines: dict[tuple[int, str | None], Line] = {}
+        self.kinds: dict[int, dict[Kind, None]] = {}
+
+    def add(self, candidate: Candidate, kind: Kind) -> None:
+        """Put a run in its place; it is in no queue now."""
+        queued = self._make(candidate, kind)
+        entry = (queued.key, queued)
+        insort(queued.line.entries, entry)
+        insort(queued.lane.entries, entry)
+
+    def add_all(self, runs: Iterable[tuple[Candidate, Kind]]) -> None:
+        """Put many runs in their places, sorting once."""
+        for candidate, kind in runs:
+            queued = self._make(candidate, kind)
+            entry = (queued.key, queued)
+            queued.line.entries.append(entry)
+            queued.lane.entries.append(entry)
+        for line in self.lines.values():
+            line.entries.sort()
+        for kinds in self.kinds.values():
+            for kind in kinds:
+                for lane in kind.lanes.values():
+                    lane.entries.sort()
+
+    def remove(self, run_id: str) -> Queued:
+        """Take a run out."""
+        queued = self.runs.pop(run_id)
+        self.hasty.pop(run_id, None)
+        line, lane, kind = queued.line, queued.lane, queued.kind
+        _cut(line.entries, queued.key)
+        _cut(lane.entries, queued.key)
+        if not lane.entries:
+            del kind.lanes[line.rank, line.entity, lane.magnitude]
+            if not kind.lanes:
+                del self.kinds[kind.slots][kind]
+            if not line.entries:
+                del self.lines[line.rank, line.entity]
+        return queued
+
+    def refresh(self, now: float) -> None:
+        """Sort again those lines whose order is another than when they were last looked at."""
+        for rank in {line.rank for line in self.lines.values()}:
+            era_of = ordering(rank, self._rules).era
+            if era_of is not None and (era := era_of(self._rules, now)) != self._eras.get(rank):
+                stale = [queued for queued in self.runs.values() if queued.line.rank == rank]
+                self._eras[rank] = era
+                for queued in stale:
+                    self.remove(queued.candidate.run_id)
+                self.add_all((queued.candidate, queued.kind) for queued in stale)
+
+    def restart(self, rules: Pool) -> list[tuple[Candidate, Kind]]:
+        """Empty the queue for other rules; the runs that were in it are returned."""
+        runs = [(queued.candidate, queued.kind) for queued in self.runs.values()]
+        for candidate, _ in runs:
+            self.remove(candidate.run_id)
+        self._rules = rules
+        self._eras.clear()
+        return runs
+
+    def asking(self, most: float) -> Iterator[Kind]:
+        """The kinds that ask for at most so many slots."""
+        for slots, kinds in self.kinds.items():
+            if slots <= most:
+                yield from kinds
+
+    def _make(self, candidate: Candidate, kind: Kind) -> Queued:
+        rank = RANKS[candidate.mode]
+        rules = self._rules
+        order = ordering(rank, rules)
+        entity = None if order.entity is None else order.entity(candidate, rules)
+        line = self.lines.get((rank, entity))
+        if line is None:
+            line = self.lines[rank, entity] = Line(rank, entity)
+        left_s = limit_s(candidate)
+        magnitude = frexp(left_s)[1] if left_s < inf else -1
+        lane = kind.lanes.get((rank, entity, magnitude))
+        if lane is None:
+            if not kind.lanes:
+                self.kinds.setdefault(kind.slots, {})[kind] = None
+            lane = kind.lanes[rank, entity, magnitude] = Lane(line, kind, magnitude)
+        lane.shortest_s = min(lane.shortest_s, left_s)
+        queued = Queued(candidate, kind, line, lane, order.key(candidate, rules, self._eras.get(rank, 0.0)))
+        self.runs[candidate.run_id] = queued
+        if candidate.queueing is Queueing.FAIL_IF_BUSY:
+            self.hasty[candidate.run_id] = queued
+        return queued
+
+
+def limit_s(candidate: Candidate) -> float:
+    """How long a run may still run (inf: no limit)."""
+    if candidate.time_limit_s is None:
+        return inf
+    return max(0.0, candidate.time_limit_s - candidate.ran_s)
+
+
+def _cut(entries: Entries, key: Key) -> None:
+    del entries[bisect_left(entries, (key,))]

@@ -1,0 +1,181 @@
+"""How long runs take, learnt from those that ended: the predictor behind `estimates`.
+
+Kept by `control` and by the simulator, which add each run as it ends. Running times spread over orders of
+magnitude, and most of what can be known of a run is how long it has lasted already: a prediction is a share
+of those alike that lasted longer. Which likeness says most (the name, the owner, the size, how much of
+their time limit people use) differs from cluster to cluster, so that is learnt too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from math import log
+
+from tarmac.sched.facts import Candidate, asked_slots
+
+ENOUGH = 6
+"""So many that lasted longer make a class worth asking."""
+
+SAMPLES_KEPT = 500
+"""A class remembers so many runs, the latest."""
+
+CLASSES_KEPT = 2_000
+"""So many classes are remembered: those that were added to last."""
+
+LEARNING_SHARE = 0.01
+"""How much one ended run says about which likeness to go by."""
+
+SHORTEST_S = 1.0
+"""Shorter runs count as this long where running times are compared."""
+
+MOST_SHARE = 0.9
+"""Of runs that outlast everything known, no more than this share is looked at: their tail has no end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that ended by itself: what it was, and how long all its attempts ran together."""
+
+    owner: str
+    project: str
+    name: str
+    slots: int
+    ran_s: float
+    time_limit_s: float | None = None
+
+
+class Likeness(IntEnum):
+    """What makes runs alike, the most telling first until it is known better."""
+
+    LIMIT_BY_OWNER = 0
+    LIMIT = 1
+    NAME = 2
+    OWNER_AND_SLOTS = 3
+    OWNER = 4
+    SLOTS = 5
+    ALL = 6
+
+
+_BY_LIMIT = frozenset({Likeness.LIMIT_BY_OWNER, Likeness.LIMIT})
+"""Of these, the share of the time limit that was used is remembered."""
+
+Class = tuple[Likeness, *tuple[str | int, ...]]
+
+
+class Durations:
+    """What is known of running times. Not for use by two threads at once."""
+
+    def __init__(self) -> None:
+        self._samples: OrderedDict[Class, _Samples] = OrderedDict()
+        self._gain = {likeness: 0.01 * (likeness - Likeness.ALL) for likeness in Likeness}
+        self._order = sorted(Likeness)
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self._samples)
+
+    @property
+    def classes(self) -> int:
+        """How many classes are remembered."""
+        return len(self._samples)
+
+    def add(self, run: Finished) -> None:
+        """Take up a run that ended."""
+        ran_s = max(run.ran_s, SHORTEST_S)
+        classes = _classes(run.owner, run.project, run.name, run.slots, run.time_limit_s)
+        self._learn(ran_s, classes, run.time_limit_s)
+        for key in classes:
+            samples = self._samples.get(key)
+            if samples is None:
+                samples = self._samples[key] = _Samples()
+            self._samples.move_to_end(key)
+            samples.add(ran_s / _scale(key[0], run.time_limit_s))
+        while len(self._samples) > CLASSES_KEPT:
+            self._samples.popitem(last=False)
+
+    def remaining_s(self, run: Candidate, *, elapsed_s: float = 0.0, share: float = 0.5) -> float | None:
+        """How much longer this run takes, having run `elapsed_s`; None if nothing is known.
+
+        That is what a `share` of those alike which lasted so long do not exceed: 0.5 is the median.
+        """
+        classes = _classes(run.owner, run.project, run.name, asked_slots(run.demands), run.time_limit_s)
+        by_likeness = {key[0]: key for key in classes}
+        for likeness in self._order:
+            samples = self._samples.get(by_likeness[likeness]) if likeness in by_likeness else None
+            if samples is None:
+                continue
+            scale = _scale(likeness, run.time_limit_s)
+            total = samples.quantile(share, above=elapsed_s / scale)
+            if total is not None:
+                return max(0.0, total * scale - elapsed_s)
+        if not self._samples:
+            return None
+        share = min(share, MOST_SHARE)
+        return (
+            max(elapsed_s, SHORTEST_S) * share / (1 - share)
+        )  # nobody lasted so long: what is old grows old
+
+    def _learn(self, ran_s: float, classes: list[Class], limit_s: float | None) -> None:
+        """Compare what each likeness would have said of this run with what everybody's runs say."""
+        errors: dict[Likeness, float] = {}
+        for key in classes:
+            samples = self._samples.get(key)
+            middle = samples.quantile(0.5, above=0.0) if samples is not None else None
+            if middle is not None:
+                errors[key[0]] = abs(log(middle * _scale(key[0], limit_s) / ran_s))
+        baseline = errors.get(Likeness.ALL)
+        if baseline is None:
+            return
+        for likeness, error in errors.items():
+            if likeness is not Likeness.ALL:
+                self._gain[likeness] += LEARNING_SHARE * (error - baseline - self._gain[likeness])
+        self._order = sorted(Likeness, key=lambda likeness: (self._gain[likeness], likeness))
+
+
+class _Samples:
+    """The latest running times of a class, in order of age and of size."""
+
+    __slots__ = ("_by_age", "_by_size")
+
+    def __init__(self) -> None:
+        self._by_age: deque[float] = deque()
+        self._by_size: list[float] = []
+
+    def add(self, value: float) -> None:
+        if len(self._by_age) == SAMPLES_KEPT:
+            oldest = self._by_age.popleft()
+            del self._by_size[bisect_left(self._by_size, oldest)]
+        self._by_age.append(value)
+        insort(self._by_size, value)
+
+    def quantile(self, share: float, *, above: float) -> float | None:
+        """What a share of the values above this one do not exceed; None if there are too few."""
+        first = bisect_right(self._by_size, above)
+        count = len(self._by_size) - first
+        if count < ENOUGH:
+            return None
+        return self._by_size[first + min(int(share * count), count - 1)]
+
+
+def _classes(owner: str, project: str, name: str, slots: int, limit_s: float | None) -> list[Class]:
+    return list(_alike(owner, project, name, slots, limit_s))
+
+
+def _alike(owner: str, project: str, name: str, slots: int, limit_s: float | None) -> Iterator[Class]:
+    if limit_s is not None:
+        yield Likeness.LIMIT_BY_OWNER, owner
+        yield (Likeness.LIMIT,)
+    if name:
+        yield Likeness.NAME, owner, project, name
+    yield Likeness.OWNER_AND_SLOTS, owner, slots
+    yield Likeness.OWNER, owner
+    yield Likeness.SLOTS, slots
+    yield (Likeness.ALL,)
+
+
+def _scale(likeness: Likeness, limit_s: float | None) -> float:
+    return limit_s if likeness in _BY_LIMIT and limit_s else 1.0

@@ -1,0 +1,339 @@
+"""Asking one run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
+
+The part of a pass that knows the board; `deciding` walks the queue and asks. It plays on a `PoolState`,
+and `close` takes everything back: facts change only when the caller has recorded what was decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from tarmac.sched.books.forecast import Forecast, Held, ends, soonest
+from tarmac.sched.books.lanes import Kind, Line, Queued, limit_s
+from tarmac.sched.books.pool_state import PoolState
+from tarmac.sched.decisions import Placement, Preemption, ShareGrant
+from tarmac.sched.facts import Candidate, Holding
+from tarmac.sched.placing.fitting import Part
+from tarmac.sched.placing.gangs import allot, fit
+from tarmac.sched.placing.space import loads_of
+from tarmac.sched.placing.view import View
+from tarmac.sched.policies.order import Claims
+
+IN_VAIN = 16
+"""After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Nodes of a pool kept for a run that is to start there at `at` (inf: not known when)."""
+
+    run_id: str
+    at: float
+    nodes: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
+
+    preemptions: tuple[Preemption, ...]
+    nodes: tuple[str, ...]
+    at: float
+
+
+class Displacer(Protocol):
+    """Decides whom a blocked run may displace."""
+
+    def may(self, line: Line) -> bool:
+        """Whether a run of this line could displace anybody: asked often, so it must be quick."""
+
+    def displace(self, queued: Queued) -> Displacement | None:
+        """Who gives way to this run; it does not fit what is free now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a pool decides before its queue is asked, and what its policy brings into the pass.
+
+    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `resting` do not
+    start in this pass; for blocked runs of those in `passable` no nodes are kept, because they may displace
+    whoever passes them. `claims` has what entities used, under fair share; `wakes_at` tells, once everybody
+    was asked, when turns, periods or the like make another pass worth while.
+    """
+
+    preemptions: tuple[Preemption, ...] = ()
+    shares: tuple[ShareGrant, ...] = ()
+    resting: frozenset[int] = frozenset()
+    passable: frozenset[int] = frozenset()
+    claims: Claims | None = None
+    displacer: Displacer | None = None
+    allotted_s: Callable[[Candidate], float | None] = lambda _: None
+    wakes_at: Callable[[Asking], float] = lambda _: inf
+
+
+class Asking:
+    """The state of a pass over one pool.
+
+    `placed` has the runs that start, in all pools of the pass, in order; `held` what they hold in this one;
+    `awaiting` are the runs for which others give way.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        now: float,
+        *,
+        opening: Opening,
+        placed: dict[str, Placement],
+    ) -> None:
+        """`placed` is shared by the pools of a pass."""
+        self.state = state
+        self.now = now
+        self.opening = opening
+        self.next_at = inf
+        self.placed = placed
+        self.held: list[Held] = []
+        self.preemptions: list[Preemption] = list(opening.preemptions)
+        self.keepings: list[Keeping] = []
+        self.awaiting: set[str] = set()
+        self._guests: dict[Kind, float] = {}
+        self._claims = opening.claims
+        self._displacer = opening.displacer
+        self._resting = opening.resting
+        self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
+        self._stamp = -1
+        self._vain: Counter[int] = Counter()
+
+    def close(self) -> None:
+        """Take back what was done on the state of the pool."""
+        state = self.state
+        for held in self.held:
+            del state.releases[bisect_left(state.releases, (held.ends,))]
+        if state.board.touched:
+            state.epoch += 1  # what was taken is free again
+        state.board.undo()
+
+    def ask(self, queued: Queued) -> bool:
+        """Start this run here if it fits; else remember for its kind that it does not."""
+        kind = queued.kind
+        if self.hopeless(kind) or self._shut_out(kind):
+            return False
+        self.protect()
+        if kind.stamp == self._stamp and self.now + limit_s(queued.candidate) > kind.window_at:
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is None:
+            self._remember(kind)
+            return False
+        self._place(queued, parts)
+        return True
+
+    def may_ask_guest(self, kind: Kind) -> bool:
+        """Whether a run of another pool may find a place here."""
+        return not self.hopeless(kind) and self._guests.get(kind, inf) > self.now
+
+    def ask_guest(self, queued: Queued) -> bool:
+        """Start a run of another pool here if it fits what this one's own runs leave."""
+        kind = queued.kind
+        if self.hopeless(kind):
+            return False
+        self.protect()
+        if self.now + limit_s(queued.candidate) > self._guests.get(kind, inf):
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is not None:
+            self._place(queued, parts)
+            return True
+        self._guests[kind] = self._window_at(kind)
+        return False
+
+    def rank(self, line: Line) -> tuple[int, float]:
+        """Where a line stands among the others now."""
+        return line.rank, self._claim(line)
+
+    def rests(self, line: Line) -> bool:
+        """Whether no run of a line may start in this pass."""
+        return line.rank in self._resting
+
+    def hopeless(self, kind: Kind) -> bool:
+        """Whether it is known, without looking at nodes, that a kind does not fit what is free here."""
+        state = self.state
+        if kind.blocked.get(state.key) == state.epoch:
+            return True
+        return kind.slots > state.board.free.get(kind.slot_type, 0)
+
+    def fitting(self, candidate: Candidate, kind: Kind) -> list[Part] | None:
+        """A place for a run as things are; nothing is taken."""
+        self.protect()
+        return self._fit(kind, self._usable(candidate, kind))
+
+    def forecast(self, kind: Kind) -> Forecast | None:
+        """When a kind could start here on nodes that are kept for nobody."""
+        state = self.state
+        key = (kind, tuple(keeping.nodes for keeping in self.keepings))
+        if self.held or key not in state.forecasts:
+            found = soonest(
+                kind,
+                board=state.board,
+                releases=state.releases,
+                spread=state.spread,
+            )
+            if self.held:
+                return found
+            state.forecasts[key] = found
+        return state.forecasts[key]
+
+    def protect(self) -> None:
+        """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
+        blocked, self._blocked = self._blocked, []
+        for queued in blocked:
+            forecast = self.forecast(queued.kind)
+            if forecast is None:
+                continue
+            at = max(self.now, forecast.at)
+            if at < inf or self._out_of_patience(queued.candidate):
+                self.keep(queued.candidate.run_id, at, forecast.nodes)
+        if blocked or self._stamp < 0:
+            self._stamp = self.state.stamp(tuple(self.keepings))
+
+    def _out_of_patience(self, candidate: Candidate) -> bool:
+        """Whether a run whose start nobody knows has been passed long enough (M3).
+
+        From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
+        holds them now has ended. One at a time in a pool: nodes may stand idle for long.
+        """
+        waited_s = self.now - candidate.queued_at
+        return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.keepings)
+
+    def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
+        """Keep these nodes for a run: from now on others start there only if they end before `at`."""
+        number = self.state.board.keep(nodes)
+        self.keepings.append(Keeping(run_id, at, nodes, number))
+
+    def wake_at(self, at: float) -> None:
+        """Another pass may decide something new at this moment, though no fact has changed by then."""
+        self.next_at = min(self.next_at, at)
+
+    def _make_way(self, queued: Queued) -> bool:
+        """Whether others give way to a run that does not fit; the nodes are kept for it."""
+        rank = queued.line.rank
+        if self._displacer is None or not self._displacer.may(queued.line) or self._vain[rank] >= IN_VAIN:
+            return False
+        self.protect()
+        found = self._displacer.displace(queued)
+        if found is None:
+            self._vain[rank] += 1
+            return False
+        self.preemptions += found.preemptions
+        self.awaiting.add(queued.candidate.run_id)
+        self.keep(queued.candidate.run_id, found.at, found.nodes)
+        self._stamp = self.state.stamp(tuple(self.keepings))
+        return True
+
+    def _place(self, queued: Queued, parts: list[Part]) -> None:
+        candidate = queued.candidate
+        allocation = allot(parts, self.state.board)
+        self.placed[candidate.run_id] = Placement(
+            run_id=candidate.run_id,
+            seq=candidate.seq,
+            allocation=allocation,
+            allotted_s=self.opening.allotted_s(candidate),
+        )
+        holding = Holding(
+            candidate=candidate,
+            allocation=allocation,
+            granted_at=self.now,
+            started_at=None,
+            checkpoint_at=None,
+            leaving=False,
+        )
+        held = Held(holding, loads_of(allocation), (self.state.key,), ends(holding, self.state.rules))
+        self.held.append(held)
+        index = bisect_left(self.state.releases, (held.ends,))
+        self.state.releases.insert(index, (held.ends, held))
+        if self._claims is not None and queued.line.entity is not None:
+            self._claims.charge(candidate, queued.line.entity)
+
+    def _usable(self, candidate: Candidate, kind: Kind) -> list[int]:
+        """The keepings whose nodes a run may use: its own, and those that it would leave in time."""
+        if kind.weightless:
+            return list(self.state.board.keepings)
+        ended_at = self.now + limit_s(candidate)
+        return [
+            keeping.number
+            for keeping in self.keepings
+            if keeping.run_id == candidate.run_id or ended_at <= keeping.at < inf
+        ]
+
+    def _fit(self, kind: Kind, keepings: Sequence[int]) -> list[Part] | None:
+        board, count = self.state.board, kind.count
+        way = None
+        if count is not None:
+            at_least = board.at_least(count.shard, count.slot_type, keepings)
+            if not count.fits(at_least):
+                return None
+            way = count.way(at_least)
+        view = View.of(board, kind.target, kept=keepings, spread=self.state.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
+
+    def _may_fit(self, kind: Kind, keepings: Sequence[int]) -> bool:
+        """Whether it is worth while to choose nodes for a kind."""
+        count = kind.count
+        if count is None:
+            return True
+        return count.fits(self.state.board.at_least(count.shard, count.slot_type, keepings))
+
+    def _fits(self, kind: Kind, keepings: Sequence[int]) -> bool:
+        return self._may_fit(kind, keepings) if kind.count else self._fit(kind, keepings) is not None
+
+    def _shut_out(self, kind: Kind) -> bool:
+        """Whether a kind does not fit even with all nodes that are kept; remembered if so."""
+        if self._may_fit(kind, self.state.board.keepings):
+            return False
+        kind.blocked[self.state.key] = self.state.epoch
+        return True
+
+    def _worth_asking(self, kind: Kind) -> bool:
+        """Whether a run of a kind may start; `window_at` tells then by when it would have to end."""
+        if self.hopeless(kind) or self._shut_out(kind):
+            return False
+        self.protect()
+        if kind.stamp != self._stamp:
+            if kind.count is not None:
+                self._remember(kind)
+            else:
+                kind.window_at = inf
+        return kind.window_at > self.now
+
+    def _remember(self, kind: Kind) -> None:
+        """Remember which runs of a kind cannot start as things are."""
+        kind.window_at = self._window_at(kind)
+        kind.stamp = self._stamp
+
+    def _window_at(self, kind: Kind) -> float:
+        """By when a run would have to end to start now: the longer nodes are kept for others, the later.
+
+        Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
+        """
+        if self._fits(kind, ()):
+            return inf
+        state, usable = self.state, []
+        for keeping in sorted(self.keepings, key=lambda item: -item.at):
+            if keeping.at < inf:
+                usable.append(keeping.number)
+                if self._fits(kind, usable):
+                    return keeping.at
+        if not self._fits(kind, state.board.keepings):
+            kind.blocked[state.key] = state.epoch
+        return -inf
+
+    def _claim(self, line: Line) -> float:
+        if line.entity is None or self._claims is None:
+            return 0.0
+        return self._claims.of(line.entity)

@@ -1,0 +1,80 @@
+"""What a pool's policy brings into a pass, and what is due before its queue is asked. Called by `planning`.
+
+Here the policies meet the pass: what has been used (fair share), who may displace whom, turns that are over,
+shares of a period that are due, and how long a placement is meant to last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tarmac.model.cluster import Policy, Pool
+from tarmac.model.spec import Mode
+from tarmac.sched.books.pool_state import PoolState
+from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.facts import Candidate
+from tarmac.sched.passing.asking import Opening
+from tarmac.sched.passing.displacing import PoolDisplacer
+from tarmac.sched.passing.waking import wakes_at
+from tarmac.sched.policies import blocks, turns
+from tarmac.sched.policies.blocks import Member
+from tarmac.sched.policies.order import BATCH, INTERRUPTIBLE
+from tarmac.sched.policies.precedence import Precedence
+
+
+def open_pool(state: PoolState, now: float) -> Opening:
+    """The beginning of a pass over one pool."""
+    state.holders.advance(now)
+    rules, cycle = state.rules, state.holders.cycle
+    over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
+    claims = state.accounts.claims(now, _widths(state)) if rules.policy is Policy.FAIR_SHARE else None
+    members = _members(state)
+    due = blocks.due(members, rules, now)
+    precedence = Precedence(rules, now, claims)
+    displacer = None
+    if rules.preemption or state.holders.interruptible or state.leaving or over:
+        displacer = PoolDisplacer(state, precedence, going=over)
+    return Opening(
+        preemptions=tuple(
+            Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
+            for held in over
+        ),
+        shares=blocks.grants(members, rules, now) if due else (),
+        resting=frozenset({INTERRUPTIBLE}) if due else frozenset(),
+        passable=frozenset({BATCH, INTERRUPTIBLE} if rules.preemption else {INTERRUPTIBLE}),
+        claims=claims,
+        displacer=displacer,
+        allotted_s=_allotted(rules, now),
+        wakes_at=lambda current: wakes_at(current, precedence),
+    )
+
+
+def _widths(state: PoolState) -> dict[str, int]:
+    """How many slots the first queued run of each entity asks for."""
+    lines = state.queue.lines.values()
+    return {line.entity: line.entries[0][1].kind.slots for line in lines if line.entity is not None}
+
+
+def _members(state: PoolState) -> list[Member]:
+    """The interruptible runs of a pool, queued and holding."""
+    line = state.queue.lines.get((INTERRUPTIBLE, None))
+    if line is None and not state.holders.interruptible and not state.leaving:
+        return []
+    members = [] if line is None else [Member(queued.candidate) for _, queued in line.entries]
+    leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
+    holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
+    holding += state.holders.interruptible.values()
+    return [*members, *(Member(held.holding.candidate, held.holding) for held in holding)]
+
+
+def _allotted(rules: Pool, now: float) -> Callable[[Candidate], float | None]:
+    """How long a run that starts now is meant to hold its slots."""
+
+    def allotted_s(candidate: Candidate) -> float | None:
+        if candidate.mode is Mode.CYCLE:
+            return rules.turn_s
+        if candidate.mode is Mode.INTERRUPTIBLE:
+            return blocks.allotted_s(candidate, rules, now)
+        return None
+
+    return allotted_s

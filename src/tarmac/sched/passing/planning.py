@@ -1,0 +1,174 @@
+"""One pass of the scheduler over all pools. Called by `Ledger.plan`; docs/scheduler.md tells it in order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from math import inf
+
+from tarmac.model.run import CauseCode
+from tarmac.sched.books.filing import Books
+from tarmac.sched.books.lanes import Kind
+from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.passing.deciding import PoolPass
+from tarmac.sched.passing.opening import open_pool
+from tarmac.sched.placing.board import PoolKey
+from tarmac.sched.placing.reasons import why_never, why_not_now
+
+
+class Pass:
+    """The state of a pass: what has been decided in each pool. `close` takes it back."""
+
+    def __init__(self, books: Books, now: float) -> None:
+        self.now = now
+        self.pools: dict[PoolKey, PoolPass] = {}
+        self._books = books
+        self._placed: dict[str, Placement] = {}
+
+    def run(self) -> Plan:
+        """Decide."""
+        for key in self._books.pools:
+            self.enter(key).run()
+        for current in self.pools.values():
+            self._spill(current)
+        pools = self.pools.values()
+        next_at = min((current.next_at for current in pools), default=inf)
+        return Plan(
+            placements=tuple(self._placed.values()),
+            preemptions=(*self._returning(), *(item for current in pools for item in current.preemptions)),
+            refusals=tuple(self._refusals()),
+            shares=tuple(item for current in pools for item in current.opening.shares),
+            next_at=next_at if next_at < inf else None,
+        )
+
+    def stop_at(self, run_id: str) -> PoolPass | None:
+        """Decide in the home pool of a queued run up to its turn; None if it has no home yet."""
+        home = self._books.home(run_id)
+        if home is None:
+            return None
+        current = self.enter(home.key)
+        current.run(until=run_id)
+        current.protect()
+        return current
+
+    def starts_now(self, candidate: Candidate) -> bool:
+        """Whether a run, which need not be queued, would start as things are; nothing is taken."""
+        kind = self._books.kind(candidate)
+        pools = kind.verdict.pools if kind.target.pool is None else kind.verdict.pools[:1]
+        return any(self.enter(key).fitting(candidate, kind) is not None for key in pools)
+
+    def close(self) -> None:
+        """Take everything back."""
+        for current in self.pools.values():
+            current.close()
+
+    def enter(self, key: PoolKey) -> PoolPass:
+        """Begin with a pool, or go on."""
+        if key not in self.pools:
+            state = self._books.pools[key]
+            opening = open_pool(state, self.now)
+            self.pools[key] = PoolPass(state, self.now, opening=opening, placed=self._placed)
+        return self.pools[key]
+
+    def reasons(self, kind: Kind, *, run_id: str | None = None) -> tuple[Reason, ...]:
+        """Why a kind does not start as things are; nodes kept for `run_id` itself are not kept from it."""
+        books = self._books
+        return why_not_now(
+            self._cluster(),
+            kind.demands,
+            kind.target,
+            verdict=kind.verdict,
+            held=[
+                held.holding
+                for state in books.pools.values()
+                for held in (*state.holdings.values(), *self.enter(state.key).held)
+            ],
+            spaces={
+                name: space for state in books.pools.values() for name, space in state.board.spaces.items()
+            },
+            kept_for={
+                name: keeping.run_id
+                for current in self.pools.values()
+                for keeping in current.keepings
+                if keeping.run_id != run_id
+                for name in keeping.nodes
+            },
+        )
+
+    def never(self, kind: Kind) -> tuple[tuple[Reason, ...], str | None]:
+        """Why no empty cluster holds a kind, and the biggest request that one would."""
+        reasons = why_never(self._cluster(), kind.demands, kind.target)
+        return reasons, self._books.admission.largest(kind.demands, kind.target)
+
+    def _cluster(self) -> Snapshot:
+        return self._books.cluster()
+
+    def _returning(self) -> Iterator[Preemption]:
+        """Runs that a person moved to another pool than the one they hold slots in."""
+        for run_id, held in sorted(self._books.moved.items()):
+            seq = held.holding.candidate.seq
+            yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
+
+    def _spill(self, home: PoolPass) -> None:
+        """Let runs that name no pool and found no place at home have what other pools have left."""
+        heap = [
+            (*home.rank(lane.line), lane.entries[0][0], lane, 0)
+            for kind in home.state.queue.asking(self._most_free())
+            if self._elsewhere(kind)
+            for lane in kind.lanes.values()
+            if not home.rests(lane.line)
+        ]
+        heapq.heapify(heap)
+        while heap:
+            rank, claim, _, lane, index = heap[0]
+            queued = lane.entries[index][1]
+            run_id = queued.candidate.run_id
+            index += 1
+            if run_id not in self._placed and run_id not in home.awaiting:
+                others = self._elsewhere(lane.kind)
+                if not any(other.ask_guest(queued) for other in others) and not any(
+                    other.may_ask_guest(lane.kind) for other in others
+                ):
+                    index = len(lane.entries)
+            if index < len(lane.entries):
+                heapq.heapreplace(heap, (rank, claim, lane.entries[index][0], lane, index))
+            else:
+                heapq.heappop(heap)
+
+    def _elsewhere(self, kind: Kind) -> list[PoolPass]:
+        """The other pools that may have room for a kind."""
+        if kind.target.pool is not None:
+            return []
+        others = (self.pools[key] for key in kind.verdict.pools[1:])
+        return [other for other in others if other.may_ask_guest(kind)]
+
+    def _most_free(self) -> int:
+        return max((current.state.board.free[None] for current in self.pools.values()), default=0)
+
+    def _refusals(self) -> Iterator[Refusal]:
+        """Runs that can never start, and those that may not wait."""
+        never: dict[Kind, tuple[tuple[Reason, ...], str | None]] = {}
+        busy: dict[Kind, tuple[Reason, ...]] = {}
+        refused = self._books.refused.values()
+        for candidate, kind in sorted(refused, key=lambda item: _by_submission(item[0])):
+            if kind not in never:
+                never[kind] = self.never(kind)
+            yield _refusal(candidate, CauseCode.NEVER_FITS, *never[kind])
+        for current in self.pools.values():
+            hasty = (queued for queued in current.state.queue.hasty.values())
+            for queued in sorted(hasty, key=lambda item: _by_submission(item.candidate)):
+                if queued.candidate.run_id not in self._placed:
+                    if queued.kind not in busy:
+                        busy[queued.kind] = self.reasons(queued.kind)
+                    yield _refusal(queued.candidate, CauseCode.BUSY, busy[queued.kind], None)
+
+
+def _by_submission(candidate: Candidate) -> tuple[float, str]:
+    return candidate.submitted_at, candidate.run_id
+
+
+def _refusal(
+    candidate: Candidate, code: CauseCode, reasons: tuple[Reason, ...], largest: str | None
+) -> Refusal:
+    return Refusal(run_id=candidate.run_id, seq=candidate.seq, code=code, reasons=reasons, largest=largest)

@@ -1,0 +1,148 @@
+"""When the rules of a pool make another pass worth while, though no fact changes until then.
+
+Told in `Plan.next_at`. A moment too many costs a pass; one too few would leave slots with those who should
+have given them up. So each moment at which one more holding could be displaced by a waiting run counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from tarmac.model.cluster import Policy
+from tarmac.model.spec import Mode
+from tarmac.sched.books.forecast import Held
+from tarmac.sched.books.holders import rung_of
+from tarmac.sched.books.lanes import Queued
+from tarmac.sched.books.pool_state import PoolState
+from tarmac.sched.passing.asking import Asking
+from tarmac.sched.policies import blocks, turns
+from tarmac.sched.policies.fairness import FairClaims
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, Key
+from tarmac.sched.policies.precedence import Precedence
+
+LOOKED_AT = 16
+"""So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
+
+
+def wakes_at(current: Asking, precedence: Precedence) -> float:
+    """When a pass over the pool could decide something that this one, which is done, could not."""
+    at = min(_clockwork(current), _placed(current))
+    state = current.state
+    if state.rules.preemption or state.holders.interruptible:
+        waiting = list(_waiting(current))
+        if waiting:
+            at = min(at, _displaceable_at(state, precedence, waiting))
+    return at
+
+
+def _clockwork(current: Asking) -> float:
+    """When a turn is over, or a period of which somebody may expect a block."""
+    state, now = current.state, current.now
+    turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
+    at = min((moment for moment in turns_end if moment > now), default=inf)
+    if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.lines:
+        at = min(at, blocks.period_end(state.rules, now))
+    return at
+
+
+def _placed(current: Asking) -> float:
+    """When what this pass has placed could have to give way, if it starts at once."""
+    rules, now = current.state.rules, current.now
+    waiting = len(current.state.queue.runs) > len(current.held)
+    moments = []
+    for held in current.held:
+        candidate = held.holding.candidate
+        allotted_s = current.placed[candidate.run_id].allotted_s
+        if allotted_s is not None and (waiting or candidate.mode is Mode.CYCLE):
+            moments.append(now + allotted_s)
+        elif waiting and rules.preemption:
+            moments.append(now + rules.guaranteed_s)
+    return min(moments, default=inf)
+
+
+def _waiting(current: Asking) -> Iterator[Queued]:
+    """The first run of each lane that is left waiting for want of slots.
+
+    Those behind it can displace nobody whom it cannot.
+    """
+    for kinds in current.state.queue.kinds.values():
+        for kind in kinds:
+            for lane in kind.lanes.values():
+                for _, queued in lane.entries:
+                    run_id = queued.candidate.run_id
+                    if run_id not in current.placed and run_id not in current.awaiting:
+                        yield queued
+                        break
+
+
+def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
+    """When one of the waiting runs could displace one more holding than now."""
+    now = precedence.now
+    moments = (
+        precedence.displaceable_at(queued.candidate, held.holding)
+        for held in state.holders.interruptible.values()
+        for queued in waiting
+    )
+    at = min((moment for moment in moments if moment > now), default=inf)
+    batch = [queued for queued in waiting if queued.line.rank == BATCH]
+    if not state.rules.preemption or all(queued.line.rank == INTERRUPTIBLE for queued in waiting):
+        return at
+    at = min(at, _unguarded_at(state, waiting, before=at))
+    match state.rules.policy:
+        case Policy.LEAST_ATTAINED:
+            return min(at, _climbs_at(state, batch, before=at))
+        case Policy.FAIR_SHARE:
+            claims = precedence.claims
+            return at if claims is None else min(at, _overdrawn_at(state, claims, batch))
+        case _:
+            return at
+
+
+def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
+    """When a run that somebody waiting goes before has had its guaranteed time."""
+    anybody = state.rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
+    first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
+    for until, _, _, key in state.holders.guarded:
+        if until >= before:
+            break
+        if anybody or key > first:
+            return until
+    return inf
+
+
+def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> float:
+    """When a run climbs past the rung of somebody waiting, or to it and is ordered after them there."""
+    firsts: dict[float, Key] = {}
+    for queued in batch:
+        rung = rung_of(queued.key)
+        firsts[rung] = min(queued.key, firsts.get(rung, queued.key))
+    for rung, key in firsts.items():
+        for climbs in state.holders.climbing(rung):
+            for looked, (at, _, _, climbed) in enumerate(climbs):
+                if at >= before:
+                    break
+                if climbed > key or looked == LOOKED_AT:
+                    before = at
+                    break
+    return before
+
+
+def _overdrawn_at(state: PoolState, claims: FairClaims, batch: Sequence[Queued]) -> float:
+    """When an entity will have used too much for the next one of those waiting that it has not yet."""
+    entities = sorted({queued.line.entity for queued in batch if queued.line.entity is not None})
+    floors = sorted((claims.of(entity), entity) for entity in entities)
+    at = inf
+    for entity, line in state.holders.ready.items():
+        if entity is not None:
+            standing = claims.standing(entity, min(line, key=_width)[1].slots)
+            above = bisect_right(floors, (standing, chr(0x10FFFF)))
+            floor = next((floor for floor, other in floors[above:] if other != entity), None)
+            if floor is not None:
+                at = min(at, claims.reaches_at(entity, floor - standing))
+    return at
+
+
+def _width(entry: tuple[Key, Held]) -> int:
+    return entry[1].slots

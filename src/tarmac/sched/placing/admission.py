@@ -1,0 +1,151 @@
+"""Admission: whether a request fits the empty cluster at all, and if not, the biggest that would.
+
+Asked by the ledger once for each kind of request, and by `explain`. The empty cluster has every node in it,
+drained and down ones too: they can come back. A cluster that has not reported a node yet is given the
+benefit of the doubt.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tarmac.model.cluster import Node, Packing, Pool, admits
+from tarmac.model.spec import Target
+from tarmac.sched.facts import Demand
+from tarmac.sched.placing.board import PoolBoard, PoolKey, boards
+from tarmac.sched.placing.gangs import fit
+from tarmac.sched.placing.view import View
+
+TRIED = 64
+"""How many amounts are tried one by one: as many as a node may well have slots."""
+
+Demands = tuple[Demand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request can ever start, and in which pools, the first one first.
+
+    `uneven`: only if a role's slots are split unevenly. It can start in no pool yet `fits` where a cluster
+    has not told its nodes.
+    """
+
+    fits: bool
+    pools: tuple[PoolKey, ...] = ()
+    uneven: bool = False
+
+
+class Admission:
+    """Judges requests against the empty cluster, which it builds on first use."""
+
+    __slots__ = ("_boards", "_nodes", "_pools")
+
+    def __init__(self, pools: Iterable[Pool], nodes: Sequence[Node]) -> None:
+        self._pools = {pool.key: pool for pool in pools}
+        self._nodes = nodes
+        self._boards: Mapping[PoolKey, PoolBoard] | None = None
+
+    def judge(self, demands: Demands, target: Target) -> Verdict:
+        """Where this request fits the empty cluster, evenly split if that is possible."""
+        for uneven in (False, True):
+            pools = tuple(self._fitting(demands, target, uneven=uneven))
+            if pools:
+                return Verdict(fits=True, pools=pools, uneven=uneven)
+        return Verdict(fits=self.silent(target))
+
+    def silent(self, target: Target) -> bool:
+        """Whether a cluster the target allows has not reported any node yet."""
+        reporting = {node.cluster for node in self._nodes}
+        known = {cluster for cluster, _ in self._pools}
+        return not reporting or any(admits(cluster, target.cluster) for cluster in known - reporting)
+
+    def largest(self, demands: Demands, target: Target) -> str | None:
+        """The request most like this one that the empty cluster could hold, in words."""
+        smaller = largest(demands, lambda less: self._fits(less, target))
+        loose = tuple(replace(demand, uneven=demand.slots is not None) for demand in demands)
+        if loose == demands or not self._fits(loose, target):
+            return smaller
+        unequal = "the same with `uneven: true`, split unequally"
+        return f"{unequal}; or {smaller}" if smaller else unequal
+
+    def _fits(self, demands: Demands, target: Target) -> bool:
+        return any(True for _ in self._fitting(demands, target, uneven=True))
+
+    def _fitting(self, demands: Demands, target: Target, *, uneven: bool) -> Iterator[PoolKey]:
+        if self._boards is None:
+            self._boards = boards(self._nodes, any_state=True)
+        for key, board in self._boards.items():
+            if allowed(key, target):
+                rules = self._pools.get(key)
+                spread = rules is not None and rules.packing is Packing.SPREAD
+                if fit(demands, View.of(board, target, spread=spread), uneven=uneven) is not None:
+                    yield key
+
+
+def allowed(pool: PoolKey, target: Target) -> bool:
+    """Whether a target allows a pool. A run lies in one pool of one cluster."""
+    return admits(pool[0], target.cluster) and target.pool in (None, pool[1])
+
+
+def largest(demands: Demands, fits: Callable[[Demands], bool]) -> str | None:
+    """The biggest request like this one, less of one role alone, that `fits`; None if there is none.
+
+    Fewer replicas (or slots in all) come before smaller replicas: they change the run least.
+    """
+    for index, demand in sorted(enumerate(demands), key=lambda item: -_slots(item[1])):
+        for smaller, words in _smaller(demand):
+            found = _most(demands, index, smaller, fits)
+            if found:
+                of_role = f" for role {demand.role!r}" if len(demands) > 1 else ""
+                return words(found) + of_role
+    return None
+
+
+def _slots(demand: Demand) -> int:
+    return demand.slots or (demand.replicas or 0) * demand.each.slots
+
+
+Shrink = Callable[[int], Demand]
+
+
+def _smaller(demand: Demand) -> list[tuple[tuple[int, Shrink], Callable[[int], str]]]:
+    """Ways to ask for less: how much is asked now, the demand for an amount, and the words for it."""
+    if demand.slots is not None:
+        return [((demand.slots, lambda slots: replace(demand, slots=slots)), lambda slots: f"slots: {slots}")]
+    replicas, each = demand.replicas or 0, demand.each
+    return [
+        (
+            (replicas, lambda count: replace(demand, replicas=count)),
+            lambda count: f"{count} of the {replicas} replicas",
+        ),
+        (
+            (each.slots, lambda slots: replace(demand, each=replace(each, slots=slots))),
+            lambda slots: f"replicas of {slots} slot{'s' if slots > 1 else ''} each",
+        ),
+    ]
+
+
+def _most(
+    demands: Sequence[Demand], index: int, smaller: tuple[int, Shrink], fits: Callable[[Demands], bool]
+) -> int:
+    """The biggest amount below what is asked that fits; 0 if even 1 does not.
+
+    By bisection; but where a split has to be equal, 12 slots may fit and 13 not, and 16 again. So the bound
+    is found for an unequal split, and from there down the first few amounts are tried one by one.
+    """
+    asked, shrink = smaller
+
+    def room(amount: int, *, loose: bool) -> bool:
+        less = shrink(amount)
+        if loose and less.slots is not None:
+            less = replace(less, uneven=True)
+        return fits((*demands[:index], less, *demands[index + 1 :]))
+
+    amounts = range(1, max(asked, 1))
+    bound = bisect_left(amounts, True, key=lambda amount: not room(amount, loose=True))
+    for amount in range(bound, max(bound - TRIED, 0), -1):
+        if room(amount, loose=False):
+            return amount
+    return bisect_left(amounts, True, key=lambda amount: not room(amount, loose=False))

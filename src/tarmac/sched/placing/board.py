@@ -1,0 +1,219 @@
+"""What is free on each node of a pool, kept in the order that placing asks for.
+
+Kept up to date by `PoolState` (real changes: `settle`) and played on by a pass (`take`, `keep`), which takes
+everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Shelf`, sorted by free
+slots: best fit is a bisection, taking slots moves one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
+from tarmac.model.resources import Resources
+from tarmac.sched.placing.space import OPEN, Left, Load, Shelf, Space, left_of
+
+PoolKey = tuple[str, str]
+"""Cluster and pool."""
+
+NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
+
+
+class PoolBoard:
+    """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all)."""
+
+    __slots__ = (
+        "_at_least",
+        "_by_hostname",
+        "_journal",
+        "_kept",
+        "_width",
+        "closed",
+        "free",
+        "key",
+        "shelves",
+        "spaces",
+    )
+
+    def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
+        """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
+        self.key = key
+        self.spaces = {space.node.name: space for space in spaces}
+        self.shelves: dict[tuple[str | None, str | None], Shelf] = {}
+        self.free: dict[str | None, int] = {None: 0}
+        self.closed = 0
+        self._by_hostname: dict[str, list[Space]] | None = None
+        self._journal: list[tuple[Space, Left]] = []
+        self._kept = 0
+        self._at_least: dict[object, list[int]] = {}
+        self._width = 1 + max((space.node.capacity.slots for space in self.spaces.values()), default=0)
+        by_shelf: dict[Shelf, list[Space]] = {}
+        for space in self.spaces.values():
+            if any_state or space.node.state is NodeState.UP:
+                space.shelf = self._shelf(space.node)
+                by_shelf.setdefault(space.shelf, []).append(space)
+                self._count(space, space.free)
+            else:
+                self.closed += 1
+        for shelf, together in by_shelf.items():
+            shelf.fill(together)
+
+    @property
+    def touched(self) -> bool:
+        """Whether something was taken that `undo` will give back."""
+        return bool(self._journal)
+
+    @property
+    def keepings(self) -> range:
+        """The numbers of all keepings."""
+        return range(self._kept)
+
+    def named(self, hostnames: Iterable[str]) -> Iterator[Space]:
+        """The spaces of nodes with these host names that take work."""
+        if self._by_hostname is None:
+            self._by_hostname = {}
+            for space in self.spaces.values():
+                self._by_hostname.setdefault(space.node.hostname, []).append(space)
+        for hostname in dict.fromkeys(hostnames):
+            yield from (space for space in self._by_hostname.get(hostname, ()) if space.shelf is not None)
+
+    def at_least(
+        self, shard: str | None, slot_type: str | None, keepings: Sequence[int] = ()
+    ) -> Sequence[int]:
+        """How many nodes, open or in these keepings, have at least so many free slots, by that number."""
+        key = (shard, slot_type, *keepings)
+        found = self._at_least.get(key)
+        if found is None:
+            found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *keepings))
+        return found
+
+    def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:
+        lists = [
+            shelf.counts[number]
+            for shelf in self.shelves.values()
+            if shard in (None, shelf.shard) and slot_type in (None, shelf.slot_type)
+            for number in numbers
+            if number in shelf.counts
+        ]
+        counts = lists[0] if len(lists) == 1 else [sum(column) for column in zip(*lists, strict=True)]
+        at_least = list(accumulate(reversed(counts)))
+        at_least.reverse()
+        return at_least
+
+    def settle(self, space: Space, loads: Iterable[Load]) -> None:
+        """Make a space what these loads leave of its node."""
+        self._set(space, left_of(space.node, loads))
+
+    def restate(self, space: Space, node: Node) -> None:
+        """The node of a space has another state than it had, and is else the same."""
+        if space.shelf is not None:
+            space.shelf.drop(space)
+            self._at_least.clear()
+            self._count(space, -space.free)
+            space.shelf = None
+            self.closed += 1
+        space.node = node
+        if node.state is NodeState.UP:
+            self.closed -= 1
+            space.shelf = self._shelf(node)
+            space.shelf.put(space)
+            space.shelf.visited(space)
+            self._count(space, space.free)
+
+    def take(self, space: Space, need: Resources) -> tuple[int, ...]:
+        """Take this much from a space until `undo`: the lowest free slot numbers, which are returned."""
+        slots = space.lowest_free(need.slots)
+        taken = space.taken
+        for slot in slots:
+            taken |= 1 << slot
+        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.guests)
+        self._journal.append((space, before))
+        free = space.free - need.slots
+        memory_bytes = space.memory_bytes - need.memory_bytes
+        guests = space.guests + need.empty
+        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, guests))
+        return slots
+
+    def keep(self, names: Iterable[str]) -> int:
+        """Keep these open nodes until `undo`: the number of the keeping is returned."""
+        number = self._kept
+        self._kept += 1
+        by_shelf: dict[Shelf, list[Space]] = {}
+        for name in names:
+            space = self.spaces[name]
+            if space.shelf is not None and space.kept == OPEN:
+                by_shelf.setdefault(space.shelf, []).append(space)
+        for shelf, spaces in by_shelf.items():
+            shelf.keep(spaces, number)
+        self._at_least.clear()
+        return number
+
+    def undo(self) -> None:
+        """Give back what was taken and kept."""
+        for space, before in reversed(self._journal):
+            self._set(space, before)
+        self._journal.clear()
+        if self._kept:
+            self._kept = 0
+            self._at_least.clear()
+            for shelf in self.shelves.values():
+                if shelf.kept:
+                    shelf.open_all()
+
+    def _set(self, space: Space, left: Left) -> None:
+        shelf = space.shelf
+        if shelf is None:
+            space.set(left)
+            return
+        guests = space.guests
+        if left[0] != space.free:
+            shelf.drop(space)
+            self._count(space, left[0] - space.free)
+            space.set(left)
+            shelf.put(space)
+        else:
+            space.set(left)
+        if guests != space.guests:
+            shelf.visited(space)
+
+    def _count(self, space: Space, slots: int) -> None:
+        slot_type = space.node.capacity.slot_type
+        self._at_least.clear()
+        self.free[None] += slots
+        if slot_type is not None:
+            self.free[slot_type] = self.free.get(slot_type, 0) + slots
+
+    def _shelf(self, node: Node) -> Shelf:
+        kind = (node.shard, node.capacity.slot_type)
+        shelf = self.shelves.get(kind)
+        if shelf is None:
+            shelf = self.shelves[kind] = Shelf(*kind, self._width)
+        return shelf
+
+
+def boards(
+    nodes: Iterable[Node], loads: Mapping[str, Mapping[str, Load]] = NO_LOADS, *, any_state: bool = False
+) -> dict[PoolKey, PoolBoard]:
+    """A board for each pool that has nodes, in the order in which pools are tried.
+
+    `loads` has what runs hold, by node and run; with `any_state` nodes that are down take work too.
+    """
+    grouped: dict[PoolKey, list[Space]] = {}
+    for order, node in enumerate(sorted(nodes, key=node_rank)):
+        space = Space.empty(node, order)
+        if held := loads.get(node.name):
+            space.set(left_of(node, held.values()))
+        grouped.setdefault((node.cluster, node.pool), []).append(space)
+    return {key: PoolBoard(key, grouped[key], any_state=any_state) for key in sorted(grouped, key=pool_rank)}
+
+
+def node_rank(node: Node) -> tuple[int, str]:
+    """How nodes are ordered, and so ranked: shorter names first, so that n2 comes before n10."""
+    return len(node.name), node.name
+
+
+def pool_rank(key: PoolKey) -> tuple[bool, str, bool, str]:
+    """Where a run that names no pool is tried first: the cluster and the pool that need no settings."""
+    cluster, pool = key
+    return cluster != LOCAL_CLUSTER, cluster, pool != DEFAULT_POOL, pool

@@ -1,0 +1,74 @@
+"""A whole run on the nodes of one pool, all or none: every role of it, or nothing.
+
+Called by `planning`, `admission` and `forecast`, always with the same rules: what fits an empty pool is
+placed when the pool is empty. A gang of one role is fitted exactly (`fitting`); one of several by a
+search whose length is bounded (`search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.model.resources import Resources
+from tarmac.model.run import Allocation, Seat
+from tarmac.sched.facts import Demand
+from tarmac.sched.placing.board import PoolBoard
+from tarmac.sched.placing.fitting import Part, Way, fit_role
+from tarmac.sched.placing.search import search
+from tarmac.sched.placing.view import View
+
+NOTHING = Resources()
+
+
+def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None = None) -> list[Part] | None:
+    """A place for the whole gang, in the order of its roles; None if there is none.
+
+    `uneven` allows the slots of roles that say so to be split unevenly where no equal split does. `way` is
+    how to split the one role that asks for something, if that is known.
+    """
+    asking = [demand for demand in demands if not demand.empty]
+    parts: list[Part] | None = []
+    if len(asking) == 1:
+        parts = fit_role(asking[0], view, uneven=uneven, way=way)
+    elif asking:
+        parts = search(asking, view, uneven=uneven)
+    if parts is None or len(asking) == len(demands):
+        return parts
+    return _with_guests(demands, parts, view)
+
+
+def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
+    """Take what the parts need from the board, and grant it."""
+    seats: list[Seat] = []
+    numbers: dict[str, int] = {}
+    for part in parts:
+        role = part.demand.role
+        for _ in range(part.count):
+            seats.append(
+                Seat(
+                    role=role,
+                    replica=numbers.get(role, 0),
+                    node=part.space.node.name,
+                    slots=pool.take(part.space, part.need),
+                    cpus=part.need.cpus,
+                    memory_bytes=part.need.memory_bytes,
+                )
+            )
+            numbers[role] = numbers.get(role, 0) + 1
+    return Allocation(cluster=pool.key[0], pool=pool.key[1], seats=tuple(seats))
+
+
+def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
+    """Add the roles that ask for nothing: beside the others if they may, else where few guests are."""
+    placed: list[Part] = []
+    for demand in demands:
+        if not demand.empty:
+            placed += [part for part in parts if part.demand is demand]
+            continue
+        wanted = demand.each.slot_type
+        beside = (part.space for part in parts if wanted in (None, part.space.node.capacity.slot_type))
+        space = next(beside, None) or view.least_visited(wanted)
+        if space is None:
+            return None
+        placed.append(Part(demand, space, NOTHING, demand.replicas or 1))
+    return placed

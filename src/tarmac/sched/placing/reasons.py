@@ -1,0 +1,200 @@
+"""Why a node does not take a run: one reason per node, for people. Used by `deciding`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tarmac.model.cluster import Node, NodeState, admits
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Target
+from tarmac.sched.decisions import Reason, ReasonCode
+from tarmac.sched.facts import Demand, Holding, Snapshot
+from tarmac.sched.placing.admission import Demands, Verdict
+from tarmac.sched.placing.board import node_rank
+from tarmac.sched.placing.fitting import equal_splits, share
+from tarmac.sched.placing.space import Space
+
+_STATE_REASONS = {
+    NodeState.DRAINED: (ReasonCode.NODE_DRAINED, "drained: it takes no new runs until it is undrained"),
+    NodeState.DOWN: (ReasonCode.NODE_DOWN, "down"),
+    NodeState.LOST: (ReasonCode.NODE_LOST, "lost: nothing has been heard of it"),
+}
+
+
+def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Reason, ...]:
+    """Why no empty cluster holds this."""
+    nodes = _in_scope(snapshot.nodes, target)
+    if not nodes:
+        return (_no_cluster(snapshot, target),)
+    pieces = [_smallest(demand, nodes, uneven=True) for demand in demands]
+    return tuple(
+        _mismatch(node, demands, target) or _too_small(node, pieces) or _part_only(node, demands)
+        for node in nodes
+    )
+
+
+def why_not_now(
+    snapshot: Snapshot,
+    demands: Demands,
+    target: Target,
+    *,
+    verdict: Verdict,
+    held: Iterable[Holding],
+    spaces: Mapping[str, Space],
+    kept_for: Mapping[str, str],
+) -> tuple[Reason, ...]:
+    """Why this does not start with these spaces; `kept_for` tells which run a node is kept for."""
+    nodes = _in_scope(snapshot.nodes, target)
+    if not nodes:
+        return (_no_cluster(snapshot, target),)
+    pieces = [_smallest(demand, nodes, uneven=verdict.uneven) for demand in demands]
+    holders = _holders(held)
+    return tuple(
+        _mismatch(node, demands, target)
+        or _too_small(node, pieces)
+        or _state(node)
+        or _occupied(spaces[node.name], pieces, holders.get(node.name, ()), kept_for.get(node.name))
+        for node in nodes
+    )
+
+
+def amount(need: Resources) -> str:
+    """An amount in words: `2 h100 slots and 4 cpus and 16 GiB`."""
+    parts = []
+    if need.slots:
+        kind = f"{need.slot_type} " if need.slot_type else ""
+        parts.append(_counted(need.slots, f"{kind}slot"))
+    if need.cpus:
+        parts.append(_counted(need.cpus, "cpu"))
+    if need.memory_bytes:
+        parts.append(_size(need.memory_bytes))
+    return " and ".join(parts) or "nothing"
+
+
+def _in_scope(nodes: Iterable[Node], target: Target) -> list[Node]:
+    """The nodes worth a word: those of clusters that the target allows."""
+    return sorted((node for node in nodes if admits(node.cluster, target.cluster)), key=node_rank)
+
+
+def _no_cluster(snapshot: Snapshot, target: Target) -> Reason:
+    clusters = {node.cluster for node in snapshot.nodes} | {pool.cluster for pool in snapshot.pools}
+    known = sorted(cluster for cluster in clusters if admits(cluster, None))
+    if target.cluster is None or target.cluster in clusters or not clusters:
+        return Reason(code=ReasonCode.NO_NODES, text="no node has been reported yet")
+    text = f"there is no cluster {target.cluster!r}; known: {', '.join(known) or 'none'}"
+    return Reason(code=ReasonCode.NO_SUCH_CLUSTER, text=text)
+
+
+def _smallest(demand: Demand, nodes: Sequence[Node], *, uneven: bool) -> Resources:
+    """The least of a role that a node could take: a replica, or its share in the widest possible split."""
+    if demand.slots is None:
+        return demand.each
+    if uneven:
+        return share(demand, 1)
+    for count, slots in reversed(equal_splits(demand.slots)):
+        need = share(demand, slots)
+        if sum(_holds(node.capacity, need) for node in nodes) >= count:
+            return need
+    return share(demand, 1)
+
+
+def _mismatch(node: Node, demands: Demands, target: Target) -> Reason | None:
+    if target.pool not in (None, node.pool):
+        return _reason(node, ReasonCode.OTHER_POOL, f"in pool {node.pool!r}, not {target.pool!r}")
+    if target.shard not in (None, node.shard):
+        where = f"in shard {node.shard!r}" if node.shard else "in no shard"
+        return _reason(node, ReasonCode.OTHER_SHARD, f"{where}, not {target.shard!r}")
+    if target.hostnames and node.hostname not in target.hostnames:
+        wanted = ", ".join(target.hostnames)
+        return _reason(node, ReasonCode.OTHER_HOSTNAME, f"its host {node.hostname} is not one of {wanted}")
+    types = {demand.each.slot_type for demand in demands}
+    if None not in types and node.capacity.slot_type not in types:
+        wanted = " or ".join(sorted(str(kind) for kind in types))
+        text = f"its slots are {node.capacity.slot_type or 'of no type'}, not {wanted}"
+        return _reason(node, ReasonCode.OTHER_SLOT_TYPE, text)
+    return None
+
+
+def _too_small(node: Node, pieces: Sequence[Resources]) -> Reason | None:
+    if any(_holds(node.capacity, piece) for piece in pieces):
+        return None
+    need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
+    text = f"it has {amount(node.capacity)} in all, and {amount(need)} is the least it would have to give"
+    return _reason(node, ReasonCode.TOO_SMALL, text)
+
+
+def _part_only(node: Node, demands: Demands) -> Reason:
+    total = Resources()
+    for demand in demands:
+        total = total.plus(demand.each.times(demand.replicas or 1))
+        total = total.plus(Resources(slots=demand.slots or 0))
+    text = f"it has {amount(node.capacity)} in all, and {amount(total)} are needed at once"
+    return _reason(node, ReasonCode.GANG, text)
+
+
+def _state(node: Node) -> Reason | None:
+    if node.state is NodeState.UP:
+        return None
+    code, text = _STATE_REASONS[node.state]
+    return _reason(node, code, text)
+
+
+def _occupied(
+    space: Space, pieces: Sequence[Resources], holders: Sequence[str], kept_for: str | None
+) -> Reason:
+    node = space.node
+    need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
+    free = _free(space, need)
+    if kept_for is not None:
+        return _reason(node, ReasonCode.BEHIND, f"{free}, but kept for {kept_for}, which is ordered before")
+    fitting = [piece for piece in pieces if space.has(piece)]
+    if fitting:
+        return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
+    held = f"; held by {', '.join(holders)}" if holders else ""
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{held}")
+
+
+def _free(space: Space, need: Resources) -> str:
+    """What is free of that which is needed: `1 of 4 slots and 2 of 16 cpus free`."""
+    capacity = space.node.capacity
+    parts = []
+    if need.slots:
+        parts.append(f"{space.free} of {_counted(capacity.slots, 'slot')}")
+    if need.cpus:
+        parts.append(f"{space.cpus:g} of {_counted(capacity.cpus, 'cpu')}")
+    if need.memory_bytes:
+        parts.append(f"{_size(space.memory_bytes)} of {_size(capacity.memory_bytes)}")
+    return f"{' and '.join(parts)} free"
+
+
+def _holds(capacity: Resources, need: Resources) -> bool:
+    return (
+        need.slot_type in (None, capacity.slot_type)
+        and need.slots <= capacity.slots
+        and need.cpus <= capacity.cpus
+        and need.memory_bytes <= capacity.memory_bytes
+    )
+
+
+def _holders(held: Iterable[Holding]) -> dict[str, list[str]]:
+    """Node name to the runs that hold something on it, in order of their grant."""
+    holders: dict[str, list[str]] = {}
+    for holding in sorted(held, key=lambda item: (item.granted_at, item.candidate.run_id)):
+        for node in holding.allocation.nodes:
+            holders.setdefault(node, []).append(holding.candidate.run_id)
+    return holders
+
+
+def _reason(node: Node, code: ReasonCode, text: str) -> Reason:
+    return Reason(code=code, text=text, node=node.name)
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+
+
+def _size(memory_bytes: int) -> str:
+    for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if memory_bytes >= scale:
+            return f"{memory_bytes / scale:.4g} {unit}"
+    return f"{memory_bytes} bytes"

@@ -1,0 +1,207 @@
+"""Several roles on the nodes of one pool: a search for a place for each chunk. Called by `gangs`.
+
+Depth first, the biggest chunk first; the first descent is the usual best fit, decreasing. The number of
+steps is bounded, so that one odd run cannot hold up a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from tarmac.model.resources import Resources
+from tarmac.sched.facts import Demand
+from tarmac.sched.placing.fitting import Part, equal_splits, fit_role, share, split_unevenly
+from tarmac.sched.placing.space import Space
+from tarmac.sched.placing.view import View
+
+SEARCH_STEPS = 5_000
+"""How many nodes a search looks at before it gives up, beyond those that its first descents need."""
+
+NOTHING = Resources()
+
+
+def search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part] | None:
+    """A place for every role, trying the ways to split them with the fewest chunks first."""
+    if any(fit_role(demand, view, uneven=uneven) is None for demand in demands):
+        return None
+    budget = _Budget(SEARCH_STEPS)
+    ways = product(*(_ways(demand, uneven=uneven) for demand in demands))
+    for way in sorted(ways, key=lambda cuts: sum(len(chunks or ()) for chunks in cuts)):
+        chunks = sorted((chunk for cut in way for chunk in cut or ()), key=_bulk, reverse=True)
+        budget.grant(2 * len(chunks))
+        poured = [demand for demand, cut in zip(demands, way, strict=True) if cut is None]
+        parts = _seat(chunks, poured, view, budget)
+        if parts is not None:
+            return [part for demand in demands for part in parts if part.demand is demand]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """What must lie on one node together: a replica, or a role's share of a node (`apart`: one per node)."""
+
+    demand: Demand
+    need: Resources
+    apart: bool
+
+
+def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
+    """The ways to cut a role into chunks. None: it is poured, unevenly, over what the others leave."""
+    if demand.slots is None:
+        return [[_Chunk(demand, demand.each, False)] * (demand.replicas or 0)]
+    ways: list[list[_Chunk] | None] = [
+        [_Chunk(demand, share(demand, slots), True)] * nodes for nodes, slots in equal_splits(demand.slots)
+    ]
+    return [*ways, None] if uneven and demand.uneven else ways
+
+
+class _Budget:
+    """A number of steps that a search may still take."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def grant(self, steps: int) -> None:
+        """Allow so many more."""
+        self.steps += steps
+
+    def spend(self) -> bool:
+        """Whether there was one left."""
+        self.steps -= 1
+        return self.steps >= 0
+
+
+@dataclass(slots=True)
+class _Load:
+    """What the search has laid on a node so far."""
+
+    need: Resources = NOTHING
+    chunks: list[_Chunk] = field(default_factory=list)
+
+    def takes(self, chunk: _Chunk, space: Space) -> bool:
+        if chunk.apart and any(other.demand is chunk.demand for other in self.chunks):
+            return False
+        return space.has(self.need.plus(chunk.need))
+
+    def add(self, chunk: _Chunk) -> None:
+        self.chunks.append(chunk)
+        self.need = self.need.plus(chunk.need)
+
+    def remove_last(self) -> None:
+        self.chunks.pop()
+        self.need = NOTHING
+        for chunk in self.chunks:
+            self.need = self.need.plus(chunk.need)
+
+
+_Loads = dict[Space, _Load]
+
+
+def _seat(
+    chunks: Sequence[_Chunk], poured: Sequence[Demand], view: View, budget: _Budget
+) -> list[Part] | None:
+    """A node for each chunk, and room in what they leave for the roles that are poured."""
+    if not poured and (space := _one_node(chunks, view)):
+        return [Part(chunk.demand, space, chunk.need, 1) for chunk in chunks]
+    loads: _Loads = {}
+    chosen: list[Space] = []
+    tries: list[Iterator[Space]] = []
+    while True:
+        if len(chosen) < len(chunks):
+            last = chosen[-1] if chosen and chunks[len(chosen) - 1] == chunks[len(chosen)] else None
+            tries.append(_choices(chunks[len(chosen)], last, view, loads, budget))
+        else:
+            rest = _pour(poured, view, loads) if budget.spend() else None
+            if rest is not None:
+                return _parts(chunks, chosen) + rest
+            tries.append(iter(()))  # a dead end: go back
+        while (space := next(tries[-1], None)) is None:
+            tries.pop()
+            if not tries:
+                return None
+            _take_back(chosen.pop(), loads)
+        loads.setdefault(space, _Load()).add(chunks[len(chosen)])
+        chosen.append(space)
+
+
+def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
+    """A node that holds them all, if they may share one."""
+    roles_apart = [chunk.demand.role for chunk in chunks if chunk.apart]
+    types = {chunk.need.slot_type for chunk in chunks} - {None}
+    if len(set(roles_apart)) < len(roles_apart) or len(types) > 1:
+        return None
+    total = NOTHING
+    for chunk in chunks:
+        total = total.plus(chunk.need)
+    return next(view.choice(total), None)
+
+
+def _choices(
+    chunk: _Chunk, last: Space | None, view: View, loads: _Loads, budget: _Budget
+) -> Iterator[Space]:
+    """Nodes for a chunk: those used already, fullest first; then one of each sort of unused ones.
+
+    Before all, the node that took the `last` chunk if that was alike: it goes on being filled up. Deeper
+    tries change the loads, but whenever this is resumed they are again what they were.
+    """
+    if last is not None and loads[last].takes(chunk, last):
+        if not budget.spend():
+            return
+        yield last
+    wanted = chunk.need.slot_type
+    used = [
+        space
+        for space, load in loads.items()
+        if space is not last and wanted in (None, space.node.capacity.slot_type) and load.takes(chunk, space)
+    ]
+    used.sort(key=lambda space: (space.free - loads[space].need.slots, space.order))
+    for space in used:
+        if not budget.spend():
+            return
+        yield space
+    seen = set()
+    for space in view.choice(chunk.need) if chunk.apart else view.emptiest(chunk.need):
+        if space in loads:
+            continue
+        if not budget.spend():
+            return
+        sort = (space.free, space.cpus, space.memory_bytes, space.node.capacity.slot_type)
+        if sort not in seen:
+            seen.add(sort)
+            yield space
+
+
+def _pour(poured: Sequence[Demand], view: View, loads: _Loads) -> list[Part] | None:
+    """Uneven splits of roles over what the chunks leave, one role after another."""
+    parts: list[Part] = []
+    taken = {space: load.need for space, load in loads.items()}
+    for demand in poured:
+        found = split_unevenly(demand, view.less(taken))
+        if found is None:
+            return None
+        touched = {space.node.name: space for space in taken}
+        for part in found:
+            space = touched.get(part.space.node.name, part.space)
+            taken[space] = taken.get(space, NOTHING).plus(part.need)
+            parts.append(replace(part, space=space))
+    return parts
+
+
+def _parts(chunks: Sequence[_Chunk], spaces: Sequence[Space]) -> list[Part]:
+    """In the order of node ranks, the biggest share of a role first."""
+    seated = sorted(zip(chunks, spaces, strict=True), key=lambda item: (-item[0].need.slots, item[1].order))
+    return [Part(chunk.demand, space, chunk.need, 1) for chunk, space in seated]
+
+
+def _take_back(space: Space, loads: _Loads) -> None:
+    loads[space].remove_last()
+    if not loads[space].chunks:
+        del loads[space]
+
+
+def _bulk(chunk: _Chunk) -> tuple[int, float, int]:
+    return chunk.need.slots, chunk.need.cpus, chunk.need.memory_bytes

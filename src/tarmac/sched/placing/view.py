@@ -1,0 +1,186 @@
+"""What one run may see of a pool: the nodes its target allows, best fit first or emptiest first.
+
+Made by `deciding` for every try, by `admission` on an empty board, by `forecast` with nodes as they will be.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Target
+from tarmac.sched.placing.board import PoolBoard
+from tarmac.sched.placing.space import OPEN, Entry, Shelf, Space
+
+Ghosts = Mapping[Space, Space]
+"""Spaces of a board, each with the copy that is seen in its stead."""
+
+NOBODY: Ghosts = {}
+NOT_EXCLUDED: frozenset[str] = frozenset()
+
+
+class View:
+    """The nodes of a pool that a target allows: the open ones, and those of the keepings it may use.
+
+    With `spread` the emptiest of the nodes that could take a part are chosen, else the fullest.
+    """
+
+    __slots__ = ("_excluded", "_hidden", "_lists", "_shelves", "spread")
+
+    def __init__(
+        self,
+        lists: list[tuple[str | None, list[Entry]]],
+        shelves: Sequence[Shelf] = (),
+        *,
+        excluded: frozenset[str] = NOT_EXCLUDED,
+        hidden: Ghosts = NOBODY,
+        spread: bool = False,
+    ) -> None:
+        """Sorted entries, each list with the slot type of its nodes; the shelves, if they are whole ones."""
+        self._lists = lists
+        self._shelves = shelves
+        self._excluded = excluded
+        self._hidden = hidden
+        self.spread = spread
+
+    @classmethod
+    def of(
+        cls,
+        pool: PoolBoard,
+        target: Target,
+        *,
+        kept: Iterable[int] = (),
+        spread: bool = False,
+        ghosts: Ghosts = NOBODY,
+    ) -> View:
+        """The part of `pool` that `target` allows; `kept` are the keepings whose nodes may be used."""
+        excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
+        if target.hostnames:
+            lists = _named(pool, target, {OPEN, *kept}, ghosts)
+            return cls(lists, excluded=excluded, spread=spread)
+        shelves = [shelf for shelf in pool.shelves.values() if target.shard in (None, shelf.shard)]
+        lists = [(shelf.slot_type, shelf.open) for shelf in shelves]
+        for number in kept:
+            lists += [(shelf.slot_type, shelf.kept[number]) for shelf in shelves if number in shelf.kept]
+        if ghosts:
+            lists += _ghosts(ghosts, shelves, {OPEN, *kept})
+        return cls(lists, () if ghosts else shelves, excluded=excluded, hidden=ghosts, spread=spread)
+
+    def choice(self, need: Resources) -> Iterator[Space]:
+        """Nodes where `need` is free, in the order in which they are to be used."""
+        return self.emptiest(need) if self.spread else self.tightest(need)
+
+    def first(self, need: Resources, count: int) -> list[Space]:
+        """The first `count` of the choice, or as many as there are."""
+        if need.cpus or need.memory_bytes or self._excluded or self.spread:
+            return list(islice(self.choice(need), count))
+        found: list[Entry] = []
+        hidden = self._hidden
+        lists = self._of_type(need.slot_type)
+        for entries in lists:
+            start = bisect_left(entries, (need.slots,))
+            if hidden:
+                seen = (entry for entry in islice(entries, start, None) if entry[2] not in hidden)
+                found += islice(seen, count)
+            else:
+                found += entries[start : start + count]
+        if len(lists) > 1:
+            found.sort()
+        return [entry[2] for entry in found[:count]]
+
+    def tightest(self, need: Resources) -> Iterator[Space]:
+        """Nodes where `need` is free, the one with the fewest free slots first (best fit)."""
+        parts = [self._seen(_rising(entries, need.slots)) for entries in self._of_type(need.slot_type)]
+        entries = parts[0] if len(parts) == 1 else heapq.merge(*parts)
+        return self._shown(entries, need)
+
+    def emptiest(self, need: Resources) -> Iterator[Space]:
+        """Nodes where `need` is free, the one with the most free slots first."""
+        parts = [self._seen(_falling(entries, need.slots)) for entries in self._of_type(need.slot_type)]
+        entries = parts[0] if len(parts) == 1 else heapq.merge(*parts, key=_emptiness)
+        return self._shown(entries, need)
+
+    def less(self, taken: Mapping[Space, Resources]) -> View:
+        """The same nodes with this much taken from some: those appear as copies."""
+        lists = []
+        for slot_type, entries in self._lists:
+            left = []
+            for _, order, space in entries:
+                if space in self._hidden or space.node.hostname in self._excluded:
+                    continue
+                seen = space.less(taken[space]) if space in taken else space
+                left.append((seen.free, order, seen))
+            lists.append((slot_type, sorted(left)))
+        return View(lists, spread=self.spread)
+
+    def least_visited(self, slot_type: str | None) -> Space | None:
+        """The node with the fewest guests; None if the target allows no node at all."""
+        visited: Iterable[Space | None]
+        if self._shelves and not self._excluded:
+            shelves = (shelf for shelf in self._shelves if slot_type in (None, shelf.slot_type))
+            visited = [shelf.least_visited() for shelf in shelves]
+        else:
+            visited = self.tightest(Resources(slot_type=slot_type))
+        spaces = (space for space in visited if space is not None)
+        return min(spaces, key=lambda space: (space.guests, space.order), default=None)
+
+    def _of_type(self, slot_type: str | None) -> list[list[Entry]]:
+        return [entries for kind, entries in self._lists if slot_type is None or slot_type == kind]
+
+    def _shown(self, entries: Iterable[Entry], need: Resources) -> Iterator[Space]:
+        spaces: Iterator[Space] = (space for _, _, space in entries)
+        if need.cpus or need.memory_bytes:
+            spaces = (space for space in spaces if space.has(need))
+        if self._excluded:
+            spaces = (space for space in spaces if space.node.hostname not in self._excluded)
+        return spaces
+
+    def _seen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """Without spaces in whose stead copies are seen (before merging: copies have the same order)."""
+        return (entry for entry in entries if entry[2] not in self._hidden) if self._hidden else entries
+
+
+def _named(
+    pool: PoolBoard, target: Target, kept: set[int], ghosts: Ghosts
+) -> list[tuple[str | None, list[Entry]]]:
+    """Lists made for this target alone: host names are few, and cut across shelves."""
+    lists: dict[str | None, list[Entry]] = {}
+    for space in pool.named(target.hostnames):
+        if target.shard in (None, space.node.shard) and space.kept in kept:
+            seen = ghosts.get(space, space)
+            lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
+    return [(kind, sorted(entries)) for kind, entries in lists.items()]
+
+
+def _ghosts(ghosts: Ghosts, shelves: Sequence[Shelf], kept: set[int]) -> list[tuple[str | None, list[Entry]]]:
+    """Lists of the copies that stand for spaces which would be seen."""
+    lists: dict[str | None, list[Entry]] = {}
+    for space, seen in ghosts.items():
+        if space.shelf in shelves and space.kept in kept:
+            lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
+    return [(kind, sorted(entries)) for kind, entries in lists.items()]
+
+
+def _rising(entries: list[Entry], slots: int) -> Iterator[Entry]:
+    for index in range(bisect_left(entries, (slots,)), len(entries)):
+        yield entries[index]
+
+
+def _falling(entries: list[Entry], slots: int) -> Iterator[Entry]:
+    """From the most free slots down; among equals the lowest order first."""
+    end = len(entries)
+    while end:
+        free = entries[end - 1][0]
+        if free < slots:
+            return
+        start = bisect_left(entries, (free,))
+        for index in range(start, end):
+            yield entries[index]
+        end = start
+
+
+def _emptiness(entry: Entry) -> tuple[int, int]:
+    return -entry[0], entry[1]

@@ -1,0 +1,233 @@
+"""What users or projects have used of late: the measure behind the policy `fair_share`.
+
+`PoolState` keeps the `Accounts` of a pool; a pass orders lines by their `FairClaims`, and `precedence` goes
+by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
+attempts from their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched
+as time goes by. Sums are kept in whole numbers: they come out alike whatever the order in which they were
+made, and what is taken back leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import floor, inf, log
+
+from tarmac.model.cluster import Policy, Pool, ShareBy
+from tarmac.sched.facts import Candidate, Holding, Usage, asked_slots
+
+ADVANCE_GUARANTEES = 3
+"""How many guarantees' worth of its own slots a run has in advance when usage is compared.
+
+Wide runs use up their share in wide steps. Without an advance a run of four slots, used for one guarantee,
+would wait until everybody else's single slot has been used for four.
+"""
+
+EPOCH_HALF_LIVES = 64
+"""Amounts are kept as of the beginning of their epoch, so that the numbers stay in bounds for ever."""
+
+UNIT_BITS = 24
+"""Amounts are whole multiples of 2**-24 slot-seconds."""
+
+LEAST_QUANTUM_S = 60.0
+"""Where a pool guarantees less, runs still change places no more often than this."""
+
+SOON_SHARE = 0.1
+"""A change of order by usage is looked for no more often than at this share of a guarantee."""
+
+
+def entity_of(candidate: Candidate, rules: Pool) -> str:
+    """Whose share a run counts for."""
+    return candidate.owner if rules.share_by is ShareBy.USER else candidate.project
+
+
+def quantum_s(rules: Pool) -> float:
+    """How long a run holds slots at least before usage may turn against it."""
+    return max(rules.guaranteed_s, LEAST_QUANTUM_S)
+
+
+class FairClaims:
+    """What the entities of a pool have used, by their shares, as one pass sees it."""
+
+    def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Mapping[str, int]) -> None:
+        """`widths`: how many slots the first queued run of each entity asks for."""
+        self._accounts = accounts
+        self._rules = rules
+        self._now = now
+        self._widths = widths
+        self._used: dict[str, float] = {}
+        self.quantum_s = quantum_s(rules)
+
+    def of(self, entity: str) -> float:
+        """What is held against the queued runs of an entity: the least goes first.
+
+        That is its usage, less an advance for the width of its first run, plus what that will use at least:
+        so whoever gives way to it does not displace it in turn before it has had that.
+        """
+        return self._less(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+
+    def standing(self, entity: str, slots: int) -> float:
+        """What is held against a holding of so many slots: the usage of its entity, less an advance.
+
+        That is for its own width, or for that of the first queued run of its entity if that is wider: whoever
+        gives way is then ordered after the one it gave way to, as part of its entity too.
+        """
+        return self._less(entity, ADVANCE_GUARANTEES * max(slots, self._widths.get(entity, 0)))
+
+    def used(self, entity: str) -> float:
+        """What this entity has used so far, by its share; it only grows during a pass."""
+        used = self._used.get(entity)
+        if used is None:
+            used = self._used[entity] = self._accounts.used_slot_s(entity, self._now) / self._share(entity)
+        return used
+
+    def charge(self, candidate: Candidate, entity: str) -> None:
+        """A run of this entity was placed: what it will use at least counts at once."""
+        used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
+        self._used[entity] = self.used(entity) + used / self._share(entity)
+
+    def reaches_at(self, entity: str, more: float) -> float:
+        """When an entity that holds slots will have used so much more, at the earliest (inf: never)."""
+        growth = self._accounts.rate(entity) / self._share(entity)
+        return self._now + max(more / growth, SOON_SHARE * self.quantum_s) if growth > 0 else inf
+
+    def _less(self, entity: str, slots: int) -> float:
+        return self.used(entity) - slots * self.quantum_s / self._share(entity)
+
+    def _share(self, entity: str) -> float:
+        return self._rules.shares.get(entity, 1.0)
+
+
+class Accounts:
+    """The accounts of all users or projects of one pool; kept only where shares are fair."""
+
+    def __init__(self, rules: Pool) -> None:
+        self._rules = rules
+        self._usage: list[Usage] = []
+        self._accounts: dict[str, Account] = {}
+
+    @property
+    def _kept(self) -> bool:
+        return self._rules.policy is Policy.FAIR_SHARE
+
+    def begin(self, holding: Holding) -> None:
+        """A run holds slots of this pool."""
+        if self._kept:
+            candidate = holding.candidate
+            account = self._account(entity_of(candidate, self._rules))
+            account.begin(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+
+    def end(self, holding: Holding) -> None:
+        """It does no more: a record of what it used follows."""
+        if self._kept:
+            candidate = holding.candidate
+            entity = entity_of(candidate, self._rules)
+            account = self._account(entity)
+            account.end(holding.allocation.slots / candidate.weight, at=holding.granted_at)
+            if account.empty:
+                del self._accounts[entity]
+
+    def record(self, usage: Usage) -> None:
+        """Take up what ended attempts used."""
+        self._usage.append(usage)
+        if self._kept:
+            entity = usage.owner if self._rules.share_by is ShareBy.USER else usage.project
+            self._account(entity).add(usage.slot_s, at=usage.at)
+
+    def restart(self, rules: Pool, holdings: Iterable[Holding]) -> None:
+        """Count anew, by other rules."""
+        self._rules = rules
+        self._accounts.clear()
+        usage, self._usage = self._usage, []
+        for item in usage:
+            self.record(item)
+        for holding in holdings:
+            self.begin(holding)
+
+    def used_slot_s(self, entity: str, now: float) -> float:
+        """What an entity has used up to now, faded."""
+        account = self._accounts.get(entity)
+        return 0.0 if account is None else account.used_slot_s(now)
+
+    def rate(self, entity: str) -> float:
+        """How many slots an entity holds, by the weights of its runs."""
+        account = self._accounts.get(entity)
+        return 0.0 if account is None else account.rate
+
+    def claims(self, now: float, widths: Mapping[str, int]) -> FairClaims | None:
+        """What a pass goes by; None where shares are not fair."""
+        return FairClaims(self, self._rules, now, widths) if self._kept else None
+
+    def _account(self, entity: str) -> Account:
+        account = self._accounts.get(entity)
+        if account is None:
+            account = self._accounts[entity] = Account(self._rules.half_life_s)
+        return account
+
+
+class Account:
+    """What one user or project has used in one pool."""
+
+    __slots__ = ("_half_life_s", "_offsets", "_rate", "_records")
+
+    def __init__(self, half_life_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._records: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}
+        self._rate = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever used."""
+        return not self._records and not self._rate
+
+    @property
+    def rate(self) -> float:
+        """How many slots (by weight) are held now."""
+        return _float(self._rate)
+
+    def add(self, slot_s: float, *, at: float) -> None:
+        """Count what was used around `at`."""
+        epoch, amount = self._as_of_epoch(slot_s, at)
+        self._records[epoch] = self._records.get(epoch, 0) + amount
+
+    def begin(self, rate: float, *, at: float) -> None:
+        """Count so many slots (by weight) from `at` on, until `end` is told the same."""
+        self._change(rate, at, 1)
+
+    def end(self, rate: float, *, at: float) -> None:
+        """Forget what `begin` was told: the slots are free, and a record of their use follows."""
+        self._change(rate, at, -1)
+
+    def used_slot_s(self, now: float) -> float:
+        """Slot-seconds used up to now, faded."""
+        mean_life_s = self._half_life_s / log(2)
+        held = mean_life_s * (_float(self._rate) - self._faded(self._offsets, now))
+        return max(0.0, self._faded(self._records, now) + held)
+
+    def _change(self, rate: float, at: float, sign: int) -> None:
+        epoch, amount = self._as_of_epoch(rate, at)
+        self._offsets[epoch] = self._offsets.get(epoch, 0) + sign * amount
+        if not self._offsets[epoch]:
+            del self._offsets[epoch]
+        self._rate += sign * _whole(rate)
+
+    def _as_of_epoch(self, amount: float, at: float) -> tuple[int, int]:
+        """The epoch of a moment, and what the amount was worth at its beginning."""
+        half_lives = at / self._half_life_s
+        epoch = floor(half_lives / EPOCH_HALF_LIVES)
+        return epoch, _whole(amount * 2.0 ** (half_lives - epoch * EPOCH_HALF_LIVES))
+
+    def _faded(self, amounts: dict[int, int], now: float) -> float:
+        half_lives = now / self._half_life_s
+        faded = 0.0
+        for epoch, amount in sorted(amounts.items()):
+            faded += _float(amount) * 2.0 ** (epoch * EPOCH_HALF_LIVES - half_lives)
+        return faded
+
+
+def _whole(amount: float) -> int:
+    return round(amount * (1 << UNIT_BITS))
+
+
+def _float(amount: int) -> float:
+    return amount / (1 << UNIT_BITS)

@@ -1,0 +1,110 @@
+"""Who may displace whom, and when: in one place, for `displacing` (now) and for the next pass (then).
+
+- A cycle run displaces interruptible runs at once; batch runs only where the pool has preemption.
+- A batch run displaces interruptible runs beyond their promise; where the pool has preemption also those
+  within it, and batch runs ordered after it: by priority and place, by rung, or by usage and an advance.
+- An interruptible run that is owed its block displaces those beyond theirs; one with credit those beyond all
+  promises that have run for the floor.
+- Nobody displaces a cycle run. Nobody is displaced within the guaranteed time of its start, but interruptible
+  runs by cycle runs or beyond their promise.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from tarmac.model.cluster import Policy, Pool
+from tarmac.sched.facts import Candidate, Holding
+from tarmac.sched.policies import blocks
+from tarmac.sched.policies.attainment import climbs_at, held_rung
+from tarmac.sched.policies.blocks import Member, Tier
+from tarmac.sched.policies.fairness import FairClaims, entity_of
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
+
+
+class Precedence:
+    """The rules of one pool at one moment. `claims` where its shares are fair."""
+
+    def __init__(self, rules: Pool, now: float, claims: FairClaims | None = None) -> None:
+        self.rules = rules
+        self.now = now
+        self.claims = claims
+
+    def displaceable_at(self, candidate: Candidate, holding: Holding) -> float:
+        """When, as far as can be told, a queued run may displace a holding: now or before, later, or inf."""
+        if holding.leaving:
+            return inf
+        ours, theirs = RANKS[candidate.mode], RANKS[holding.candidate.mode]
+        if theirs == CYCLE:
+            return inf
+        if theirs == INTERRUPTIBLE:
+            return self._over_interruptible(candidate, ours, holding)
+        if ours == INTERRUPTIBLE or not self.rules.preemption:
+            return inf
+        after = -inf if ours == CYCLE else self.ordered_after_at(candidate, holding)
+        return max(after, self.guaranteed_until(holding))
+
+    def guaranteed_until(self, holding: Holding) -> float:
+        """Until when a holding is safe from batch runs; one that has not started yet is."""
+        if holding.started_at is None:
+            return inf
+        return holding.started_at + self.rules.guaranteed_s
+
+    def ordered_after_at(self, candidate: Candidate, holding: Holding) -> float:
+        """When a batch run that holds slots is ordered after a queued one (-inf: always was)."""
+        if self.claims is not None:
+            return self._overdrawn_at(candidate, holding, self.claims)
+        key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
+        at, slots = self.now, holding.allocation.slots
+        while held_key(holding, self.rules, at, slots=slots) <= key:
+            at = climbs_next_at(holding, slots, self.rules, at)
+            if at == inf:
+                return inf
+        return -inf if at == self.now else at
+
+    def _overdrawn_at(self, candidate: Candidate, holding: Holding, claims: FairClaims) -> float:
+        ours, theirs = entity_of(candidate, self.rules), entity_of(holding.candidate, self.rules)
+        if ours == theirs:
+            return inf
+        floor = claims.of(ours)
+        standing = claims.standing(theirs, holding.allocation.slots)
+        return -inf if standing >= floor else claims.reaches_at(theirs, floor - standing)
+
+    def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
+        if ours == CYCLE:
+            return -inf
+        member = Member(holding.candidate, holding)
+        expects = blocks.tier(member, self.rules, self.now)
+        changes_at = blocks.changes_at(holding, self.rules, self.now)
+        beyond_at = changes_at if expects is Tier.OWED else -inf
+        if ours == BATCH:
+            return min(beyond_at, self.guaranteed_until(holding)) if self.rules.preemption else beyond_at
+        match blocks.tier(Member(candidate), self.rules, self.now):
+            case Tier.OWED:
+                return beyond_at
+            case Tier.CREDIT:
+                rest_at = -inf if expects is Tier.REST else changes_at
+                return max(rest_at, holding.granted_at + self.rules.floor_s)
+            case _:
+                return inf
+
+
+def held_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
+    """The place in the order of batch runs that a holding (of so many slots) would have if queued now."""
+    candidate = holding.candidate
+    slots = holding.allocation.slots if slots is None else slots
+    if rules.policy is not Policy.LEAST_ATTAINED:
+        return ordering(BATCH, rules).key(candidate, rules, 0.0)
+    ran_s = candidate.ran_s
+    if holding.started_at is not None:
+        ran_s += max(0.0, now - holding.started_at)
+    reached = held_rung(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    return by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
+
+
+def climbs_next_at(holding: Holding, slots: int, rules: Pool, now: float) -> float:
+    """When the place of a holding in the order next changes for the worse (inf: never)."""
+    candidate = holding.candidate
+    if rules.policy is not Policy.LEAST_ATTAINED or candidate.time_limit_s is not None:
+        return inf
+    return climbs_at(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)

@@ -1,0 +1,159 @@
+"""`explain`: what becomes of one run and why, with every node's reason. Called by `control` for `tarmac why`.
+
+It is the pass itself, stopped at the run in question: what it tells is what `plan` would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from math import inf
+
+from tarmac.sched.books.forecast import Forecast, awaited
+from tarmac.sched.books.lanes import Kind
+from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.passing.deciding import PoolPass
+from tarmac.sched.passing.planning import Pass
+from tarmac.sched.telling.expectations import expectations
+from tarmac.sched.telling.grouping import grouped
+from tarmac.sched.telling.whatif import Demands, Hints, smaller_requests, ways_out
+from tarmac.sched.telling.wording import NAMES_SHOWN, duration, some
+
+
+def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
+    """What the next pass decides for this queued run; raises KeyError if it is not in the queue.
+
+    A ledger is asked many questions, and is afterwards as it was.
+    """
+    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
+    candidate, kind = _queued(ledger, run_id)
+    plan = ledger.plan(now)
+    decisions: tuple[Placement | Refusal, ...] = (*plan.placements, *plan.refusals)
+    for decision in decisions:
+        if decision.run_id == run_id:
+            return decision
+    return _waiting(ledger, candidate, kind, plan, now)
+
+
+def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, Kind]:
+    """The queued run and its kind."""
+    home = ledger.home(run_id)
+    if home is not None:
+        queued = home.queue.runs[run_id]
+        return queued.candidate, queued.kind
+    return ledger.refused[run_id] if run_id in ledger.refused else ledger.homeless[run_id]
+
+
+def _waiting(ledger: Ledger, candidate: Candidate, kind: Kind, plan: Plan, now: float) -> Waiting:
+    current = Pass(ledger, now)
+    try:
+        case = _Case(ledger, current, plan, candidate, kind)
+        ahead = list(case.ahead())
+        awaits, sentences = case.awaits(), list(case.sentences())
+        reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
+        hints = case.hints()
+    finally:
+        current.close()
+    sentences += ways_out(ledger, candidate, now, hints)
+    return Waiting(
+        run_id=candidate.run_id,
+        seq=candidate.seq,
+        ahead=len(ahead),
+        ahead_first=tuple(ahead[:NAMES_SHOWN]),
+        awaits=tuple(awaits),
+        reasons=reasons,
+        unblocked_by=" ".join(sentences),
+    )
+
+
+class _Case:
+    """One waiting run, and a pass stopped where it is asked in its home pool."""
+
+    def __init__(self, ledger: Ledger, current: Pass, plan: Plan, candidate: Candidate, kind: Kind) -> None:
+        self._ledger = ledger
+        self._current = current
+        self._plan = plan
+        self._candidate = candidate
+        self._kind = kind
+        self._home: PoolPass | None = current.stop_at(candidate.run_id)
+        if kind.target.pool is None:
+            for key in kind.verdict.pools[1:]:
+                current.enter(key).run()
+        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(kind)
+
+    def ahead(self) -> Iterator[str]:
+        """The runs ordered before it that go on waiting."""
+        home = self._home
+        if home is None:
+            return
+        own = self._candidate.run_id
+        hasty = home.state.queue.hasty
+        for queued in takewhile(lambda item: item.candidate.run_id != own, home.in_order()):
+            run_id = queued.candidate.run_id
+            if run_id not in home.placed and run_id not in hasty:
+                yield run_id
+
+    def awaits(self) -> list[str]:
+        """The runs that have to end, or to give way, before it starts, as far as that is known."""
+        leaving = [
+            item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
+        ]
+        if leaving or self._home is None or self._forecast is None:
+            return leaving
+        return [held.holding.candidate.run_id for held in awaited(self._forecast, self._home.state.releases)]
+
+    def sentences(self) -> Iterator[str]:
+        """What it waits for when nobody does anything, then what its mode promises it."""
+        yield self._awaited()
+        if self._home is not None:
+            yield from expectations(self._candidate, self._home.state, self._current.now)
+
+    def hints(self) -> Hints:
+        """What is worth trying: requests for less that fit what is free here, and times before keepings."""
+
+        def fits(demands: Demands) -> bool:
+            return self._current.starts_now(replace(self._candidate, demands=demands))
+
+        pools = [self._current.enter(key) for key in self._kind.verdict.pools]
+        most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
+        return Hints(
+            smaller=list(smaller_requests(self._candidate.demands, most_slots, fits)),
+            gaps_s=[
+                keeping.at - self._current.now
+                for pool in pools
+                for keeping in pool.keepings
+                if keeping.at < inf
+            ],
+        )
+
+    def _awaited(self) -> str:
+        if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
+            return f"It starts when {_ended(self.awaits(), 'given way')}."
+        home, forecast = self._home, self._forecast
+        keepers = self._keepers()
+        if home is None or (forecast is None and not home.state.possible(self._kind)):
+            if self._ledger.admission.silent(self._kind.target):
+                return "It starts when its cluster reports nodes that take it."
+            return "It starts when enough of the nodes above take work again."
+        runs = self.awaits()
+        if forecast is None or not runs:
+            if keepers:
+                return f"It starts after {some(keepers)}, for which nodes are kept."
+            return "It fits what is free: it starts with one of the next passes."
+        sentence = f"It starts when {_ended(runs, 'ended')}"
+        if self._current.now < forecast.at < inf:
+            sentence += f", in {duration(forecast.at - self._current.now)} at the latest"
+        return sentence + (f", and after {some(keepers)}, for which nodes are kept." if keepers else ".")
+
+    def _keepers(self) -> list[str]:
+        """The runs for which nodes are kept from it."""
+        if self._home is None:
+            return []
+        return sorted(keeping.run_id for keeping in self._home.keepings)
+
+
+def _ended(runs: Sequence[str], what: str) -> str:
+    return f"{some(runs)} {'has' if len(runs) == 1 else 'have'} {what}"
