@@ -56,6 +56,14 @@ def test_replicas_share_the_work_on_slots_of_their_own(user: Shell) -> None:
     assert "with no slot of my own" in text
 
 
+def test_a_cycle_run_proves_that_its_script_resumes(user: Shell) -> None:
+    """I11: two turns, the second goes on from the checkpoint of the first."""
+    result = user.tarmac("run", example("07-cycle"), code=0)
+    first, second = re.findall(r"starting after step (\d+)", result.stdout)
+    assert int(first) == 0 < int(second)
+    assert "pause and resume proven" in result.stderr
+
+
 def test_counting_goes_on_after_a_pause(user: Shell) -> None:
     """D12: pausing saves a checkpoint and frees the slots; resuming goes on from it."""
     run = user.tarmac("run", "--detach", example("05-pause-and-resume"), code=0).stdout.strip()
