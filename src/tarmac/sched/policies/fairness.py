@@ -31,8 +31,15 @@ UNIT_BITS = 24
 LEAST_QUANTUM_S = 60.0
 """Where a pool guarantees less, runs still change places no more often than this."""
 
+LEAD_SHARE = 0.2
+"""By so much of what an entity has used others must be behind to displace it, or by a guarantee's worth.
+
+Two that want the same slots then swap a number of times that grows with the logarithm of what they have used:
+docs/scheduler.md tells why this share.
+"""
+
 SOON_SHARE = 0.1
-"""A change of order by usage is looked for no more often than at this share of a guarantee."""
+"""Whether usage has turned against somebody is looked at no more often than at this share of the lead."""
 
 
 def entity_of(candidate: Candidate, rules: Pool) -> str:
@@ -63,15 +70,23 @@ class FairClaims:
         That is its usage, less an advance for the width of its first run, plus what that will use at least:
         so whoever gives way to it does not displace it in turn before it has had that.
         """
-        return self._less(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+        advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+        return self.used(entity) - advance
 
     def standing(self, entity: str, slots: int) -> float:
         """What is held against a holding of so many slots: the usage of its entity, less an advance.
 
-        That is for its own width, or for that of the first queued run of its entity if that is wider: whoever
-        gives way is then ordered after the one it gave way to, as part of its entity too.
+        The advance is for its own width, or for that of the first queued run of its entity if that is wider:
+        whoever gives way is then ordered after the one it gave way to, as part of its entity too. The
+        last guarantee of it is the lead that an entity may have; one that used much may have a bigger one.
         """
-        return self._less(entity, ADVANCE_GUARANTEES * max(slots, self._widths.get(entity, 0)))
+        worth = self._worth(entity, max(slots, self._widths.get(entity, 0)))
+        lead = max(LEAD_SHARE * self.used(entity), worth)
+        return self.used(entity) - (ADVANCE_GUARANTEES - 1) * worth - lead
+
+    def most_standing(self, entity: str) -> float:
+        """No more than this is held against any holding of an entity."""
+        return (1 - LEAD_SHARE) * self.used(entity)
 
     def used(self, entity: str) -> float:
         """What this entity has used so far, by its share; it only grows during a pass."""
@@ -86,12 +101,16 @@ class FairClaims:
         self._used[entity] = self.used(entity) + used / self._share(entity)
 
     def reaches_at(self, entity: str, more: float) -> float:
-        """When an entity that holds slots will have used so much more, at the earliest (inf: never)."""
+        """When so much more will stand against an entity that holds slots, at the earliest (inf: never)."""
         growth = self._accounts.rate(entity) / self._share(entity)
-        return self._now + max(more / growth, SOON_SHARE * self.quantum_s) if growth > 0 else inf
+        if growth <= 0:
+            return inf
+        soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
+        return self._now + max(more / growth, soon_s)
 
-    def _less(self, entity: str, slots: int) -> float:
-        return self.used(entity) - slots * self.quantum_s / self._share(entity)
+    def _worth(self, entity: str, slots: int) -> float:
+        """What so many slots use in a guarantee."""
+        return slots * self.quantum_s / self._share(entity)
 
     def _share(self, entity: str) -> float:
         return self._rules.shares.get(entity, 1.0)
