@@ -94,11 +94,10 @@ class World:
         if not steps:
             return []
         with self.lock:
-            standing = [self._stands(step) for step in steps]
-            if not all(standing):
-                possible = [step for step, stands in zip(steps, standing, strict=True) if stands]
+            if groundless := self._groundless(steps):
+                possible = [step for at, step in enumerate(steps) if at not in groundless]
                 taken_of = iter(self.commit(possible, lease=lease, whole=whole))
-                return [stands and next(taken_of) for stands in standing]
+                return [at not in groundless and next(taken_of) for at in range(len(steps))]
             taken = self.store.apply(steps, lease=lease, whole=whole)
             applied = steps
             if not all(taken):
@@ -170,10 +169,10 @@ class World:
                 self._table = NodeTable(nodes)
             return self._table
 
-    def ports_at(self, address: str) -> set[int]:
-        """The ports at an address that live attempts were promised."""
+    def ports_on(self, names: Iterable[str]) -> set[int]:
+        """The ports that live attempts with their first node among these were promised."""
         with self.lock:
-            masters, names = self._mirror.masters, self.node_table().at.get(address, ())
+            masters = self._mirror.masters
             return {port for name in names for port in masters.get(name, {}).values()}
 
     def nodes(self) -> tuple[Node, ...]:
@@ -198,12 +197,17 @@ class World:
             self.look_at_clusters()
         self.hub.ring(Bell.SCHEDULE)
 
-    def _stands(self, step: RunStep) -> bool:
-        """Whether the nodes that a step grants are there: a cluster may have gone while a plan was made."""
-        if step.attempt is None or step.before.state is not RunState.QUEUED:
-            return True
-        known = self.node_table().by_name
-        return not known or all(name in known for name in step.attempt.allocation.nodes)
+    def _groundless(self, steps: Sequence[RunStep]) -> set[int]:
+        """Which of the steps grant nodes that are gone: a cluster may have left while a plan was made."""
+        granted = [
+            (at, step.attempt.allocation)
+            for at, step in enumerate(steps)
+            if step.attempt is not None and step.before.state is RunState.QUEUED
+        ]
+        known = self.node_table().by_name if granted else {}
+        if not known:
+            return set()
+        return {at for at, allocation in granted if not known.keys() >= set(allocation.nodes)}
 
     def _news(self) -> News:
         """What the desk has not been told yet."""

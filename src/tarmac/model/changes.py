@@ -68,8 +68,10 @@ class UsageBucket:
 def usage_of(step: RunStep) -> UsageBucket | None:
     """What a step adds to the usage: the attempt that ends with it. Counted once, as the step is guarded."""
     attempt = step.attempt
+    if attempt is None or attempt.ended_at is None:
+        return None
     used_slot_s = step.after.attained_slot_s - step.before.attained_slot_s
-    if attempt is None or attempt.ended_at is None or used_slot_s <= 0.0:
+    if used_slot_s <= 0.0:
         return None
     return UsageBucket(
         hour_at=attempt.ended_at // HOUR_S * HOUR_S,

@@ -8,13 +8,13 @@ Optional abilities are Protocols of one method, found with isinstance.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Node
-from tarmac.model.run import Ask, Attempt, Cause, Event, Evidence, Outcome, Run
+from tarmac.model.run import NOTHING_SEEN, Ask, Attempt, Cause, Event, Evidence, Outcome, Run
 from tarmac.model.summary import RunQuery, RunSummary
 
 # --- store ------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Observation:
     claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NOTHING_SEEN
     native_state: str = ""
 
 

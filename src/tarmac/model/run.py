@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from signal import Signals
 from typing import Any
 
@@ -137,6 +138,9 @@ class Evidence:
     read_at: float | None = None
 
 
+NOTHING_SEEN = Evidence()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """The place of a run in its queue: from its spec, until a person changes it.
@@ -206,7 +210,7 @@ class Attempt:
     asked: Ask | None = None
     asked_at: float | None = None
     allotted_s: float | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence = NOTHING_SEEN
     outcome: Outcome | None = None
     cause: Cause | None = None
 
@@ -253,7 +257,7 @@ class Run:
     @property
     def place(self) -> Standing:
         """Its standing, as a person set it or as its spec has it."""
-        return self.standing or Standing(priority=self.spec.priority, weight=self.spec.weight)
+        return self.standing or _usual_standing(self.spec.priority, self.spec.weight)
 
     @property
     def name(self) -> str:
@@ -275,6 +279,12 @@ class Event:
     event: RunEvent
     state: RunState
     detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@lru_cache(typed=True)
+def _usual_standing(priority: int, weight: float) -> Standing:
+    """The standing of runs that nobody moved: nearly all are alike."""
+    return Standing(priority=priority, weight=weight)
 
 
 def attempt_id(run_id: str, number: int) -> str:

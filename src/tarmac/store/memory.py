@@ -6,11 +6,12 @@ test breaks a write, throws the control plane away and builds another on the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
+from types import TracebackType
+from typing import Any
 
-from tarmac.model.changes import Lease, NewRun, RunStep, StepEvent, UsageBucket, usage_of
+from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
 from tarmac.model.errors import LeaseLost, StorageFull
@@ -19,6 +20,7 @@ from tarmac.model.lifecycle import (
     INITIAL_STATE,
     TERMINAL_STATES,
     AttemptState,
+    RunEvent,
     RunState,
     attempt_step,
 )
@@ -46,11 +48,8 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        self.writes = 0
-        self.disk_full = False
-        self._failures_before: dict[int, BaseException] = {}
-        self._failures_after: dict[int, BaseException] = {}
         self._lock = Lock()
+        self._write = _Writes(self._lock)
         self._runs: dict[str, Run] = {}
         self._live: set[str] = set()
         self._where: dict[str, tuple[str | None, str | None]] = {}
@@ -67,13 +66,25 @@ class MemoryStore:
 
     # --- knobs ------------------------------------------------------------------------------------
 
+    @property
+    def writes(self) -> int:
+        return self._write.begun
+
+    @property
+    def disk_full(self) -> bool:
+        return self._write.disk_full
+
+    @disk_full.setter
+    def disk_full(self, full: bool) -> None:
+        self._write.disk_full = full
+
     def fail_before(self, write: int, error: BaseException) -> None:
         """Raise `error` instead of doing the write of this number (the first one is 1)."""
-        self._failures_before[write] = error
+        self._write.failures_before[write] = error
 
     def fail_after(self, write: int, error: BaseException) -> None:
         """Do the write of this number, durably, and raise `error` where its caller expects the result."""
-        self._failures_after[write] = error
+        self._write.failures_after[write] = error
 
     def forget(self, run_ids: Iterable[str], *, events_until: int) -> None:
         """Keep nothing of these runs, and no event up to this id: long simulations would fill the memory."""
@@ -91,7 +102,7 @@ class MemoryStore:
             check_new(item)
         if not new:
             return []
-        with self._write():
+        with self._write:
             standing, fresh = told_apart(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
             ids = [item.run.id for item in fresh]
             if len(set(ids)) < len(ids) or not self._runs.keys().isdisjoint(ids):
@@ -108,7 +119,7 @@ class MemoryStore:
         if not steps:
             self._fence(lease)
             return []
-        with self._write():
+        with self._write:
             self._fence(lease)
             taken = self._judge(steps)
             if whole and not all(taken):
@@ -170,7 +181,7 @@ class MemoryStore:
     # --- leases and nodes -------------------------------------------------------------------------
 
     def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
-        with self._write():
+        with self._write:
             holder, token, expires_at = self._leases.get(name, (None, 0, 0.0))
             if holder not in (owner, None) and expires_at > now:
                 return None
@@ -179,7 +190,7 @@ class MemoryStore:
             return lease
 
     def release_lease(self, lease: Lease) -> None:
-        with self._write():
+        with self._write:
             if self._leases.get(lease.name, (None, 0))[:2] == (lease.owner, lease.token):
                 self._leases[lease.name] = (None, lease.token, 0.0)
 
@@ -188,7 +199,7 @@ class MemoryStore:
             return frozenset(self._drained)
 
     def set_drained(self, nodes: Collection[str], drained: bool) -> None:
-        with self._write():
+        with self._write:
             (self._drained.update if drained else self._drained.difference_update)(nodes)
 
     def usage(self, since: float) -> list[UsageBucket]:
@@ -207,30 +218,17 @@ class MemoryStore:
 
     def put_cluster(self, cluster: Cluster) -> None:
         check_cluster(cluster)
-        with self._write():
+        with self._write:
             self._clusters[cluster.name] = cluster
 
     def remove_cluster(self, name: str) -> None:
-        with self._write():
+        with self._write:
             self._clusters.pop(name, None)
 
     def close(self) -> None:
         """Nothing to close: what was written stays."""
 
     # --- the writes -------------------------------------------------------------------------------
-
-    @contextmanager
-    def _write(self) -> Iterator[None]:
-        with self._lock:
-            self.writes += 1
-            number = self.writes
-            if number in self._failures_before:
-                raise self._failures_before.pop(number)
-            if self.disk_full:
-                raise StorageFull("the disk of the database in memory is full: nothing was changed")
-            yield
-            if number in self._failures_after:
-                raise self._failures_after.pop(number)
 
     def _fence(self, lease: Lease | None) -> None:
         if lease is not None and self._leases.get(lease.name, (None, 0))[:2] != (lease.owner, lease.token):
@@ -250,10 +248,10 @@ class MemoryStore:
         self._where[run.id] = run.spec.target.cluster, wanted_pool(run)
         if (key := key_of(run)) is not None:
             self._by_key[key] = run.id
-        self._append(run.id, StepEvent(event=INITIAL_EVENT, at=run.created_at), state)
+        self._append(run.id, INITIAL_EVENT, state, at=run.created_at, detail={})
         for kind in new.events:
             state = next_state(state, kind)
-            self._append(run.id, StepEvent(event=kind, at=run.created_at), state)
+            self._append(run.id, kind, state, at=run.created_at, detail={})
 
     def _judge(self, steps: Sequence[RunStep]) -> list[bool]:
         """Whether each step's guard holds, after those before it; raises before anything is changed."""
@@ -289,7 +287,7 @@ class MemoryStore:
             self._live.discard(run.id)
         for item in step.events:
             state = next_state(state, item.event)
-            self._append(run.id, item, state)
+            self._append(run.id, item.event, state, at=item.at, detail=encode(item.detail))
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
             self._where[run.id] = attempt.allocation.cluster, attempt.allocation.pool
@@ -299,19 +297,52 @@ class MemoryStore:
             key = (used.hour_at, used.cluster, used.pool, used.user, used.project)
             self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
 
-    def _append(self, run_id: str, item: StepEvent, state: RunState) -> None:
+    def _append(
+        self, run_id: str, kind: RunEvent, state: RunState, *, at: float, detail: Mapping[str, Any]
+    ) -> None:
         history = self._histories.setdefault(run_id, [])
         event = Event(
             id=self._forgotten + len(self._events) + 1,
             run_id=run_id,
             seq=len(history) + 1,
-            at=item.at,
-            event=item.event,
+            at=at,
+            event=kind,
             state=state,
-            detail=encode(item.detail),
+            detail=detail,
         )
         self._events.append(event)
         history.append(event)
+
+
+class _Writes:
+    """One write at a time, each counted, and broken where a test says so: `with` it around every write."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.begun = 0
+        self.disk_full = False
+        self.failures_before: dict[int, BaseException] = {}
+        self.failures_after: dict[int, BaseException] = {}
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self.begun += 1
+            if self.begun in self.failures_before:
+                raise self.failures_before.pop(self.begun)
+            if self.disk_full:
+                raise StorageFull("the disk of the database in memory is full: nothing was changed")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failure = self.failures_after.pop(self.begun, None) if error is None else None
+        self._lock.release()
+        if failure is not None:
+            raise failure
 
 
 def _matches(run: Run, query: RunQuery) -> bool:

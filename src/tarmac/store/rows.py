@@ -18,6 +18,7 @@ from tarmac.model.codec import decode, encode
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.run import (
+    NOTHING_SEEN,
     Allocation,
     Ask,
     Attempt,
@@ -37,7 +38,6 @@ from tarmac.store.statements import GUARD_STATES
 
 T = TypeVar("T")
 
-UNSEEN = Evidence()
 
 Values = dict[str, Any]
 """What one execution of a statement is given."""
@@ -128,7 +128,7 @@ def of_attempt(attempt: Attempt) -> Values:
         "outcome": _word(attempt.outcome),
         "cause": _body(attempt.cause),
         "allotted_s": attempt.allotted_s,
-        "evidence": _written(attempt.evidence) if attempt.evidence != UNSEEN else None,
+        "evidence": _written(attempt.evidence) if attempt.evidence != NOTHING_SEEN else None,
     }
 
 
@@ -294,7 +294,7 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
         outcome=_OUTCOMES[row[12]],
         cause=_record(Cause, row[13]),
         allotted_s=row[14],
-        evidence=_record(Evidence, row[15]) or UNSEEN,
+        evidence=_record(Evidence, row[15]) or NOTHING_SEEN,
     )
 
 

@@ -49,7 +49,7 @@ def deliver_pass(world: World) -> None:
 
 def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
     """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
-    known = nodes.keys() >= set(attempt.allocation.nodes)
+    known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known and isinstance(world.engine, OffersNodes):
         nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engine, run)}
     return compose(run, attempt, nodes)

@@ -84,7 +84,7 @@ class _Starting:
     def __init__(self, world: World, now: float) -> None:
         self._world = world
         self._now = now
-        self._addresses = world.node_table().by_name
+        self._nodes = world.node_table()
         self._taken: dict[str, set[int]] = {}
 
     def step(self, run: Run, placement: Placement) -> RunStep:
@@ -100,11 +100,11 @@ class _Starting:
 
     def _port(self, placement: Placement) -> int:
         """A free port on the first node of the placement."""
-        node = self._addresses.get(placement.allocation.first_node)
+        node = self._nodes.by_name.get(placement.allocation.first_node)
         address = node.address if node is not None else ""
         taken = self._taken.get(address)
         if taken is None:
-            taken = self._taken[address] = self._world.ports_at(address)
+            taken = self._taken[address] = self._world.ports_on(self._nodes.at.get(address, ()))
         if self._world.port_finder is not None:
             port = self._world.port_finder.free_port(address, frozenset(taken))
         else:

@@ -12,7 +12,7 @@ from math import floor
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
 from tarmac.model.ports import Launch, WorkerLaunch
-from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
+from tarmac.model.run import NOTHING_SEEN, Ask, Cause, CauseCode, Evidence, Outcome
 
 TAIL_LINES = 20
 
@@ -75,7 +75,7 @@ def evidence(facts: Facts, story: Story, by: float) -> Evidence:
     """What the nodes have seen of an attempt by then: output, checkpoints, and that it went on from one."""
     started_at, behaviour = story.started_at, facts.behaviour
     if started_at is None or started_at > by:
-        return Evidence()
+        return NOTHING_SEEN
     over = story.ended_at is not None and story.ended_at <= by
     until = story.ended_at if over and story.ended_at is not None else by
     output_at = started_at + behaviour.first_output_s
@@ -111,8 +111,8 @@ def _undisturbed(facts: Facts) -> Story:
     vanish_at = None if behaviour.vanishes_after_s is None else started_at + behaviour.vanishes_after_s
     leave_at = _leave_at(asks, behaviour, launch)
     end_at = finish_at if leave_at is None else min(finish_at, leave_at)
-    begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
     if vanish_at is not None and vanish_at < end_at:
+        begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
     # What is asked in the very moment of the finish comes too late.
     asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
