@@ -103,7 +103,7 @@ class Living:
     def _arrive(self) -> None:
         while self.coming and self.coming[-1][0] <= self.now:
             at, run, _ = self.coming.pop()
-            self._queue(replace(run, submitted_at=at, queued_at=at))
+            self._queue(replace(run, submitted_at=at, queued_at=at, turns_left=self.turns))
 
     def _plan(self) -> None:
         for _ in range(3):
@@ -135,7 +135,7 @@ class Living:
             if preemption.reason is PreemptionReason.TURN_OVER:
                 self.had_turns[preemption.run_id] = self.had_turns.get(preemption.run_id, 0) + 1
             self.leaves_at[preemption.run_id] = self.now + self.leave_s
-            self._hold(replace(holding, leaving=True))
+            self._hold(replace(holding, leaving=True, requeues=True))
         for placement in plan.placements:
             candidate = self.queue.pop(placement.run_id)
             self.starts.append((self.now, placement.run_id))
@@ -203,6 +203,7 @@ class Living:
                 attained_slot_s=candidate.attained_slot_s + slots * held_s,
                 ran_s=candidate.ran_s + held_s,
                 share=share,
+                turns_left=self.turns - self.had_turns.get(run_id, 0),
             )
         )
 

@@ -45,6 +45,7 @@ def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
         ran_s=run.ran_s,
         pool=place.pool,
         share=run.share,
+        turns_left=spec.max_rapid_cycles - run.turns,
     )
 
 
@@ -58,6 +59,7 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
         checkpoint_at=attempt.evidence.checkpoint_at,
         leaving=run.state in LEAVING_STATES,
         grace_s=run.spec.pause.grace_s,
+        requeues=run.state is RunState.PREEMPTING,
     )
 
 

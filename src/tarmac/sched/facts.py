@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tarmac.model.cluster import Node, Pool
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Share
-from tarmac.model.spec import Mode, Queueing, Target
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode, Queueing, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,8 @@ class Candidate:
     Candidates that ask for the same may share one `demands` and one `target` object: passes are quicker then.
     `attained_slot_s` is what ended attempts used and `ran_s` how much of `time_limit_s` they spent;
     `position` a place given by a person, on the scale of submission times (None: by submission); bigger
-    `priority` is sooner; `pool` the one a person moved it to (None: as the target says).
+    `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how
+    many turns a cycle run has left, the one it is having among them.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class Candidate:
     ran_s: float = 0.0
     pool: str | None = None
     share: Share | None = None
+    turns_left: int = DEFAULT_RAPID_CYCLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,8 @@ class Holding:
     """A run that occupies slots: its facts as a candidate, what it holds, and how far it got.
 
     `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it has been
-    asked to pause, stop or give way: its slots come free soon, within `grace_s`.
+    asked to pause, stop or give way: its slots come free soon, within `grace_s`. `requeues` is true if it
+    then queues again: it gives way, and is neither paused nor stopped.
     """
 
     candidate: Candidate
@@ -80,6 +83,7 @@ class Holding:
     checkpoint_at: float | None
     leaving: bool
     grace_s: float = 0.0
+    requeues: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,24 @@ def test_i11_turns_of_cycle_runs_are_lived_through():
     assert found["batch"].start_at == pytest.approx(NOW + 6 * 90, rel=RESOLUTION, abs=12)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 5])
+def test_i11_as_many_turns_as_a_cycle_run_has_left_are_lived_through(turns):
+    """It holds the node (its turn began 20 s ago) and gives it up at last after so many turns of 90 s."""
+    held = holding("c", {"n1": range(8)}, mode=Mode.CYCLE, turns_left=turns, started_at=NOW - 20)
+    facts = snapshot(nodes(1), [candidate("batch", gang(8))], [held])
+    found = estimates(facts, NOW, durations=NOTHING_KNOWN)
+    assert found["batch"].start_at == pytest.approx(NOW - 20 + turns * 90, rel=RESOLUTION, abs=12)
+
+
+def test_i11_a_cycle_run_on_its_way_out_that_queues_again_is_still_to_come():
+    leaving = holding("c", {"n1": range(8)}, mode=Mode.CYCLE, turns_left=2, leaving=True)
+    queue = [candidate("batch", gang(8))]
+    comes_back = replace(leaving, requeues=True)
+    for held, start_at in ((leaving, NOW), (comes_back, NOW + 90)):
+        found = estimates(snapshot(nodes(1), queue, [held]), NOW, durations=NOTHING_KNOWN)
+        assert found["batch"].start_at == pytest.approx(start_at, abs=2)
+
+
 def test_a_displaced_run_is_back_in_its_queue():
     """The urgent run takes the node from the other, which goes on after it and is the third's business."""
     pools = (Pool(cluster="local", preemption=True, guaranteed_s=60.0),)

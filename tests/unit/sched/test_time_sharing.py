@@ -179,6 +179,44 @@ def test_i11_after_the_last_cycle_run_the_victim_resumes_before_any_other_and_ge
     assert max(both.values()) - min(both.values()) <= 0.1 * PERIOD_S, "what was taken is given back"
 
 
+def test_i11_between_the_turns_of_a_cycle_run_nobody_gives_way_to_a_run_that_would_need_its_slots():
+    """The big run is owed its block, the newcomer nothing; but the big one can start after the last only."""
+    runs = [interruptible("big", 8), interruptible("new", 4, at=START + 10)]
+    life = Living(nodes(2, 4), RULES, [*runs, cycle("c", 4, at=START + 500)], leave_s=LEAVE_S, turns=3)
+    life.run(until=START + 1000)
+    assert life.starts[1:] == [
+        (START + 510, "c"),
+        (START + 510, "new"),
+        (START + 610, "c"),
+        (START + 710, "c"),
+        (START + 810, "big"),
+    ]
+    (last,) = [at for at, item, _ in life.preemptions if item.run_id == "new"]
+    assert last == START + 800, "the newcomer uses what the turns leave, and is not started anew with each"
+
+
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    st.lists(st.integers(1, 4), min_size=1, max_size=2),
+    st.lists(st.sampled_from([2, 4, 6, 8]), min_size=1, max_size=2),
+    st.integers(2, 4),
+    st.integers(50, 6000),
+)
+@settings(max_examples=40, deadline=None)
+def test_i11_i12_whoever_gives_way_does_so_for_a_run_that_then_starts(sizes, late, wide, turns, at):
+    """However cycle runs take turns meanwhile: their slots are not counted on before the last turn."""
+    runs = [interruptible(f"r{number}", slots) for number, slots in enumerate(sizes)]
+    runs += [interruptible(f"s{number}", slots, at=START + 10) for number, slots in enumerate(late)]
+    cycles = [cycle(f"c{number}", slots, at=START + at) for number, slots in enumerate(wide)]
+    life = Living(nodes(2, 4), RULES, [*runs, *cycles], leave_s=LEAVE_S, turns=turns)
+    life.run(until=START + PERIOD_S - 60)
+    arrives = (START + at - LEAVE_S, START + at)
+    for moment, item, _ in life.preemptions:
+        if item.for_run_id is not None and not arrives[0] <= moment <= arrives[1]:
+            begun = [start for start, run_id in life.starts if run_id == item.for_run_id]
+            assert any(moment <= start <= moment + LEAVE_S for start in begun)
+
+
 def test_i12_credit_is_given_back_after_the_promised_blocks():
     """A batch run takes most of a period: what was promised then is owed in the next."""
     runs = [interruptible("a", 4), interruptible("b", 2), batch("x", 4, at=START - 50, duration_s=5000.0)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 
 from tarmac.model.run import Share
-from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Mode
+from tarmac.model.spec import Mode
 from tarmac.sched.decisions import Placement, Plan, Preemption
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.foresight.estimate import EstimateBasis
@@ -62,7 +62,6 @@ class Life:
         self._ledger = Ledger(facts)
         self._queue = {candidate.run_id: candidate for candidate in facts.queue}
         self._holdings: dict[str, Holding] = {}
-        self._returning: set[str] = set()
         self._ends: list[tuple[float, str, int]] = []
         self._grants: dict[str, int] = {}
         self._bases: dict[str, EstimateBasis] = {}
@@ -141,8 +140,7 @@ class Life:
         heapq.heappush(self._ends, (at, run_id, self._grants[run_id]))
 
     def _displace(self, preemption: Preemption) -> None:
-        holding = replace(self._holdings[preemption.run_id], leaving=True)
-        self._returning.add(preemption.run_id)
+        holding = replace(self._holdings[preemption.run_id], leaving=True, requeues=True)
         self._ledger.hold(holding)
         self._take_up(holding, self._bases.get(preemption.run_id, EstimateBasis.TIME_LIMITS))
 
@@ -174,8 +172,7 @@ class Life:
             known = self._known.get(node, EstimateBasis.TIME_LIMITS)
             self._known[node] = max(known, basis, key=lambda item: _WEIGHT[item])
         self._ledger.add_usage([self._usage(holding)])
-        if run_id in self._returning and not _had_its_turns(holding.candidate):
-            self._returning.discard(run_id)
+        if holding.requeues and not _had_its_turns(holding.candidate):
             candidate = self._come_back(holding)
             self._queue[run_id] = candidate
             self._ledger.queue(candidate)
@@ -196,6 +193,7 @@ class Life:
             attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * held_s,
             ran_s=candidate.ran_s + max(0.0, self.now - started_at),
             share=share,
+            turns_left=candidate.turns_left - (candidate.mode is Mode.CYCLE),
         )
 
     def _usage(self, holding: Holding) -> Usage:
@@ -222,5 +220,5 @@ class Life:
 
 
 def _had_its_turns(candidate: Candidate) -> bool:
-    """Whether a cycle run ends with the turn it had. Facts do not tell how many it has: the usual number."""
-    return candidate.mode is Mode.CYCLE and candidate.attempts >= DEFAULT_RAPID_CYCLES
+    """Whether a cycle run ends with the turn it had."""
+    return candidate.mode is Mode.CYCLE and candidate.turns_left <= 1

@@ -21,7 +21,7 @@ from tarmac.sched.placing.gangs import fit
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import FairClaims, entity_of
-from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, Key
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import Precedence
 
 FIRST_LOOK = 16
@@ -29,15 +29,29 @@ FIRST_LOOK = 16
 
 
 class PoolDisplacer:
-    """Decides, for one pool in one pass. `going` are holdings that this pass has asked to leave already."""
+    """Decides, for one pool in one pass.
 
-    def __init__(self, state: PoolState, precedence: Precedence, going: Iterable[Held] = ()) -> None:
+    `going` are holdings that this pass has asked to leave already. `back` are those of the leaving that will
+    take the same slots again at once, for their next turn: nobody but a cycle run follows them.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        precedence: Precedence,
+        *,
+        going: Iterable[Held] = (),
+        back: Iterable[Held] = (),
+    ) -> None:
         self._state = state
         self._now = precedence.now
         self._claims = precedence.claims
         self._precedence = precedence
-        self._going = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
-        self._gone = {held.ends[2] for held in self._going}
+        leaving = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
+        self._gone = {held.ends[2] for held in leaving}
+        returning = {held.ends[2] for held in back}
+        staying_away = [held for held in leaving if held.ends[2] not in returning]
+        self._going = dict.fromkeys(RANKS.values(), staying_away) | {CYCLE: leaving}
         self._refused: set[tuple[Kind, Line]] = set()
         self._may: dict[Line, bool] = {}
         self._awaited = False
@@ -55,7 +69,7 @@ class PoolDisplacer:
         kind = queued.kind
         if (kind, queued.line) in self._refused:
             return None
-        found = self._find(kind, self._victims(queued))
+        found = self._find(queued, self._victims(queued))
         if found is None:
             found = self._await_guarded(queued)
         if found is None:
@@ -73,7 +87,7 @@ class PoolDisplacer:
 
     def _could(self, line: Line) -> bool:
         holders, rules = self._state.holders, self._state.rules
-        if holders.interruptible or (self._going and (rules.preemption or line.rank != BATCH)):
+        if holders.interruptible or (self._going[line.rank] and (rules.preemption or line.rank != BATCH)):
             return True
         if line.rank == INTERRUPTIBLE or not rules.preemption:
             return False
@@ -86,12 +100,11 @@ class PoolDisplacer:
             return last is not None and last > line.entries[0][0]
         floor = self._claims.of(line.entity or "")
         others = (entity for entity in self._by_usage()[:2] if entity != line.entity)
-        return any(self._claims.used(entity) >= floor for entity in others)
+        return any(self._claims.most_standing(entity) >= floor for entity in others)
 
-    def _find(self, kind: Kind, more: Iterator[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
+    def _find(self, queued: Queued, more: Iterator[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
-        state = self._state
-        room = state.board.free[None] + sum(held.slots for held in self._going)
+        room = self._state.board.free[None] + sum(held.slots for held in self._going[queued.line.rank])
         victims: list[Held] = []
         look = FIRST_LOOK
         while True:
@@ -99,8 +112,8 @@ class PoolDisplacer:
             victims += new
             look *= 4
             room += sum(held.slots for held in new)
-            if room >= kind.slots:
-                found = self._needed(kind, victims)
+            if room >= queued.kind.slots:
+                found = self._needed(queued, victims)
                 if found is not None:
                     return found
             if len(new) < look // 4:
@@ -126,7 +139,7 @@ class PoolDisplacer:
                 for until, _, held, _ in state.holders.guarded
                 if until < inf and self._standing(held, self._claims) >= floor
             ]
-        found = self._find(queued.kind, chain(self._here(guarded), self._victims(queued)))
+        found = self._find(queued, chain(self._here(guarded), self._victims(queued)))
         return None if found is None else ([], found[1])
 
     def _waited_long(self, queued: Queued) -> bool:
@@ -140,29 +153,30 @@ class PoolDisplacer:
     def _standing(self, held: Held, claims: FairClaims) -> float:
         return claims.standing(entity_of(held.holding.candidate, self._state.rules), held.slots)
 
-    def _needed(self, kind: Kind, victims: list[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
+    def _needed(self, queued: Queued, victims: list[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
         """Of these, in order, as many as are needed, less those who turn out not to be."""
+        going = self._going[queued.line.rank]
         forecast = soonest(
-            kind,
+            queued.kind,
             board=self._state.board,
-            releases=[(held.ends, held) for held in (*self._going, *victims)],
+            releases=[(held.ends, held) for held in (*going, *victims)],
             spread=self._state.spread,
         )
         if forecast is None:
             return None
         nodes = set(forecast.nodes)
-        first = victims[: max(0, forecast.ended - len(self._going))]
+        first = victims[: max(0, forecast.ended - len(going))]
         needed = [held for held in first if not nodes.isdisjoint(held.loads)]
         for held in reversed(needed[:]):
             others = [other for other in needed if other is not held]
-            if (fewer := self._nodes(kind, others)) is not None:
+            if (fewer := self._nodes(queued, others)) is not None:
                 needed, nodes = others, set(fewer)
-        return needed, tuple(self._nodes(kind, needed) or forecast.nodes)
+        return needed, tuple(self._nodes(queued, needed) or forecast.nodes)
 
-    def _nodes(self, kind: Kind, victims: list[Held]) -> tuple[str, ...] | None:
-        """Where a kind fits once these have left."""
-        future = Future(self._state.board)
-        for held in (*self._going, *victims):
+    def _nodes(self, queued: Queued, victims: list[Held]) -> tuple[str, ...] | None:
+        """Where a run fits once these have left."""
+        kind, future = queued.kind, Future(self._state.board)
+        for held in (*self._going[queued.line.rank], *victims):
             future.release(held)
         view = future.view(kind.target, spread=self._state.spread)
         parts = fit(kind.demands, view, uneven=kind.verdict.uneven)
@@ -203,7 +217,7 @@ class PoolDisplacer:
         cycle = queued.line.rank == CYCLE
         floor = -inf if cycle else claims.of(queued.line.entity or "")
         for entity in self._by_usage():
-            if claims.used(entity) < floor:
+            if claims.most_standing(entity) < floor:
                 break
             if cycle or entity != queued.line.entity:
                 for key, held in self._state.holders.ready[entity]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
+from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.pool_state import PoolState
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Candidate
@@ -22,8 +23,8 @@ from tarmac.sched.policies.order import BATCH, INTERRUPTIBLE
 from tarmac.sched.policies.precedence import Precedence
 
 
-def open_pool(state: PoolState, now: float) -> Opening:
-    """The beginning of a pass over one pool."""
+def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Opening:
+    """The beginning of a pass over one pool; `at_home` tells whether it is the home of one who holds slots."""
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
     over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
@@ -33,7 +34,9 @@ def open_pool(state: PoolState, now: float) -> Opening:
     precedence = Precedence(rules, now, claims)
     displacer = None
     if rules.preemption or state.holders.interruptible or state.leaving or over:
-        displacer = PoolDisplacer(state, precedence, going=over)
+        leaving = [*over, *(state.holdings[run_id] for run_id in sorted(state.leaving))]
+        back = [held for held in leaving if turns.comes_back(held.holding) and at_home(held)]
+        displacer = PoolDisplacer(state, precedence, going=over, back=back)
     return Opening(
         preemptions=tuple(
             Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)

@@ -8,6 +8,7 @@ from math import inf
 
 from tarmac.model.run import CauseCode
 from tarmac.sched.books.filing import Books
+from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.lanes import Kind
 from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal
 from tarmac.sched.facts import Candidate, Snapshot
@@ -67,7 +68,7 @@ class Pass:
         """Begin with a pool, or go on."""
         if key not in self.pools:
             state = self._books.pools[key]
-            opening = open_pool(state, self.now)
+            opening = open_pool(state, self.now, at_home=self._at_home)
             self.pools[key] = PoolPass(state, self.now, opening=opening, placed=self._placed)
         return self.pools[key]
 
@@ -100,6 +101,10 @@ class Pass:
         """Why no empty cluster holds a kind, and the biggest request that one would."""
         reasons = why_never(self._cluster(), kind.demands, kind.target)
         return reasons, self._books.admission.largest(kind.demands, kind.target)
+
+    def _at_home(self, held: Held) -> bool:
+        """Whether a run holds slots in its home pool, in which it queues again."""
+        return self._books.kind(held.holding.candidate).verdict.pools[:1] == held.pools[:1]
 
     def _cluster(self) -> Snapshot:
         return self._books.cluster()

@@ -1,6 +1,8 @@
 """Turns of cycle runs (I11): each has its slots for a while, then the next one does. Used by a pass.
 
-A turn is over whether or not somebody waits: the point of a cycle run is to be paused and resumed.
+A turn is over whether or not somebody waits: the point of a cycle run is to be paused and resumed. Cycle runs
+go before all others, so one that has turns left takes its slots again as soon as it has left them, unless
+another cycle run is before it.
 """
 
 from __future__ import annotations
@@ -17,3 +19,11 @@ def ends_at(holding: Holding, pool: Pool) -> float:
     if holding.candidate.mode is not Mode.CYCLE or holding.leaving or holding.started_at is None:
         return inf
     return holding.started_at + pool.turn_s
+
+
+def comes_back(holding: Holding) -> bool:
+    """Whether a cycle run whose turn is over is back in its line once it has left."""
+    candidate = holding.candidate
+    if candidate.mode is not Mode.CYCLE or candidate.turns_left <= 1:
+        return False
+    return holding.requeues or not holding.leaving
