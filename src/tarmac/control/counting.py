@@ -60,16 +60,21 @@ def witnessed(known: Evidence, seen: Evidence) -> Evidence:
     )
 
 
-def unproven(run: Run) -> Cause | None:
-    """What a cycle run that completed has not shown; None for one that has shown all, and for other runs."""
+def unproven(run: Run, before: Verdict | None) -> Cause | None:
+    """What a cycle run that completed has not shown; None for one that has shown all, and for other runs.
+
+    `before` is the verdict as it was when its last turn began.
+    """
     verdict = run.verdict
     if verdict is None or verdict.proven:
         return None
     missing = "the next turn did not read it"
     if not verdict.committed:
         missing = "no checkpoint was left"
-    elif run.attempt <= 1:
-        missing = "there was no second turn to read it"
+    elif run.spec.max_rapid_cycles == 1:
+        missing = "with max_rapid_cycles 1 no turn follows that could read the checkpoint"
+    elif before is None or not before.committed:
+        missing = "no turn followed that could read the checkpoint"
     return Cause(code=CauseCode.UNPROVEN, message=f"completed, pause and resume unproven: {missing}")
 
 

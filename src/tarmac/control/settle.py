@@ -99,7 +99,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
     if run_outcome is not None:
-        cause = unproven(current) if run_outcome is Outcome.COMPLETED else observation.cause
+        cause = unproven(current, run.verdict) if run_outcome is Outcome.COMPLETED else observation.cause
         after = changed(
             current, state=state, seq=seq, outcome=run_outcome, cause=cause, ended_at=over.ended_at
         )

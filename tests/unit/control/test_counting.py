@@ -8,6 +8,7 @@ import pytest
 
 from simulated import spec
 from tarmac.control import steps
+from tarmac.control.facts import candidate_of, holding_of
 from tarmac.control.settle import CHECKPOINT_STEP_S, settle
 from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -99,6 +100,18 @@ def test_a_turn_that_is_over_is_a_turn_and_no_preemption() -> None:
     assert (after.state, after.turns, after.preemptions, after.queued_at) == (RunState.QUEUED, 1, 0, 111.0)
 
 
+def test_i11_the_scheduler_is_told_how_many_turns_are_left() -> None:
+    """One that leaves because its turn is over comes back to its line; one that is paused does not."""
+    first = a_run(mode=Mode.CYCLE)
+    assert candidate_of(first).turns_left == 2
+    assert candidate_of(turn_over(first).after).turns_left == 1
+    leaving = {
+        state: holding_of(replace(first, state=state), an_attempt()).requeues
+        for state in (RunState.RUNNING, RunState.PREEMPTING, RunState.PAUSING, RunState.STOPPING)
+    }
+    assert [state for state, requeues in leaving.items() if requeues] == [RunState.PREEMPTING]
+
+
 def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None:
     first = turn_over(a_run(mode=Mode.CYCLE), Evidence(first_output_at=17.0, checkpoint_at=60.0))
     again = replace(first.after, state=RunState.RUNNING, attempt=2)
@@ -114,7 +127,7 @@ def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None
     [
         (Evidence(), Evidence(), "no checkpoint was left"),
         (Evidence(checkpoint_at=60.0), Evidence(), "the next turn did not read it"),
-        (Evidence(), Evidence(checkpoint_at=60.0), "the next turn did not read it"),
+        (Evidence(), Evidence(checkpoint_at=60.0), "no turn followed that could read the checkpoint"),
     ],
 )
 def test_what_a_cycle_run_has_not_shown_is_said(first: Evidence, second: Evidence, missing: str) -> None:
@@ -133,7 +146,15 @@ def test_one_that_ends_by_itself_in_its_first_turn_has_shown_no_resuming() -> No
         a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=replace(BOTH, read_at=None))
     )
     assert early.after.cause is not None
-    assert early.after.cause.message.endswith("there was no second turn to read it")
+    assert early.after.cause.message.endswith("no turn followed that could read the checkpoint")
+
+
+def test_i11_one_turn_cannot_prove_that_a_run_resumes() -> None:
+    run = a_run(mode=Mode.CYCLE)
+    single = replace(run, spec=replace(run.spec, max_rapid_cycles=1))
+    cause = turn_over(single, Evidence(checkpoint_at=60.0)).after.cause
+    assert cause is not None
+    assert cause.message.endswith("with max_rapid_cycles 1 no turn follows that could read the checkpoint")
 
 
 def test_an_error_in_a_turn_ends_a_cycle_run_whatever_its_retries() -> None:
