@@ -70,7 +70,9 @@ def candidate(run_id: str, *demands: Demand, **changes: Any) -> Candidate:
 
 def holding(run_id: str, seats: dict[str, Sequence[int]], **changes: Any) -> Holding:
     """A run that holds these slots of these nodes; changes are of the holding or of its candidate."""
-    own = {key: changes.pop(key) for key in ("granted_at", "started_at", "leaving") if key in changes}
+    own = {
+        key: changes.pop(key) for key in ("granted_at", "started_at", "leaving", "grace_s") if key in changes
+    }
     allocation = Allocation(
         cluster=LOCAL_CLUSTER,
         seats=tuple(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from facts import NOW, candidate, gang, holding, nodes, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
+from tarmac.model.run import Share
 from tarmac.model.spec import Mode, Target
 from tarmac.sched import Durations, EstimateBasis, Finished, Ledger, Snapshot, estimates, plan
 from tarmac.sched.foresight.estimates import Limits
@@ -50,6 +51,21 @@ def test_the_start_follows_from_the_time_limits_of_all_that_comes_before():
     }
     assert all(item.basis is EstimateBasis.TIME_LIMITS for item in found.values())
     assert all(item.latest_at == item.start_at for item in found.values())
+
+
+def test_whoever_leaves_is_likely_to_leave_soon_and_has_its_grace_at_the_latest():
+    """I12: the wait for a block is not the grace of the one before it."""
+    pools = (Pool(cluster="local", period_s=7200.0, floor_s=60.0),)
+    shared = Share(period_at=NOW // 7200 * 7200, allotted_s=50.0, rank=0)
+    held = holding(
+        "h", {"n1": range(8)}, mode=Mode.INTERRUPTIBLE, share=shared, granted_at=NOW, grace_s=300.0
+    )
+    owed = candidate("owed", gang(8), mode=Mode.INTERRUPTIBLE, share=replace(shared, rank=1))
+    facts = replace(snapshot(nodes(1), [owed], [held]), pools=pools)
+    found = estimates(facts, NOW, durations=NOTHING_KNOWN)["owed"]
+    assert found.start_at is not None and found.latest_at is not None
+    assert NOW + 50 <= found.start_at < NOW + 60
+    assert found.latest_at == NOW + 350
 
 
 def test_without_a_limit_or_a_history_nothing_is_said():

@@ -8,7 +8,7 @@ which every run uses up its time limit tells the latest start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, modf
 
 from tarmac.sched.facts import Candidate, Snapshot
@@ -38,6 +38,9 @@ STARTS = 20_000
 STARTS_OF_ALL = 5_000
 """... or so many, where all runs are asked for: of a long queue the beginning is told."""
 
+LEAVING_S = 3.0
+"""How long a run is likely to take to leave; at the latest it is its grace."""
+
 BEHIND = 1_000
 """So many runs that are ordered after the one asked for are taken along: some of them may pass it."""
 
@@ -63,15 +66,14 @@ def estimates(
     if until is not None and len(scope.queue) > STARTS:
         return {until: Estimate(run_id=until, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)}
     bounds = (passes, STARTS_OF_ALL if until is None else STARTS)
-    lives_led = _lives(len(scope.queue) + len(scope.holdings), one=until is not None) if durations else 0
     lives = [
-        _live(scope, now, wanted, Luck(scope, durations, offset=(turn + 0.5) / lives_led).end, bounds)
-        for turn in range(lives_led)
+        _live(Life(scope, now, predict, leaving_s=LEAVING_S), wanted, bounds)
+        for predict in _guesses(scope, durations, one=until is not None)
     ]
     slowest = None
-    if not lives or _any_limit(scope):
-        slowest = _live(scope, now, wanted, Limits().end, bounds)
-    return {run_id: _estimate(run_id, lives or [slowest or {}], slowest) for run_id in wanted}
+    if not durations or _any_limit(scope):
+        slowest = _live(Life(scope, now, Limits().end), wanted, bounds)
+    return {run_id: _estimate(run_id, lives, slowest) for run_id in wanted}
 
 
 _Start = tuple[float, EstimateBasis]
@@ -81,6 +83,16 @@ _DOUBT = list(EstimateBasis)
 """From what is known best to what is not known at all."""
 
 
+def _guesses(scope: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
+    """How long runs last, in each of the lives; without any history, as long as their limits."""
+    if not durations:
+        yield Limits().end
+        return
+    lives = _lives(len(scope.queue) + len(scope.holdings), one=one)
+    for turn in range(lives):
+        yield Luck(scope, durations, offset=(turn + 0.5) / lives).end
+
+
 def _lives(runs: int, *, one: bool) -> int:
     """How many lives tell enough of so many runs; `one`: of one of them."""
     if runs < MANY:
@@ -88,12 +100,9 @@ def _lives(runs: int, *, one: bool) -> int:
     return FEWER_LIVES if one and runs < VERY_MANY else 1
 
 
-def _live(
-    scope: Snapshot, now: float, wanted: Iterable[str], predict: Predict, bounds: tuple[int, int]
-) -> dict[str, _Start]:
-    """When the wanted runs start in one life of at most so many passes and starts."""
+def _live(life: Life, wanted: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
+    """When the wanted runs start in a life of at most so many passes and starts."""
     most_passes, most_starts = bounds
-    life = Life(scope, now, predict)
     missing = set(wanted)
     going_on = True
     for _ in range(most_passes):

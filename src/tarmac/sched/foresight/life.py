@@ -50,13 +50,21 @@ class Life:
     """
 
     def __init__(
-        self, facts: Snapshot, now: float, predict: Predict, *, resolution: float = RESOLUTION
+        self,
+        facts: Snapshot,
+        now: float,
+        predict: Predict,
+        *,
+        leaving_s: float = inf,
+        resolution: float = RESOLUTION,
     ) -> None:
+        """Whoever is asked to leave takes `leaving_s`, but no longer than its grace."""
         self.now = now
         self.starts: dict[str, tuple[float, EstimateBasis]] = {}
         self.refused: set[str] = set()
         self._new: list[str] = []
         self._began_at = now
+        self._leaving_s = leaving_s
         self._resolution = resolution
         self._predict = predict
         self._ledger = Ledger(facts)
@@ -123,7 +131,7 @@ class Life:
         run_id = holding.candidate.run_id
         self._holdings[run_id] = holding
         if holding.leaving:
-            self._end_at(run_id, self.now + holding.grace_s, basis)
+            self._end_at(run_id, self.now + min(holding.grace_s, self._leaving_s), basis)
             return
         ran_s = holding.candidate.ran_s
         if holding.started_at is not None:
