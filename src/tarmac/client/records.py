@@ -205,6 +205,8 @@ class WhyRecord(TypedDict):
     reasons: list[ReasonRecord]
     ahead: int
     ahead_first: list[NamedRunRecord]
+    awaits: int
+    awaits_first: list[NamedRunRecord]
     unblocked_by: str
     estimate: WhyEstimateRecord | None
     largest: str | None

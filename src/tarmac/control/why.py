@@ -11,6 +11,10 @@ from tarmac.model.run import Attempt, CauseCode, Run
 from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
 
 
+NAMES_SHOWN = 4
+"""So many of the runs that another one waits for are named."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyEstimate:
     """When it is likely to start, at the latest when, and what that is based on; `text` is for people.
@@ -34,7 +38,8 @@ class NamedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """What a run waits for. `ahead` counts queued runs ordered before it; `ahead_first` are the first.
+    """What a run waits for. `ahead` counts queued runs ordered before it; `ahead_first` are the first;
+    `awaits` those that have to end or give way before it starts.
 
     `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
     sentences in one string: what it waits for, then what would start it at once.
@@ -46,6 +51,8 @@ class Why:
     reasons: tuple[Reason, ...] = ()
     ahead: int = 0
     ahead_first: tuple[NamedRun, ...] = ()
+    awaits: int = 0
+    awaits_first: tuple[NamedRun, ...] = ()
     unblocked_by: str = ""
     estimate: WhyEstimate | None = None
     largest: str | None = None
@@ -90,6 +97,8 @@ def _why_queued(world: World, run: Run) -> Why:
         reasons=verdict.reasons,
         ahead=verdict.ahead,
         ahead_first=_named(world, verdict.ahead_first),
+        awaits=len(verdict.awaits),
+        awaits_first=_named(world, verdict.awaits[:NAMES_SHOWN]),
         unblocked_by=verdict.unblocked_by,
         estimate=_told(estimate, now),
     )

@@ -66,6 +66,11 @@ class Candidate:
     share: Share | None = None
     turns_left: int = DEFAULT_RAPID_CYCLES
 
+    @property
+    def told(self) -> str:
+        """What people are told: its name and id, `digits (r1)`."""
+        return f"{self.name} ({self.run_id})" if self.name else self.run_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:

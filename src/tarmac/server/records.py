@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.control.reports import DryRun, NodeReport
-from tarmac.control.why import Why, WhyEstimate
+from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import NodeLaunch, WorkerStatus
@@ -151,11 +151,17 @@ def why_record(why: Why) -> Json:
         "headline": why.headline,
         "reasons": [_reason_record(reason) for reason in why.reasons],
         "ahead": why.ahead,
-        "ahead_first": [{"id": run.run_id, "name": run.name} for run in why.ahead_first],
+        "ahead_first": [_named_record(run) for run in why.ahead_first],
+        "awaits": why.awaits,
+        "awaits_first": [_named_record(run) for run in why.awaits_first],
         "unblocked_by": why.unblocked_by,
         "estimate": _why_estimate_record(why.estimate),
         "largest": why.largest,
     }
+
+
+def _named_record(run: NamedRun) -> Json:
+    return {"id": run.run_id, "name": run.name}
 
 
 def node_record(report: NodeReport) -> Json:

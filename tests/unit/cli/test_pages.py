@@ -111,6 +111,8 @@ def test_why() -> None:
         ],
         "ahead": 3,
         "ahead_first": [{"id": "r2", "name": "digits"}, {"id": "r3", "name": "other"}],
+        "awaits": 1,
+        "awaits_first": [{"id": "r4", "name": "held"}],
         "unblocked_by": "It starts when r0 has ended. With 2 slots it would start at once.",
         "estimate": {"start_at": 1.0, "latest_at": 2.0, "basis": "history", "text": "likely in 12 min"},
         "largest": None,

@@ -46,6 +46,27 @@ def test_i5_who_is_ahead_is_told_by_name(simulation: Simulation, plane: ControlP
     assert [(run.run_id, run.name) for run in told.ahead_first] == [(run.id, run.name) for run in ahead[:4]]
 
 
+def test_i5_what_it_waits_for_is_told_by_name(simulation: Simulation, plane: ControlPlane) -> None:
+    """In the sentences, on each node, and as fields of their own."""
+    held = [submit(plane, slots=1, name=f"small{number}") for number in range(6)]
+    go_on(simulation)
+    told = plane.why(submit(plane, slots=8).id)
+    assert told.awaits == 6
+    assert [(run.run_id, run.name) for run in told.awaits_first] == [(run.id, run.name) for run in held[:4]]
+    named = [f"{run.name} ({run.id})" for run in held]
+    assert told.unblocked_by.startswith(f"It starts when runs {', '.join(named[:4])} and 2 others have ended")
+    (busy,) = [reason.text for reason in told.reasons if "held by" in reason.text and "small0" in reason.text]
+    assert named[0] in busy
+
+
+def test_i5_for_whom_nodes_are_kept_is_told_by_name(simulation: Simulation, plane: ControlPlane) -> None:
+    submit(plane, slots=4, time_limit_s=3600.0)
+    go_on(simulation)
+    big = submit(plane, slots=8, name="big")
+    told = plane.why(submit(plane, slots=4).id)
+    assert f"kept for big ({big.id}), which is ordered before" in " ".join(item.text for item in told.reasons)
+
+
 def test_without_limits_and_history_it_says_that_nothing_is_known(
     simulation: Simulation, plane: ControlPlane
 ) -> None:
@@ -100,7 +121,7 @@ def test_c10_a_run_that_may_not_wait_ends_with_the_reason_of_each_node(
     assert ended.cause.code is CauseCode.BUSY
     for node in ("node1", "node2"):
         assert node in ended.cause.message
-    assert f"held by {holder.id}" in ended.cause.message
+    assert f"held by {holder.name} ({holder.id})" in ended.cause.message
 
 
 def test_c10_what_never_fits_is_refused_with_the_largest_that_would(plane: ControlPlane) -> None:

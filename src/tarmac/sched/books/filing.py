@@ -160,6 +160,11 @@ class Books:
             kind = self._kinds[key] = Kind.of(candidate.demands, target, verdict)
         return kind
 
+    def candidate(self, run_id: str) -> Candidate:
+        """A run that is queued or holds something."""
+        queued = self._candidates.get(run_id)
+        return self._held[run_id].holding.candidate if queued is None else queued
+
     def home(self, run_id: str) -> PoolState | None:
         """The pool whose queue a run is in."""
         return self._homes.get(run_id)

@@ -89,7 +89,7 @@ class Pass:
                 name: space for state in books.pools.values() for name, space in state.board.spaces.items()
             },
             kept_for={
-                name: keeping.run_id
+                name: books.candidate(keeping.run_id).told
                 for current in self.pools.values()
                 for keeping in current.keepings
                 if keeping.run_id != run_id

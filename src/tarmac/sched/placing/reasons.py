@@ -8,7 +8,7 @@ from tarmac.model.cluster import Node, NodeState, admits
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Target
 from tarmac.sched.decisions import Reason, ReasonCode
-from tarmac.sched.facts import Demand, Holding, Snapshot
+from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.admission import Demands, Verdict
 from tarmac.sched.placing.board import node_rank
 from tarmac.sched.placing.fitting import equal_splits, share
@@ -19,6 +19,9 @@ _STATE_REASONS = {
     NodeState.DOWN: (ReasonCode.NODE_DOWN, "down"),
     NodeState.LOST: (ReasonCode.NODE_LOST, "lost: nothing has been heard of it"),
 }
+
+HOLDERS_TOLD = 4
+"""So many of the runs that hold something on a node are named."""
 
 
 def why_never(snapshot: Snapshot, demands: Demands, target: Target) -> tuple[Reason, ...]:
@@ -43,7 +46,7 @@ def why_not_now(
     spaces: Mapping[str, Space],
     kept_for: Mapping[str, str],
 ) -> tuple[Reason, ...]:
-    """Why this does not start with these spaces; `kept_for` tells which run a node is kept for."""
+    """Why this does not start with these spaces; `kept_for` tells for which run a node is kept, in words."""
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
         return (_no_cluster(snapshot, target),)
@@ -140,7 +143,7 @@ def _state(node: Node) -> Reason | None:
 
 
 def _occupied(
-    space: Space, pieces: Sequence[Resources], holders: Sequence[str], kept_for: str | None
+    space: Space, pieces: Sequence[Resources], holders: Sequence[Candidate], kept_for: str | None
 ) -> Reason:
     node = space.node
     need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
@@ -150,8 +153,16 @@ def _occupied(
     fitting = [piece for piece in pieces if space.has(piece)]
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
-    held = f"; held by {', '.join(holders)}" if holders else ""
-    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{held}")
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{_held_by(holders)}")
+
+
+def _held_by(holders: Sequence[Candidate]) -> str:
+    """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
+    if not holders:
+        return ""
+    names = ", ".join(candidate.told for candidate in holders[:HOLDERS_TOLD])
+    rest = len(holders) - HOLDERS_TOLD
+    return f"; held by {names} and {rest} more" if rest > 0 else f"; held by {names}"
 
 
 def _free(space: Space, need: Resources) -> str:
@@ -176,12 +187,12 @@ def _holds(capacity: Resources, need: Resources) -> bool:
     )
 
 
-def _holders(held: Iterable[Holding]) -> dict[str, list[str]]:
+def _holders(held: Iterable[Holding]) -> dict[str, list[Candidate]]:
     """Node name to the runs that hold something on it, in order of their grant."""
-    holders: dict[str, list[str]] = {}
+    holders: dict[str, list[Candidate]] = {}
     for holding in sorted(held, key=lambda item: (item.granted_at, item.candidate.run_id)):
         for node in holding.allocation.nodes:
-            holders.setdefault(node, []).append(holding.candidate.run_id)
+            holders.setdefault(node, []).append(holding.candidate)
     return holders
 
 

@@ -5,7 +5,7 @@ It is the pass itself, stopped at the run in question: what it tells is what `pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from math import inf
@@ -131,7 +131,7 @@ class _Case:
 
     def _awaited(self) -> str:
         if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
-            return f"It starts when {_ended(self.awaits(), 'given way')}."
+            return f"It starts when {self._ended(self.awaits(), 'given way')}."
         home, forecast = self._home, self._forecast
         keepers = self._keepers()
         if home is None or (forecast is None and not home.state.possible(self._kind)):
@@ -143,7 +143,7 @@ class _Case:
             if keepers:
                 return f"It starts after {some(keepers)}, for which nodes are kept."
             return "It fits what is free: it starts with one of the next passes."
-        sentence = f"It starts when {_ended(runs, 'ended')}"
+        sentence = f"It starts when {self._ended(runs, 'ended')}"
         if self._current.now < forecast.at < inf:
             sentence += f", in {duration(forecast.at - self._current.now)} at the latest"
         return sentence + (f", and after {some(keepers)}, for which nodes are kept." if keepers else ".")
@@ -152,8 +152,10 @@ class _Case:
         """The runs for which nodes are kept from it."""
         if self._home is None:
             return []
-        return sorted(keeping.run_id for keeping in self._home.keepings)
+        return self._named(sorted(keeping.run_id for keeping in self._home.keepings))
 
+    def _ended(self, run_ids: Sequence[str], what: str) -> str:
+        return f"{some(self._named(run_ids))} {'has' if len(run_ids) == 1 else 'have'} {what}"
 
-def _ended(runs: Sequence[str], what: str) -> str:
-    return f"{some(runs)} {'has' if len(runs) == 1 else 'have'} {what}"
+    def _named(self, run_ids: Iterable[str]) -> list[str]:
+        return [self._ledger.candidate(run_id).told for run_id in run_ids]

@@ -70,7 +70,8 @@ class WhatIf:
         run_id = self.candidate.run_id
         plan = self._ledger.plan(self._now)
         placement = next((item for item in plan.placements if item.run_id == run_id), None)
-        leaving = tuple(item.run_id for item in plan.preemptions if item.for_run_id == run_id)
+        going = (item.run_id for item in plan.preemptions if item.for_run_id == run_id)
+        leaving = tuple(self._ledger.candidate(gone).told for gone in going)
         return Answer(placement, leaving)
 
 

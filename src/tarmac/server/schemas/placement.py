@@ -32,7 +32,10 @@ class NamedRun(BaseModel):
 
 
 class Why(BaseModel):
-    """What a run waits for, and what would unblock it. `ahead_first` are the first of those ahead."""
+    """What a run waits for, and what would unblock it.
+
+    `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,6 +45,8 @@ class Why(BaseModel):
     reasons: list[Reason]
     ahead: int
     ahead_first: list[NamedRun]
+    awaits: int
+    awaits_first: list[NamedRun]
     unblocked_by: str
     estimate: WhyEstimate | None
     largest: str | None
