@@ -10,7 +10,6 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, CauseCode, Run
 from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
 
-
 NAMES_SHOWN = 4
 """So many of the runs that another one waits for are named."""
 
