@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tarmac.control.facts import candidate_of
+from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
 from tarmac.model.changes import NewRun
@@ -46,7 +46,7 @@ class Admission:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._known: tuple[tuple[Node, ...], set[object]] = ((), set())
+        self._known: tuple[tuple[Node, ...], set[Shape]] = ((), set())
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
@@ -68,8 +68,7 @@ class Admission:
         if nodes is not self._known[0] and nodes != self._known[0]:
             self._known = (nodes, set())
         fitting = self._known[1]
-        candidate = candidate_of(run)
-        shape = (candidate.demands, candidate.target)
+        shape = self._world.shapes.of(run.spec)
         if shape not in fitting:
             if isinstance(self._world.engine, OffersNodes):
                 self._refuse(run, nodes)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tarmac.control.facts import Shape, candidate_of, holding_of, shape_of
+from tarmac.control.facts import Shape, candidate_of, holding_of
+from tarmac.control.shapes import Shapes
 from tarmac.control.steps import ASKS
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import Attempt, Run
 from tarmac.sched import Candidate, Holding
-
-SHAPES_KEPT = 10_000
 
 Change = tuple[str, Candidate | Holding | None]
 """A run that changed, and what it is to the scheduler now: queued, holding, or nothing."""
@@ -30,7 +29,7 @@ class Mirror:
     first node and run. `foreign_ends` counts ends that other servers recorded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: Shapes) -> None:
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -42,8 +41,8 @@ class Mirror:
         self._last_event_id: int | None = None
         self._changed: dict[str, None] = {}
         self._told: set[str] = set()
+        self._known_shapes = shapes
         self._shapes: dict[str, Shape] = {}
-        self._shared: dict[Shape, Shape] = {}
 
     def refresh(self, store: Store) -> None:
         """Take up what others wrote; the first time, everything."""
@@ -150,13 +149,10 @@ class Mirror:
         return candidate_of(run, self._shape(run)) if run.state is RunState.QUEUED else None
 
     def _shape(self, run: Run) -> Shape:
-        """What the run asks for, the same object for all runs that ask for the same."""
+        """What the run asks for, kept for as long as it lives."""
         shape = self._shapes.get(run.id)
         if shape is None:
-            if len(self._shared) > SHAPES_KEPT:
-                self._shared.clear()
-            shape = shape_of(run.spec)
-            shape = self._shapes[run.id] = self._shared.setdefault(shape, shape)
+            shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
         return shape
 
     def _drop(self, run_id: str) -> None:

@@ -15,6 +15,7 @@ from tarmac.control.fleet import Fleet, NodeTable, Offer
 from tarmac.control.foresight import Foresight
 from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
+from tarmac.control.shapes import Shapes
 from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
@@ -68,7 +69,8 @@ class World:
         self.lock = threading.RLock()
         self.desk = Desk(self._news)
         self.foresight = Foresight(store)
-        self._mirror = Mirror()
+        self.shapes = Shapes()
+        self._mirror = Mirror(self.shapes)
         self._usage = UsageBook()
         self._foreign_ends = 0
         self._table = NodeTable(())

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.launch.commands import argv
-from tarmac.launch.environment import setup_environment, worker_environment
+from tarmac.launch.environment import (
+    common_environment,
+    on_one_machine,
+    setup_environment,
+    worker_environment,
+)
 from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Node
 from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
@@ -23,11 +28,14 @@ LEAST_LIMIT_S = 1.0
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
     spec = run.spec
-    ranked = tuple(nodes[name] for name in attempt.allocation.nodes)
-    setup = setup_environment(run, attempt)
     placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
     for standing in standings(spec.roles, attempt.allocation):
         placed[standing.seat.node].append(standing)
+    ranked = tuple(nodes[name] for name in placed)
+    setup = setup_environment(run, attempt)
+    one_machine = on_one_machine(ranked)
+    common = common_environment(run, attempt, setup=setup, first=ranked[0], one_machine=one_machine)
+    sharers = len(ranked) if one_machine else 1
 
     def worker(standing: Standing, node: Node) -> WorkerLaunch:
         return WorkerLaunch(
@@ -36,12 +44,10 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             index=standing.index,
             argv=argv(standing.process.command),
             env=worker_environment(
-                run,
-                attempt,
                 standing,
-                setup=setup,
-                nodes=ranked,
+                common=common,
                 node=node,
+                cpus=node.capacity.cpus / sharers,
                 neighbours=len(placed[node.name]),
             ),
             slots=standing.slots,

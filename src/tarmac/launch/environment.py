@@ -8,7 +8,7 @@ the virtual environment, the run file's own variables, the contract. The node ad
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from tarmac.launch import variables
@@ -31,29 +31,34 @@ def setup_environment(run: Run, attempt: Attempt) -> dict[str, str]:
     }
 
 
-def worker_environment(
-    run: Run,
-    attempt: Attempt,
-    standing: Standing,
-    *,
-    setup: Mapping[str, str],
-    nodes: tuple[Node, ...],
-    node: Node,
-    neighbours: int,
+def common_environment(
+    run: Run, attempt: Attempt, *, setup: Mapping[str, str], first: Node, one_machine: bool
 ) -> dict[str, str]:
-    """The whole environment of one worker.
+    """What all workers of an attempt find: what the setup steps do, their meeting point, how time is shared.
 
-    `setup` is what the setup steps find; `nodes` are those of the attempt in rank order; `neighbours` counts
-    the attempt's workers on `node`.
+    `first` is the node of rank 0.
     """
-    one_machine = all(_is_loopback(item.address) for item in nodes)
-    cpus = node.capacity.cpus / (len(nodes) if one_machine else 1)
-    defaults = {variables.THREADS: str(_threads(standing, node, cpus=cpus, neighbours=neighbours))}
-    if one_machine:
-        defaults[variables.GLOO_INTERFACE] = "lo"
+    defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
     return {
         **defaults,
         **setup,
+        variables.MASTER_ADDR: first.address,
+        variables.MASTER_PORT: str(attempt.master_port),
+        **_sharing(run, attempt),
+    }
+
+
+def worker_environment(
+    standing: Standing, *, common: Mapping[str, str], node: Node, cpus: float, neighbours: int
+) -> dict[str, str]:
+    """The whole environment of one worker.
+
+    `cpus` are those of its node that are the attempt's to use; `neighbours` counts the attempt's workers
+    there.
+    """
+    return {
+        variables.THREADS: str(_threads(standing, node, cpus=cpus, neighbours=neighbours)),
+        **common,
         variables.ROLE: standing.role.name,
         variables.REPLICA: str(standing.seat.replica),
         variables.REPLICAS: str(standing.replicas),
@@ -62,11 +67,13 @@ def worker_environment(
         variables.NNODES: str(standing.nodes),
         variables.NODE_RANK: str(standing.node_rank),
         variables.N_PROC: str(standing.processes_on_node),
-        variables.MASTER_ADDR: nodes[0].address,
-        variables.MASTER_PORT: str(attempt.master_port),
-        variables.VISIBLE_SLOTS: ",".join(str(slot) for slot in standing.slots),
-        **_sharing(run, attempt),
+        variables.VISIBLE_SLOTS: ",".join(map(str, standing.slots)),
     }
+
+
+def on_one_machine(nodes: Iterable[Node]) -> bool:
+    """Whether all these nodes stand for one machine, this one: they share its network and its processors."""
+    return all(_is_loopback(node.address) for node in nodes)
 
 
 def _sharing(run: Run, attempt: Attempt) -> dict[str, str]:
@@ -110,7 +117,7 @@ def _surroundings(environment: Environment) -> dict[str, str]:
 
 @lru_cache(maxsize=1 << 16)
 def _is_loopback(address: str) -> bool:
-    """Whether a node stands for one on this machine: such nodes share its network and its processors."""
+    """Whether this is an address of the machine that asks."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:  # a host name

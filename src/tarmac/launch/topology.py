@@ -10,7 +10,6 @@ number of its training processes.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -42,7 +41,9 @@ def standings(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Stand
     """Every worker of an attempt, in the order of roles, replicas and processes."""
     for role in roles:
         seats = [seat for seat in allocation.seats if seat.role == role.name]
-        on_node = Counter(seat.node for seat in seats)
+        on_node: dict[str, int] = {}
+        for seat in seats:
+            on_node[seat.node] = on_node.get(seat.node, 0) + 1
         ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
         for seat in seats:
             yield from _of_seat(

@@ -36,6 +36,8 @@ def encode(value: Any) -> Any:
         return value
     if type(value) is dict:
         return {str(key): item if type(item) in _PLAIN else encode(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: encode(item)
@@ -44,8 +46,6 @@ def encode(value: Any) -> Any:
         }
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, (tuple, list)):
-        return [encode(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(encode(item) for item in value)
     if isinstance(value, Mapping):

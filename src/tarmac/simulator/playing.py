@@ -19,6 +19,7 @@ from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, Policy
+from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.ports import Launch
 from tarmac.model.resources import Resources
@@ -93,8 +94,9 @@ class Play:
         self._clock = VirtualClock(self._arrivals[0])
         self.store = MemoryStore()
         self._news: set[str] = set()
-        self._specs: dict[tuple[object, ...], RunSpec] = {}
-        self._roles: dict[int, tuple[Role, ...]] = {}
+        self._specs: dict[
+            tuple[object, ...], RunSpec
+        ] = {}  # one of those that differ in name and limit alone
         self._behaviours = [
             Behaviour(duration_s=job.duration_s, start_s=rules.restart_s, checkpoint_period_s=KEEPS_ALL_S)
             for job in jobs
@@ -217,21 +219,19 @@ class Play:
         limit_s = job.limit_s
         if self._rules.limit_factor is not None:
             limit_s = max(1.0, self._rules.limit_factor * job.duration_s)
-        key = (job.name, job.slots, job.project, job.mode, job.priority, job.weight, job.pool, limit_s)
-        spec = self._specs.get(key)
-        if spec is None:
-            roles = self._roles.setdefault(job.slots, _roles(job.slots))
-            spec = self._specs[key] = RunSpec(
+        key = (job.slots, job.project, job.mode, job.priority, job.weight, job.pool)
+        alike = self._specs.get(key)
+        if alike is None:
+            alike = self._specs[key] = RunSpec(
                 name=job.name,
-                roles=roles,
+                roles=_roles(job.slots),
                 project=job.project,
                 target=Target(pool=job.pool),
                 mode=job.mode,
                 priority=job.priority,
                 weight=job.weight,
-                time_limit_s=limit_s,
             )
-        return spec
+        return changed(alike, name=job.name, time_limit_s=limit_s)
 
     def _behaviour(self, launch: Launch) -> Behaviour:
         return self._behaviours[self.record.number_of(launch.run_id)]
