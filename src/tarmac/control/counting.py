@@ -6,8 +6,21 @@ Each is counted apart: only failures spend the retries, only turns those of a cy
 
 from __future__ import annotations
 
+from typing import Any
+
 from tarmac.model.copying import changed
-from tarmac.model.run import Ask, Attempt, Cause, CauseCode, Evidence, Outcome, Run, Share, Verdict
+from tarmac.model.run import (
+    NOTHING_SEEN,
+    Ask,
+    Attempt,
+    Cause,
+    CauseCode,
+    Evidence,
+    Outcome,
+    Run,
+    Share,
+    Verdict,
+)
 from tarmac.model.spec import Mode
 
 EPSILON_S = 1e-6
@@ -17,8 +30,11 @@ GONE_ON = frozenset({Outcome.PAUSED, Outcome.PREEMPTED, Outcome.LOST})
 """Outcomes of an attempt after which the run goes on from where it was: its time limit goes on too."""
 
 
-def counted(run: Run, attempt: Attempt, *, retried: bool) -> Run:
-    """The run with what its attempt, now ended, adds. One that is retried starts its time limit anew."""
+def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
+    """The run with what its attempt, now ended, adds, and with these fields changed too.
+
+    One that is retried starts its time limit anew.
+    """
     outcome, turn = attempt.outcome, turn_is_over(run, attempt)
     ran_s = run.ran_s + _running_s(attempt) if outcome in GONE_ON else run.ran_s
     return changed(
@@ -30,7 +46,7 @@ def counted(run: Run, attempt: Attempt, *, retried: bool) -> Run:
         attained_slot_s=run.attained_slot_s + _held_slot_s(attempt),
         ran_s=0.0 if retried else ran_s,
         share=_used(run.share, attempt),
-        verdict=_judged(run, attempt, run.turns + turn) if run.spec.mode is Mode.CYCLE else None,
+        **more,
     )
 
 
@@ -50,6 +66,8 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
 
 def witnessed(known: Evidence, seen: Evidence) -> Evidence:
     """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
+    if known == NOTHING_SEEN:
+        return seen
     if seen == known:
         return known
     checkpoints = [at for at in (known.checkpoint_at, seen.checkpoint_at) if at is not None]
@@ -60,12 +78,30 @@ def witnessed(known: Evidence, seen: Evidence) -> Evidence:
     )
 
 
-def unproven(run: Run, before: Verdict | None) -> Cause | None:
+def judged(run: Run, attempt: Attempt) -> Verdict | None:
+    """The verdict on a cycle run after this attempt, which has just ended; None for other runs."""
+    if run.spec.mode is not Mode.CYCLE:
+        return None
+    before = run.verdict or Verdict(turns=0, first_output_s=None, committed=False, resumed=False)
+    seen, firsts = attempt.evidence, []
+    if before.first_output_s is not None:
+        firsts.append(before.first_output_s)
+    if seen.first_output_at is not None and attempt.started_at is not None:
+        firsts.append(max(0.0, seen.first_output_at - attempt.started_at))
+    return Verdict(
+        turns=run.turns + turn_is_over(run, attempt),
+        first_output_s=min(firsts, default=None),
+        committed=before.committed or seen.checkpoint_at is not None,
+        resumed=before.resumed or seen.read_at is not None,
+    )
+
+
+def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
     """What a cycle run that completed has not shown; None for one that has shown all, and for other runs.
 
-    `before` is the verdict as it was when its last turn began.
+    `run` is as it was when its last turn began, `verdict` what it has shown now.
     """
-    verdict = run.verdict
+    before = run.verdict
     if verdict is None or verdict.proven:
         return None
     missing = "the next turn did not read it"
@@ -76,22 +112,6 @@ def unproven(run: Run, before: Verdict | None) -> Cause | None:
     elif before is None or not before.committed:
         missing = "no turn followed that could read the checkpoint"
     return Cause(code=CauseCode.UNPROVEN, message=f"completed, pause and resume unproven: {missing}")
-
-
-def _judged(run: Run, attempt: Attempt, turns: int) -> Verdict:
-    """The verdict so far."""
-    before = run.verdict or Verdict(turns=0, first_output_s=None, committed=False, resumed=False)
-    seen, firsts = attempt.evidence, []
-    if before.first_output_s is not None:
-        firsts.append(before.first_output_s)
-    if seen.first_output_at is not None and attempt.started_at is not None:
-        firsts.append(max(0.0, seen.first_output_at - attempt.started_at))
-    return Verdict(
-        turns=turns,
-        first_output_s=min(firsts, default=None),
-        committed=before.committed or seen.checkpoint_at is not None,
-        resumed=before.resumed or seen.read_at is not None,
-    )
 
 
 def _held_slot_s(attempt: Attempt) -> float:

@@ -22,7 +22,9 @@ Called by the reconcile pass.
 
 from __future__ import annotations
 
-from tarmac.control.counting import counted, turn_is_over, unproven, witnessed
+from typing import Any
+
+from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
 from tarmac.control.steps import ending_detail, noted, started
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
@@ -92,20 +94,20 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         evidence=witnessed(attempt.evidence, observation.evidence),
     )
     event, run_outcome = _verdict(current, over)
-    current = counted(current, over, retried=outcome is Outcome.FAILED and run_outcome is None)
+    verdict = judged(current, over)
     detail = {"attempt": attempt.number} | ending_detail(outcome, observation.cause)
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
+    changes: dict[str, Any] = {"state": state, "seq": seq, "verdict": verdict}
     if run_outcome is not None:
-        cause = unproven(current, run.verdict) if run_outcome is Outcome.COMPLETED else observation.cause
-        after = changed(
-            current, state=state, seq=seq, outcome=run_outcome, cause=cause, ended_at=over.ended_at
-        )
-    else:
-        queued_at = now if state is RunState.QUEUED else current.queued_at
-        after = changed(current, state=state, seq=seq, queued_at=queued_at)
+        cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
+        changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
+    elif state is RunState.QUEUED:
+        changes["queued_at"] = now
+    retried = outcome is Outcome.FAILED and run_outcome is None
+    after = counted(current, over, retried=retried, **changes)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 

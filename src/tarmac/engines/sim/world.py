@@ -15,7 +15,8 @@ from tarmac.engines.sim.story import STRENGTH, Facts, Story, saved_s, tell
 from tarmac.model.ports import Launch
 from tarmac.model.run import Ask, split_attempt_id
 
-Held = frozenset[tuple[str, int]]
+Held = tuple[tuple[str, int], ...]
+"""The nodes and slots that an attempt has."""
 
 
 class World:
@@ -33,7 +34,7 @@ class World:
         self._saved_s: dict[str, float] = {}
         self._unsettled: dict[str, list[str]] = {}
         self._appointments: dict[str, list[Appointment]] = {}
-        self._open: dict[str, Held] = {}
+        self._open: set[str] = set()
         self._holders: dict[tuple[str, int], str] = {}
 
     def facts(self, attempt_id: str) -> Facts | None:
@@ -46,12 +47,12 @@ class World:
 
     def begin(self, launch: Launch, behaviour: Behaviour) -> None:
         """Let a new attempt begin, and note whom it disturbs."""
-        held = frozenset(
+        held = tuple(
             (node.node, slot) for node in launch.nodes for worker in node.workers for slot in worker.slots
         )
         self.violations.extend(self._overlaps(launch, held))
         self.starts[launch.attempt_id] += 1
-        self._open[launch.attempt_id] = held
+        self._open.add(launch.attempt_id)
         self._holders.update(dict.fromkeys(held, launch.attempt_id))
         facts = Facts(
             launch=launch,
@@ -87,9 +88,7 @@ class World:
 
     def live(self) -> frozenset[str]:
         """The attempts that exist now."""
-        for attempt_id in list(self._open):
-            if not self._lives(attempt_id):
-                del self._open[attempt_id]
+        self._open = set(filter(self._lives, tuple(self._open)))
         return frozenset(self._open)
 
     def progress_s(self, run_id: str) -> float:
@@ -109,8 +108,9 @@ class World:
     def forget(self, run_id: str) -> None:
         """Keep nothing of a run whose attempts are over."""
         for attempt_id in self._by_run.pop(run_id, ()):
-            for table in (self._facts, self._stories, self._appointments, self._open, self.starts):
+            for table in (self._facts, self._stories, self._appointments, self.starts):
                 table.pop(attempt_id, None)
+            self._open.discard(attempt_id)
         self._unsettled.pop(run_id, None)
         self._saved_s.pop(run_id, None)
 
@@ -122,7 +122,7 @@ class World:
         for other in self._by_run.get(launch.run_id, ()):
             if other in self._open and self._lives(other):
                 yield f"{launch.attempt_id} began while {other} lived"
-        for node, slot in sorted(held):
+        for node, slot in held:
             holder = self._holders.get((node, slot))
             if holder is not None and self._lives(holder):
                 yield f"{launch.attempt_id} took slot {slot} of {node}, which {holder} held"
