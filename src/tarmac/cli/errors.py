@@ -81,7 +81,7 @@ def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[s
     if text is None or not text.strip():
         return
     gutter = f"{problem.line} | "
-    shown = text.expandtabs(1)
+    shown = "".join(one if one.isprintable() else "�" for one in text.expandtabs(1))
     if terminal.width is not None:
         shown = shown[: max(terminal.width - len(gutter) - 3, 20)]
     yield f"  {terminal.paint(gutter, 'dim')}{shown}"

@@ -6,8 +6,10 @@ Called by `tarmac simulate --plot`. The plotting library is an extra, imported w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,8 @@ def require_plotting(file: str) -> None:
     path = Path(file)
     if path.suffix.lower() not in KINDS:
         raise InvalidInput(f"--plot {file!r}: name a file that ends in {' or '.join(KINDS)}")
+    if path.is_dir():
+        raise InvalidInput(f"--plot {file!r}: this is a directory")
     if not path.parent.is_dir():
         raise InvalidInput(f"--plot {file!r}: there is no directory {str(path.parent)!r}")
     if find_spec("matplotlib") is None:
@@ -43,7 +47,10 @@ def require_plotting(file: str) -> None:
 
 
 def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
-    """Draw the plays into a file; a column of two panels for each trace."""
+    """Draw the plays into a file; a column of two panels for each trace.
+
+    Raises OSError where it cannot be written; nothing half drawn is left then.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -54,7 +61,14 @@ def plot(played: Sequence[tuple[Setting, Result]], path: Path) -> None:
         for column, part in enumerate(parts):
             _draw(part, panels[0][column], panels[1][column])
         dateless: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, dpi=150, metadata=dateless)
+        picture = BytesIO()
+        figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150, metadata=dateless)
+    try:
+        path.write_bytes(picture.getvalue())
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def _draw(part: Sequence[tuple[Setting, Result]], above: Axes, below: Axes) -> None:

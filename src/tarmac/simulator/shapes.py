@@ -10,6 +10,9 @@ from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
 SIMULATED = "simulated"
 """What a cluster is called that is a shape alone."""
 
+MOST_NODES = 99_999
+MOST_SLOTS = 9_999
+
 _SHAPE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,3})")
 
 

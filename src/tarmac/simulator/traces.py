@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from io import StringIO
-from math import isfinite
 from pathlib import Path
+from typing import Protocol
 
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import Mode
@@ -25,8 +25,23 @@ PROBLEMS_TOLD = 20
 
 DIGEST_CHARACTERS = 16
 
-Cell = tuple[int, str]
-"""Where a field begins in its line, and what it says."""
+MOST_SLOTS = 100_000
+"""More slots than a run may ask for are a mistake in the file."""
+
+MOST = 1e9
+"""No number of a trace is larger, but a time."""
+
+LONGEST_S = 1e11
+"""So are longer times: three thousand years."""
+
+
+class Rows(Protocol):
+    """What `csv.reader` makes."""
+
+    line_num: int
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """The lines, taken apart."""
 
 
 def read_trace(
@@ -43,6 +58,8 @@ def read_trace(
     """
     content = _content(path)
     text = content.decode("utf-8-sig", errors="replace")
+    if not text.partition("\n")[0].rstrip("\r").replace("\t", " ").isprintable():
+        raise InvalidInput([Problem(message="this is not a text file", file=path)])
     digest = hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]
     chosen = mapped(_form(path, text, form, bool(columns)), columns or {})
     chosen_window = window or WINDOWS.get(digest) or Window()
@@ -121,10 +138,10 @@ class _Reading:
     def jobs(self, text: str) -> Iterator[Job]:
         """The jobs of the file that are right, in its order."""
         rows = csv.reader(StringIO(text, newline=""), delimiter=self._form.delimiter)
-        if not self._find_columns(next(rows, []) if self._form.headed else []):
+        if not self._find_columns(next(self._rows(rows), []) if self._form.headed else []):
             return
         needed = max(self._columns.values()) + 1
-        for row in rows:
+        for row in self._rows(rows):
             if not row:
                 continue
             if len(row) < needed:
@@ -133,6 +150,13 @@ class _Reading:
             job = self._job(row, rows.line_num)
             if job is not None:
                 yield job
+
+    def _rows(self, rows: Rows) -> Iterator[list[str]]:
+        """The lines that can be taken apart, up to the first that cannot."""
+        try:
+            yield from rows
+        except csv.Error as error:
+            self._wrong_line(rows.line_num, f"this line is not CSV: {error}")
 
     def conclude(self) -> None:
         """Raise what was wrong."""
@@ -168,11 +192,11 @@ class _Reading:
         before = self._wrong
         unit_s = self._form.unit_s
         submitted_at = self._time(row, line, Meaning.SUBMITTED)
-        duration_s = self._number(row, line, Meaning.DURATION)
-        slots = self._number(row, line, Meaning.SLOTS, whole=True)
+        duration_s = self._number(row, line, Meaning.DURATION, most=LONGEST_S / unit_s)
+        slots = self._number(row, line, Meaning.SLOTS, whole=True, most=MOST_SLOTS)
         priority = self._number(row, line, Meaning.PRIORITY, whole=True, default=0.0, negative=True)
         weight = self._number(row, line, Meaning.WEIGHT, default=1.0, positive=True)
-        limit_s = self._number(row, line, Meaning.LIMIT, default=0.0)
+        limit_s = self._number(row, line, Meaning.LIMIT, default=0.0, most=LONGEST_S / unit_s)
         mode = self._mode(row, line)
         if self._wrong > before:
             return None
@@ -200,7 +224,7 @@ class _Reading:
             if at is None:
                 self._wrong_field(row, line, meaning, "a number or a date like 2017-10-01 08:30:00")
             return at or 0.0
-        if not isfinite(value) or value < 0:
+        if not 0 <= value <= LONGEST_S:
             self._wrong_field(row, line, meaning, "a time, not below 0")
         return value
 
@@ -214,6 +238,7 @@ class _Reading:
         whole: bool = False,
         positive: bool = False,
         negative: bool = False,
+        most: float = MOST,
     ) -> float:
         at = self._columns.get(meaning)
         text = row[at].strip() if at is not None else ""
@@ -223,10 +248,12 @@ class _Reading:
             value = float(text)
         except ValueError:
             value = float("nan")
-        wrong = not isfinite(value) or (whole and value != int(value)) or (positive and value <= 0)
+        wrong = not abs(value) <= most or (whole and value != int(value)) or (positive and value <= 0)
         if wrong or (value < 0 and not negative):
             kind = "a whole number" if whole else "a number"
             bound = "" if negative else " above 0" if positive else ", not below 0"
+            if value > most:
+                bound += f" and at most {most:,.0f}"
             self._wrong_field(row, line, meaning, kind + bound)
             return 0.0
         return value

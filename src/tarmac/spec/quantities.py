@@ -124,4 +124,4 @@ _LARGEST_BYTES = 1024 * 1024**4
 _SIZE = re.compile(rf"(?P<amount>{_AMOUNT.pattern}) ?(?P<unit>[KMGT]i?B)", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _SLOTS = re.compile(rf"(?:(?P<type>{_TYPE.pattern}):)?(?P<count>0|[1-9][0-9]*)", re.ASCII)
-_REHEARSAL = re.compile(r"(?P<nodes>[0-9]{1,4})x(?P<slots>[0-9]{1,4})", re.ASCII)
+_REHEARSAL = re.compile(r"(?P<nodes>[0-9]{1,9})x(?P<slots>[0-9]{1,9})", re.ASCII)

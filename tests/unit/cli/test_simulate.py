@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.cli.errors import BROKEN_PIPE
+from tarmac.cli.main import main
 from tarmac.cli.playbar import PlayBar
 from tarmac.cli.terminal import Terminal
 
@@ -110,14 +113,85 @@ def test_a_cluster_may_be_described_in_a_file(tmp_path: Path) -> None:
         ((SHOCKWAVE, "--columns", "slot=a"), "did you mean slots=NAME?"),
         ((SHOCKWAVE, "--plot", "plot.pdf"), "ends in .png or .svg"),
         ((SHOCKWAVE, "--published", "SRTF"), "not of the form NAME=SECONDS"),
+        ((SHOCKWAVE, "--published", "SRTF=nan"), "not of the form NAME=SECONDS"),
+        ((SHOCKWAVE, "--limits", "nan"), "a factor of 1 or more"),
+        ((SHOCKWAVE, "--cluster", "0x8"), "1 to 99999 nodes of 1 to 9999 slots"),
+        ((SHOCKWAVE, "--cluster", "."), "is a directory, not a cluster file"),
+        ((SHOCKWAVE, "--cluster", "bytes"), "bytes:2: this is not UTF-8 text"),
+        ((SHOCKWAVE, "--plot", "folder.svg"), "this is a directory"),
+        ((SHOCKWAVE, "--plot", "nowhere/plot.svg"), "there is no directory 'nowhere'"),
         (("missing.csv",), "missing.csv: it cannot be read"),
+        (("folder.svg",), "folder.svg: it cannot be read: is a directory"),
+        (("bytes",), "bytes: this is not a text file"),
+        (("few.csv",), "few.csv:1: the form of this trace is not known"),
+        (("few.csv", "--columns", "submitted=at,duration=took,slots=n"), "few.csv:1: no column 'n' (slots)"),
+        (("wide.csv", "--cluster", "1x8"), "wide.csv:2:5: column 'slots' is '99999999999999999999'"),
+        (("long.csv", "--cluster", "1x8"), "long.csv:2: this line is not CSV"),
     ],
 )
-def test_wrong_words_are_refused_with_what_is_meant(arguments: tuple[str, ...], said: str) -> None:
-    result = simulate(*arguments)
-    assert result.returncode == 2
-    assert said in result.stderr
-    assert result.stdout == ""
+def test_wrong_words_are_refused_with_what_is_meant(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.svg").mkdir()
+    (tmp_path / "bytes").write_bytes(bytes(range(256)))
+    (tmp_path / "few.csv").write_text("at,took\n0,10\n")
+    (tmp_path / "wide.csv").write_text("submitted,duration,slots\n0,1,99999999999999999999\n")
+    (tmp_path / "long.csv").write_text(f"submitted,duration,slots\n0,1,{'1' * 200_000}\n")
+    code = said_by(monkeypatch, "simulate", *arguments)
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("error: ")
+
+
+def said_by(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the program, called in this process."""
+    monkeypatch.setattr(sys, "argv", ["tarmac", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_what_cannot_be_drawn_is_told_after_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is full when the play is over: what it brought is not lost with the picture."""
+
+    def full(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    picture = tmp_path / "plot.svg"
+    code = said_by(monkeypatch, "simulate", SHOCKWAVE, "--policy", "priority", "--plot", str(picture))
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert "completion, mean" in out
+    assert err == f"error: --plot {str(picture)!r}: it cannot be written: no space left on device\n"
+    assert not picture.exists()
+
+
+def test_a_pipe_that_breaks_is_no_error() -> None:
+    """As with `tarmac simulate --json | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "tarmac.cli", "simulate", SHOCKWAVE, "--policy", "priority", "--json"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=ENVIRONMENT,
+        timeout=100,
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (BROKEN_PIPE, b"")
 
 
 def test_wrong_traces_are_told_all_at_once_with_their_lines(tmp_path: Path) -> None:

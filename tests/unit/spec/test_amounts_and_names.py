@@ -146,3 +146,9 @@ def test_the_submitted_text_is_kept_as_it_is() -> None:
 def test_what_is_asked_for_in_all() -> None:
     source = "roles:\n  a: {slots: 4, command: x}\n  b: {replicas: 3, resources: 2, command: y}\n"
     assert spec(source).slots == 10
+
+
+@pytest.mark.parametrize("shape", ["0x0", "1x65", "101x1", "99999x9", "2x99999999"])
+def test_a_rehearsal_of_a_size_that_cannot_be_says_how_large_it_may_be(shape: str) -> None:
+    (problem,) = refusal(f"rehearse: {shape}\ncommand: a").problems
+    assert problem.hint == "at most 100 nodes of 64 slots"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.options import Duration, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.playbar import PlayBar
+from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
 from tarmac.cli.simview import comparison, document, never_fits_remarks, wide_table
 from tarmac.cli.terminal import stdout_terminal
@@ -30,7 +33,7 @@ from tarmac.simulator.history import busiest, cluster_of, trace_of
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.plot import plot, require_plotting
-from tarmac.simulator.shapes import shape_of
+from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
 from tarmac.simulator.traces import parse_time, read_trace
 from tarmac.spec.clusterfile import read_cluster
 
@@ -111,13 +114,25 @@ def simulate(
             settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
         )
     played = list(zip(settings, results, strict=True))
-    if plot_to is not None:
-        plot(played, Path(plot_to))
-        remark(f"drawn: {plot_to}")
+    failure = _drawn(played, plot_to) if plot_to is not None else None
     _answer(played, named, as_json=as_json, as_table=as_table)
+    if failure is not None:
+        raise failure
     if interruption.asked:
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
+
+
+def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInput | None:
+    """Draw; what keeps it from being drawn is told after the figures, which took longer to come by."""
+    try:
+        plot(played, Path(plot_to))
+    except OSError as error:
+        return InvalidInput(
+            f"--plot {plot_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
+        )
+    remark(f"drawn: {plot_to}")
+    return None
 
 
 def _answer(
@@ -135,6 +150,8 @@ def _settings(asked: Asked) -> list[Setting]:
     """Every play that was asked for: each trace under each policy, before and after each change."""
     if bool(asked.traces) == asked.history:
         raise click.UsageError("name traces to play, or --history for what ended on your own cluster")
+    if asked.limits is not None and not isfinite(asked.limits):
+        raise click.UsageError(f"--limits {asked.limits}: a factor of 1 or more, such as 1.5")
     described = _cluster(asked.cluster) if asked.cluster is not None else None
     settings = []
     for trace, own in [_history()] if asked.history else _traces(asked):
@@ -211,10 +228,13 @@ def _cluster(text: str) -> Cluster:
     shape = shape_of(text)
     if shape is not None:
         return shape
-    path = Path(text)
-    if not path.exists():
+    if re.fullmatch(r"\d+x\d+", text):
+        raise InvalidInput(
+            f"--cluster {text!r}: 1 to {MOST_NODES} nodes of 1 to {MOST_SLOTS} slots can be played"
+        )
+    if not Path(text).exists():
         raise InvalidInput(f"--cluster {text!r} is neither nodes x slots, such as 64x8, nor a file")
-    return read_cluster(path.read_text(encoding="utf-8"), filename=text).cluster
+    return read_cluster(read_text(text, what="a cluster file").text, filename=text).cluster
 
 
 def _window(since: str | None, until: str | None) -> Window | None:
@@ -239,7 +259,7 @@ def _published(words: Sequence[str]) -> dict[str, float]:
     found = {}
     for item in words:
         name, _, value = item.rpartition("=")
-        if not name or not is_number(value):
+        if not name or not is_number(value) or not isfinite(float(value)):
             raise InvalidInput(f"--published {item!r} is not of the form NAME=SECONDS")
         found[name] = float(value)
     return found
