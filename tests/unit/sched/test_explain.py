@@ -45,6 +45,15 @@ def test_a_run_that_is_not_in_the_queue_is_not_explained():
         explain(snapshot(nodes(1)), "stranger", NOW)
 
 
+def test_c3_a_run_that_holds_nothing_is_in_nobody_s_way():
+    guest = candidate("guest", replicas(1))
+    (placement,) = plan(snapshot(nodes(1), [guest]), NOW).placements
+    beside = replace(holding("x", {"n1": [0]}), candidate=guest, allocation=placement.allocation)
+    waiting = why(snapshot(nodes(1), [candidate("r", gang(8))], [beside, holding("h", {"n1": [0]})]))
+    assert waiting.awaits == ("h",)
+    assert waiting.reasons[0].text.endswith("held by h")
+
+
 def test_every_node_has_one_reason():
     where = (
         node("busy", 4, slot_type="h100"),

@@ -12,7 +12,7 @@ from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.admission import Demands, Verdict
 from tarmac.sched.placing.board import node_rank
 from tarmac.sched.placing.fitting import equal_splits, share
-from tarmac.sched.placing.space import Space
+from tarmac.sched.placing.space import Load, Space, loads_of
 
 _STATE_REASONS = {
     NodeState.DRAINED: (ReasonCode.NODE_DRAINED, "drained: it takes no new runs until it is undrained"),
@@ -72,6 +72,11 @@ def amount(need: Resources) -> str:
     if need.memory_bytes:
         parts.append(_size(need.memory_bytes))
     return " and ".join(parts) or "nothing"
+
+
+def weighs(load: Load) -> bool:
+    """Whether a run that carries this load is in the way of another."""
+    return bool(load.slots or load.cpus or load.memory_bytes)
 
 
 def _in_scope(nodes: Iterable[Node], target: Target) -> list[Node]:
@@ -191,8 +196,9 @@ def _holders(held: Iterable[Holding]) -> dict[str, list[Candidate]]:
     """Node name to the runs that hold something on it, in order of their grant."""
     holders: dict[str, list[Candidate]] = {}
     for holding in sorted(held, key=lambda item: (item.granted_at, item.candidate.run_id)):
-        for node in holding.allocation.nodes:
-            holders.setdefault(node, []).append(holding.candidate)
+        for node, load in loads_of(holding.allocation).items():
+            if weighs(load):
+                holders.setdefault(node, []).append(holding.candidate)
     return holders
 
 

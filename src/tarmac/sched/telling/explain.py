@@ -17,6 +17,7 @@ from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.passing.deciding import PoolPass
 from tarmac.sched.passing.planning import Pass
+from tarmac.sched.placing.reasons import weighs
 from tarmac.sched.telling.expectations import expectations
 from tarmac.sched.telling.grouping import grouped
 from tarmac.sched.telling.whatif import Demands, Hints, smaller_requests, ways_out
@@ -103,7 +104,8 @@ class _Case:
         ]
         if leaving or self._home is None or self._forecast is None:
             return leaving
-        return [held.holding.candidate.run_id for held in awaited(self._forecast, self._home.state.releases)]
+        found = awaited(self._forecast, self._home.state.releases)
+        return [held.holding.candidate.run_id for held in found if any(map(weighs, held.loads.values()))]
 
     def sentences(self) -> Iterator[str]:
         """What it waits for when nobody does anything, then what its mode promises it."""
