@@ -22,6 +22,9 @@ from tarmac.sched.policies.precedence import climbs_next_at, held_key
 Timed = list[tuple[float, str, Held, Key]]
 """Sorted by the moment at which something happens to a holding; its key from then on."""
 
+Group = tuple[str, int]
+"""Under fair share: an entity, and how many slots a holding of it has; as much is held against all these."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -31,7 +34,7 @@ class _Place:
     """
 
     guarded_until: float | None
-    entity: str | None
+    group: Group | None
     key: Key
     climbs_at: float = inf
 
@@ -104,8 +107,8 @@ class Holders:
                 self._unready(held, self._places[climbs[0][1]])
                 self._make_ready(held)
 
-    def after(self, key: Key) -> Iterator[Held]:
-        """Ready batch runs that are ordered after this key, the last one first (not for fair shares)."""
+    def last_first(self) -> Iterator[tuple[Key, Held]]:
+        """Ready batch runs with their keys, the last in order first (not for fair shares)."""
         line = self.ready.get(None, [])
         index = len(line) - 1
         while index >= 0:
@@ -114,10 +117,8 @@ class Holders:
                 self._unready(held, self._places[held.ends[2]])  # what is left of its limit became less
                 self._make_ready(held)
                 line = self.ready[None]
-            elif known <= key:
-                return
             else:
-                yield held
+                yield known, held
                 index -= 1
 
     def last(self) -> Key | None:
@@ -135,7 +136,7 @@ class Holders:
         self.cycle: dict[str, Held] = {}
         self.interruptible: dict[str, Held] = {}
         self.guarded: Timed = []
-        self.ready: dict[str | None, list[tuple[Key, Held]]] = {}
+        self.ready: dict[Group | None, list[tuple[Key, Held]]] = {}
         self.ready_slots = 0
         self._climbs: dict[float, Timed] = {}
         self._places: dict[str, _Place] = {}
@@ -150,11 +151,12 @@ class Holders:
 
     def _make_ready(self, held: Held) -> None:
         candidate = held.holding.candidate
-        entity = entity_of(candidate, self._rules) if self._rules.policy is Policy.FAIR_SHARE else None
+        fair = self._rules.policy is Policy.FAIR_SHARE
+        group = (entity_of(candidate, self._rules), held.slots) if fair else None
         key = self._key(held)
         climbs_at = climbs_next_at(held.holding, held.slots, self._rules, self._now)
-        self._places[candidate.run_id] = _Place(None, entity, key, climbs_at)
-        insort(self.ready.setdefault(entity, []), (key, held))
+        self._places[candidate.run_id] = _Place(None, group, key, climbs_at)
+        insort(self.ready.setdefault(group, []), (key, held))
         self.ready_slots += held.slots
         if climbs_at < inf:
             climbed = held_key(held.holding, self._rules, climbs_at, slots=held.slots)
@@ -163,10 +165,10 @@ class Holders:
     def _unready(self, held: Held, place: _Place) -> None:
         run_id = held.holding.candidate.run_id
         del self._places[run_id]
-        line = self.ready[place.entity]
+        line = self.ready[place.group]
         _cut(line, (place.key,))
         if not line:
-            del self.ready[place.entity]
+            del self.ready[place.group]
         self.ready_slots -= held.slots
         if place.climbs_at < inf:
             _cut(self._climbs[rung_of(place.key)], (place.climbs_at, run_id))

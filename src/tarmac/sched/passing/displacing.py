@@ -1,8 +1,8 @@
 """Whom a blocked run displaces: the fewest it needs, the last in order first, or nobody. Used by a pass.
 
-Those who may be displaced (`precedence`) are released in thought, in the order in which they would give way,
-until the run fits; then everyone who turns out not to be needed is spared. What is on its way out already
-counts as free. Nothing is displaced for a run that would not start by it.
+Here is who may be displaced (`precedence`), in the order in which they would give way; `victims` tells whom
+of them a run needs. What is on its way out already counts as free. Nothing is displaced for a run that would
+not start by it.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from math import inf
 
-from tarmac.sched.books.forecast import Future, Held, soonest
+from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.lanes import Kind, Line, Queued
 from tarmac.sched.books.pool_state import PoolState
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
 from tarmac.sched.passing.asking import Displacement
-from tarmac.sched.placing.gangs import fit
+from tarmac.sched.passing.victims import Found, fewest
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import FairClaims, entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import Precedence
-
-FIRST_LOOK = 16
-"""So many that may be displaced are looked at first, then ever more: mostly a few do."""
 
 
 class PoolDisplacer:
@@ -55,7 +52,9 @@ class PoolDisplacer:
         self._refused: set[tuple[Kind, Line]] = set()
         self._may: dict[Line, bool] = {}
         self._awaited = False
-        self._entities: list[str] | None = None
+        self._groups: list[tuple[float, str, int]] | None = None
+        self._last_first: list[tuple[Key, Held]] = []
+        self._more_before = state.holders.last_first()
 
     def may(self, line: Line) -> bool:
         """Whether a run of this line could displace anybody, or follow somebody who leaves."""
@@ -99,27 +98,17 @@ class PoolDisplacer:
             last = holders.last()
             return last is not None and last > line.entries[0][0]
         floor = self._claims.of(line.entity or "")
-        others = (entity for entity in self._by_usage()[:2] if entity != line.entity)
-        return any(self._claims.most_standing(entity) >= floor for entity in others)
+        first = next((group for group in self._by_standing() if group[1] != line.entity), None)
+        return first is not None and -first[0] >= floor
 
-    def _find(self, queued: Queued, more: Iterator[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
+    def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
-        room = self._state.board.free[None] + sum(held.slots for held in self._going[queued.line.rank])
-        victims: list[Held] = []
-        look = FIRST_LOOK
-        while True:
-            new = list(islice(more, look))
-            victims += new
-            look *= 4
-            room += sum(held.slots for held in new)
-            if room >= queued.kind.slots:
-                found = self._needed(queued, victims)
-                if found is not None:
-                    return found
-            if len(new) < look // 4:
-                return None
+        state = self._state
+        return fewest(
+            queued.kind, more, going=self._going[queued.line.rank], board=state.board, spread=state.spread
+        )
 
-    def _await_guarded(self, queued: Queued) -> tuple[list[Held], tuple[str, ...]] | None:
+    def _await_guarded(self, queued: Queued) -> Found | None:
         """The nodes where a run that has waited long displaces others once they have had their guarantee.
 
         Kept for it, or else runs that come and go could pass it for ever, each within its guaranteed time.
@@ -128,19 +117,19 @@ class PoolDisplacer:
         if queued.line.rank != BATCH or not state.rules.preemption or not self._waited_long(queued):
             return None
         self._awaited = True
-        if self._claims is None:
-            guarded = [
-                held for until, _, held, key in state.holders.guarded if key > queued.key and until < inf
-            ]
-        else:
-            floor = self._claims.of(queued.line.entity or "")
-            guarded = [
-                held
-                for until, _, held, _ in state.holders.guarded
-                if until < inf and self._standing(held, self._claims) >= floor
-            ]
-        found = self._find(queued, chain(self._here(guarded), self._victims(queued)))
+        self._may.clear()
+        found = self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
         return None if found is None else ([], found[1])
+
+    def _guarded(self, queued: Queued) -> Iterator[Held]:
+        """Who may be displaced by a batch run as soon as guarantees have ended, the soonest first."""
+        claims = self._claims
+        floor = -inf if claims is None else claims.of(queued.line.entity or "")
+        for until, _, held, key in self._state.holders.guarded:
+            if until == inf:
+                return
+            if key > queued.key if claims is None else self._standing(held, claims) >= floor:
+                yield held
 
     def _waited_long(self, queued: Queued) -> bool:
         """Whether nodes are to be kept for a run; those of one run at a time are: the others follow.
@@ -152,35 +141,6 @@ class PoolDisplacer:
 
     def _standing(self, held: Held, claims: FairClaims) -> float:
         return claims.standing(entity_of(held.holding.candidate, self._state.rules), held.slots)
-
-    def _needed(self, queued: Queued, victims: list[Held]) -> tuple[list[Held], tuple[str, ...]] | None:
-        """Of these, in order, as many as are needed, less those who turn out not to be."""
-        going = self._going[queued.line.rank]
-        forecast = soonest(
-            queued.kind,
-            board=self._state.board,
-            releases=[(held.ends, held) for held in (*going, *victims)],
-            spread=self._state.spread,
-        )
-        if forecast is None:
-            return None
-        nodes = set(forecast.nodes)
-        first = victims[: max(0, forecast.ended - len(going))]
-        needed = [held for held in first if not nodes.isdisjoint(held.loads)]
-        for held in reversed(needed[:]):
-            others = [other for other in needed if other is not held]
-            if (fewer := self._nodes(queued, others)) is not None:
-                needed, nodes = others, set(fewer)
-        return needed, tuple(self._nodes(queued, needed) or forecast.nodes)
-
-    def _nodes(self, queued: Queued, victims: list[Held]) -> tuple[str, ...] | None:
-        """Where a run fits once these have left."""
-        kind, future = queued.kind, Future(self._state.board)
-        for held in (*self._going[queued.line.rank], *victims):
-            future.release(held)
-        view = future.view(kind.target, spread=self._state.spread)
-        parts = fit(kind.demands, view, uneven=kind.verdict.uneven)
-        return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))
 
     def _victims(self, queued: Queued) -> Iterator[Held]:
         """Who may be displaced by a run, in the order in which they would give way."""
@@ -195,36 +155,49 @@ class PoolDisplacer:
         if rank == INTERRUPTIBLE or not self._state.rules.preemption:
             return
         if self._claims is not None:
-            yield from self._here(self._overdrawn(queued, self._claims))
-        elif rank == CYCLE:
-            yield from self._here(holders.after(()))
+            floor = -inf if rank == CYCLE else self._claims.of(queued.line.entity or "")
+            yield from self._here(self._overdrawn(queued.line.entity, floor))
         else:
-            yield from self._here(holders.after(queued.key))
+            yield from self._after(() if rank == CYCLE else queued.key)
 
-    def _by_usage(self) -> list[str]:
-        """Under fair share: the entities with ready batch runs, the one that used most first."""
-        if self._entities is None:
+    def _after(self, key: Key) -> Iterator[Held]:
+        """Ready batch runs that are ordered after this key, the last one first (not for fair shares).
+
+        They are looked up once for all who ask, and those who give way are looked at no more.
+        """
+        index, known = 0, self._last_first
+        while True:
+            if index == len(known):
+                known += islice(self._more_before, 1)
+            if index == len(known):
+                return
+            if known[index][1].ends[2] in self._gone:
+                del known[index]
+            elif known[index][0] <= key:
+                return
+            else:
+                yield known[index][1]
+                index += 1
+
+    def _by_standing(self) -> list[tuple[float, str, int]]:
+        """Under fair share: the groups of ready batch runs, the one most is held against first.
+
+        As at the beginning of the pass: what is placed in it is held against nobody who holds slots already.
+        """
+        if self._groups is None:
             claims = self._claims
-            entities = [entity for entity in self._state.holders.ready if entity is not None]
+            groups = [group for group in self._state.holders.ready if group is not None]
             if claims is not None:
-                entities.sort(key=lambda entity: (-claims.used(entity), entity))
-            self._entities = entities
-        return self._entities
+                self._groups = sorted((-claims.standing(*group), *group) for group in groups)
+        return self._groups or []
 
-    def _overdrawn(self, queued: Queued, claims: FairClaims) -> list[Held]:
-        """Under fair share: ready batch runs whose entities used too much, the most first."""
-        found: list[tuple[float, Key, Held]] = []
-        cycle = queued.line.rank == CYCLE
-        floor = -inf if cycle else claims.of(queued.line.entity or "")
-        for entity in self._by_usage():
-            if claims.most_standing(entity) < floor:
-                break
-            if cycle or entity != queued.line.entity:
-                for key, held in self._state.holders.ready[entity]:
-                    if (standing := claims.standing(entity, held.slots)) >= floor:
-                        found.append((standing, key, held))
-        found.sort(reverse=True)
-        return [held for _, _, held in found]
+    def _overdrawn(self, own: str | None, floor: float) -> Iterator[Held]:
+        """Under fair share: ready batch runs of others who used too much, the most first."""
+        for below, entity, slots in self._by_standing():
+            if -below < floor:
+                return
+            if entity != own:
+                yield from (held for _, held in reversed(self._state.holders.ready[entity, slots]))
 
     def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
         """Those who have had most of what they may expect first; then who loses least."""

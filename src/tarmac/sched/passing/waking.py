@@ -12,7 +12,6 @@ from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.model.spec import Mode
-from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.holders import rung_of
 from tarmac.sched.books.lanes import Queued
 from tarmac.sched.books.pool_state import PoolState
@@ -134,15 +133,11 @@ def _overdrawn_at(state: PoolState, claims: FairClaims, batch: Sequence[Queued])
     entities = sorted({queued.line.entity for queued in batch if queued.line.entity is not None})
     floors = sorted((claims.of(entity), entity) for entity in entities)
     at = inf
-    for entity, line in state.holders.ready.items():
-        if entity is not None:
-            standing = claims.standing(entity, min(line, key=_width)[1].slots)
+    for group in state.holders.ready:
+        if group is not None:
+            entity, standing = group[0], claims.standing(*group)
             above = bisect_right(floors, (standing, chr(0x10FFFF)))
             floor = next((floor for floor, other in floors[above:] if other != entity), None)
             if floor is not None:
                 at = min(at, claims.reaches_at(entity, floor - standing))
     return at
-
-
-def _width(entry: tuple[Key, Held]) -> int:
-    return entry[1].slots
