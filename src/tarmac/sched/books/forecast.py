@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Pool
@@ -73,17 +74,26 @@ def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
     return [held for _, held in releases[: forecast.ended] if not nodes.isdisjoint(held.loads)]
 
 
-def soonest(kind: Kind, *, board: PoolBoard, releases: Releases, spread: bool = False) -> Forecast | None:
+def soonest(
+    kind: Kind,
+    *,
+    board: PoolBoard,
+    releases: Releases,
+    most: int | None = None,
+    spread: bool = False,
+) -> Forecast | None:
     """The first moment at which the open nodes could hold a run; None if not even when everybody has left.
 
     The moment is that of the last release it waits for, which may lie in the past (-inf: no need to wait).
+    With `most`, only so many releases are looked at.
     """
     future = Future(board)
+    most = len(releases) if most is None else most
     way: Way | None = None
     if kind.count is not None:
-        ended, way = _sweep(kind.count, future, releases)
+        ended, way = _sweep(kind.count, future, releases, most)
     else:
-        ended = _search(kind, future, releases, spread=spread)
+        ended = _search(kind, future, releases, most=most, spread=spread)
     if ended is None:
         return None
     view = future.view(kind.target, spread=spread)
@@ -122,7 +132,7 @@ class Future:
         return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
 
 
-def _sweep(count: Count, future: Future, releases: Releases) -> tuple[int | None, Way | None]:
+def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple[int | None, Way | None]:
     """After how many releases it fits and in which way, by counting; they have then happened in `future`."""
     board = future.board
     at_least = board.at_least(count.shard, count.slot_type)
@@ -134,7 +144,7 @@ def _sweep(count: Count, future: Future, releases: Releases) -> tuple[int | None
         for shelf in board.shelves.values()
         if count.shard in (None, shelf.shard) and count.slot_type in (None, shelf.slot_type)
     }
-    for ended, (_, held) in enumerate(releases, start=1):
+    for ended, (_, held) in enumerate(islice(releases, most), start=1):
         fits = False
         for name, load in held.loads.items():
             space = board.spaces.get(name)
@@ -149,7 +159,7 @@ def _sweep(count: Count, future: Future, releases: Releases) -> tuple[int | None
     return None, None
 
 
-def _search(kind: Kind, future: Future, releases: Releases, *, spread: bool) -> int | None:
+def _search(kind: Kind, future: Future, releases: Releases, *, most: int, spread: bool) -> int | None:
     """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
 
     def fits_after(ended: int) -> bool:
@@ -162,8 +172,8 @@ def _search(kind: Kind, future: Future, releases: Releases, *, spread: bool) -> 
     if fits_after(0):
         return 0
     reach = 1
-    while reach < len(releases) and not fits_after(reach):
+    while reach < most and not fits_after(reach):
         reach *= 2
-    reach = min(reach, len(releases))
+    reach = min(reach, most)
     ended = bisect_left(range(reach), True, lo=reach // 2, key=fits_after)
     return ended if fits_after(ended) else None

@@ -8,7 +8,7 @@ over together. Kept by `PoolState`, walked by `deciding`.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import frexp, inf
 
@@ -105,10 +105,11 @@ class Lane:
 class PoolQueue:
     """The queued runs of one pool under its rules."""
 
-    __slots__ = ("_eras", "_rules", "hasty", "kinds", "lines", "runs")
+    __slots__ = ("_dated", "_eras", "_rules", "hasty", "kinds", "lines", "runs")
 
     def __init__(self, rules: Pool) -> None:
         self._rules = rules
+        self._dated = _dated(rules)
         self._eras: dict[int, float] = {}
         self.runs: dict[str, Queued] = {}
         self.hasty: dict[str, Queued] = {}
@@ -153,9 +154,8 @@ class PoolQueue:
 
     def refresh(self, now: float) -> None:
         """Sort again those lines whose order is another than when they were last looked at."""
-        for rank in {line.rank for line in self.lines.values()}:
-            era_of = ordering(rank, self._rules).era
-            if era_of is not None and (era := era_of(self._rules, now)) != self._eras.get(rank):
+        for rank, era_of in self._dated:
+            if (era := era_of(self._rules, now)) != self._eras.get(rank):
                 stale = [queued for queued in self.runs.values() if queued.line.rank == rank]
                 self._eras[rank] = era
                 for queued in stale:
@@ -168,6 +168,7 @@ class PoolQueue:
         for candidate, _ in runs:
             self.remove(candidate.run_id)
         self._rules = rules
+        self._dated = _dated(rules)
         self._eras.clear()
         return runs
 
@@ -198,6 +199,12 @@ class PoolQueue:
         if candidate.queueing is Queueing.FAIL_IF_BUSY:
             self.hasty[candidate.run_id] = queued
         return queued
+
+
+def _dated(rules: Pool) -> list[tuple[int, Callable[[Pool, float], float]]]:
+    """The ranks whose order changes from era to era, and how to tell the era."""
+    eras = [(rank, ordering(rank, rules).era) for rank in sorted(set(RANKS.values()))]
+    return [(rank, era_of) for rank, era_of in eras if era_of is not None]
 
 
 def limit_s(candidate: Candidate) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import count
+from math import inf
 from typing import Any
 
 from tarmac.model.cluster import Node, Packing, Pool
@@ -97,6 +98,10 @@ class PoolState:
         self.forecasts.clear()
         if freed:
             self.epoch += 1
+
+    def known_releases(self) -> int:
+        """Of how many holdings it is known when they end: they are the first in `releases`."""
+        return bisect_left(self.releases, ((inf,),))
 
     def possible(self, kind: Kind) -> bool:
         """Whether the nodes that take work now could hold a kind, if all were empty."""

@@ -6,13 +6,13 @@ and `close` takes everything back: facts change only when the caller has recorde
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from tarmac.model.run import Allocation
 from tarmac.sched.books.forecast import Forecast, Held, ends, soonest
 from tarmac.sched.books.lanes import Kind, Line, Queued, limit_s
 from tarmac.sched.books.pool_state import PoolState
@@ -57,7 +57,7 @@ class Displacer(Protocol):
         """Who gives way to this run; it does not fit what is free now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Opening:
     """What a pool decides before its queue is asked, and what its policy brings into the pass.
 
@@ -98,22 +98,42 @@ class Asking:
         self.opening = opening
         self.next_at = inf
         self.placed = placed
-        self.held: list[Held] = []
         self.preemptions: list[Preemption] = list(opening.preemptions)
         self.keepings: list[Keeping] = []
         self.awaiting: set[str] = set()
+        self._granted: list[tuple[Candidate, Allocation]] = []
+        self._held: list[Held] = []
         self._guests: dict[Kind, float] = {}
         self._claims = opening.claims
         self._displacer = opening.displacer
         self._resting = opening.resting
         self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
         self._stamp = -1
-        self._vain: Counter[int] = Counter()
+        self._vain: dict[int, int] = {}
+
+    @property
+    def held(self) -> list[Held]:
+        """What those runs hold that were placed here; filed among the releases once somebody asks."""
+        releases = self.state.releases
+        for candidate, allocation in self._granted[len(self._held) :]:
+            holding = Holding(
+                candidate=candidate,
+                allocation=allocation,
+                granted_at=self.now,
+                started_at=None,
+                checkpoint_at=None,
+                leaving=False,
+            )
+            loads = loads_of(allocation)
+            held = Held(holding, loads, (self.state.key,), ends(holding, self.state.rules))
+            self._held.append(held)
+            insort(releases, (held.ends, held))
+        return self._held
 
     def close(self) -> None:
         """Take back what was done on the state of the pool."""
         state = self.state
-        for held in self.held:
+        for held in self._held:
             del state.releases[bisect_left(state.releases, (held.ends,))]
         if state.board.touched:
             state.epoch += 1  # what was taken is free again
@@ -173,32 +193,27 @@ class Asking:
         self.protect()
         return self._fit(kind, self._usable(candidate, kind))
 
-    def forecast(self, kind: Kind) -> Forecast | None:
-        """When a kind could start here on nodes that are kept for nobody."""
+    def forecast(self, kind: Kind, *, known: bool = False) -> Forecast | None:
+        """When a kind could start here on nodes that are kept for nobody; if `known`, by known ends alone."""
         state = self.state
-        key = (kind, tuple(keeping.nodes for keeping in self.keepings))
-        if self.held or key not in state.forecasts:
-            found = soonest(
-                kind,
-                board=state.board,
-                releases=state.releases,
-                spread=state.spread,
-            )
-            if self.held:
-                return found
+        key = (kind, known, tuple(keeping.nodes for keeping in self.keepings))
+        undisturbed = not self.held
+        if undisturbed and key in state.forecasts:
+            return state.forecasts[key]
+        most = state.known_releases() if known else len(state.releases)
+        found = soonest(kind, board=state.board, releases=state.releases, most=most, spread=state.spread)
+        if undisturbed:
             state.forecasts[key] = found
-        return state.forecasts[key]
+        return found
 
     def protect(self) -> None:
         """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
         blocked, self._blocked = self._blocked, []
         for queued in blocked:
-            forecast = self.forecast(queued.kind)
-            if forecast is None:
-                continue
-            at = max(self.now, forecast.at)
-            if at < inf or self._out_of_patience(queued.candidate):
-                self.keep(queued.candidate.run_id, at, forecast.nodes)
+            known = not self._out_of_patience(queued.candidate)
+            forecast = self.forecast(queued.kind, known=known)
+            if forecast is not None:
+                self.keep(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
         if blocked or self._stamp < 0:
             self._stamp = self.state.stamp(tuple(self.keepings))
 
@@ -223,12 +238,15 @@ class Asking:
     def _make_way(self, queued: Queued) -> bool:
         """Whether others give way to a run that does not fit; the nodes are kept for it."""
         rank = queued.line.rank
-        if self._displacer is None or not self._displacer.may(queued.line) or self._vain[rank] >= IN_VAIN:
+        if self._displacer is None or not self._displacer.may(queued.line):
+            return False
+        vain = self._vain.get(rank, 0)
+        if vain >= IN_VAIN:
             return False
         self.protect()
         found = self._displacer.displace(queued)
         if found is None:
-            self._vain[rank] += 1
+            self._vain[rank] = vain + 1
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
@@ -245,18 +263,7 @@ class Asking:
             allocation=allocation,
             allotted_s=self.opening.allotted_s(candidate),
         )
-        holding = Holding(
-            candidate=candidate,
-            allocation=allocation,
-            granted_at=self.now,
-            started_at=None,
-            checkpoint_at=None,
-            leaving=False,
-        )
-        held = Held(holding, loads_of(allocation), (self.state.key,), ends(holding, self.state.rules))
-        self.held.append(held)
-        index = bisect_left(self.state.releases, (held.ends,))
-        self.state.releases.insert(index, (held.ends, held))
+        self._granted.append((candidate, allocation))
         if self._claims is not None and queued.line.entity is not None:
             self._claims.charge(candidate, queued.line.entity)
 

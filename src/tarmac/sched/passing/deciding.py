@@ -28,9 +28,10 @@ class PoolPass(Asking):
     def run(self, until: str | None = None) -> None:
         """Ask every run that could start or be protected, in order; stop before the run `until`."""
         self.state.queue.refresh(self.now)
-        rest = self._run_first(until)
-        if rest is not None:
-            self._run_rest(rest, until)
+        if self.state.queue.runs:
+            rest = self._run_first(until)
+            if rest:
+                self._run_rest(rest, until)
         if until is None:
             self.wake_at(self.opening.wakes_at(self))
 
@@ -83,6 +84,8 @@ class PoolPass(Asking):
             (lane.line.rank, self._claim(lane.line), lane.entries[index][0], lane, index)
             for lane, index in self._lanes(rest)
         ]
+        if not heap:
+            return
         heapq.heapify(heap)
         stop = self._place_of(until)
         while heap:
@@ -104,7 +107,7 @@ class PoolPass(Asking):
 
     def _lanes(self, rest: dict[Line, Key]) -> Iterator[tuple[Lane, int]]:
         """Lanes of which a run could start, or displace somebody, with its index."""
-        movers = {lane for line in rest for lane in self._movers(line, rest[line])}
+        movers = {lane for line, start in rest.items() for lane in self._movers(line, start)}
         for kind in self.state.queue.asking(max(self.state.board.free[None], 0)):
             if self._worth_asking(kind):
                 movers.update(

@@ -19,16 +19,21 @@ from tarmac.sched.passing.displacing import PoolDisplacer
 from tarmac.sched.passing.waking import wakes_at
 from tarmac.sched.policies import blocks, turns
 from tarmac.sched.policies.blocks import Member
-from tarmac.sched.policies.order import BATCH, INTERRUPTIBLE
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE
 from tarmac.sched.policies.precedence import Precedence
+
+_PASSABLE = {True: frozenset({BATCH, INTERRUPTIBLE}), False: frozenset({INTERRUPTIBLE})}
+"""The ranks for whose blocked runs no nodes are kept, with preemption and without."""
 
 
 def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Opening:
-    """The beginning of a pass over one pool; `at_home` tells whether it is the home of one who holds slots."""
+    """The beginning of a pass over one pool; `at_home`: whether it is the home of one who holds slots."""
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
-    over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
     claims = state.accounts.claims(now, _widths(state)) if rules.policy is Policy.FAIR_SHARE else None
+    if not _timed(state):
+        return Opening(claims=claims, passable=_PASSABLE[False], allotted_s=_allotted(rules, now))
+    over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
     members = _members(state)
     due = blocks.due(members, rules, now)
     precedence = Precedence(rules, now, claims)
@@ -44,11 +49,24 @@ def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) 
         ),
         shares=blocks.grants(members, rules, now) if due else (),
         resting=frozenset({INTERRUPTIBLE}) if due else frozenset(),
-        passable=frozenset({BATCH, INTERRUPTIBLE} if rules.preemption else {INTERRUPTIBLE}),
+        passable=_PASSABLE[rules.preemption],
         claims=claims,
         displacer=displacer,
         allotted_s=_allotted(rules, now),
         wakes_at=lambda current: wakes_at(current, precedence),
+    )
+
+
+def _timed(state: PoolState) -> bool:
+    """Whether anybody in a pool gives way, or has turns or blocks; if not, passes are many and alike."""
+    holders, lines = state.holders, state.queue.lines
+    return bool(
+        state.rules.preemption
+        or state.leaving
+        or holders.cycle
+        or holders.interruptible
+        or (CYCLE, None) in lines
+        or (INTERRUPTIBLE, None) in lines
     )
 
 

@@ -10,7 +10,7 @@ from tarmac.model.run import CauseCode
 from tarmac.sched.books.filing import Books
 from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.lanes import Kind
-from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal
+from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.passing.deciding import PoolPass
 from tarmac.sched.passing.opening import open_pool
@@ -31,15 +31,19 @@ class Pass:
         """Decide."""
         for key in self._books.pools:
             self.enter(key).run()
+        if len(self.pools) > 1:
+            for current in self.pools.values():
+                self._spill(current)
+        preemptions, shares, next_at = list(self._returning()), list[ShareGrant](), inf
         for current in self.pools.values():
-            self._spill(current)
-        pools = self.pools.values()
-        next_at = min((current.next_at for current in pools), default=inf)
+            preemptions += current.preemptions
+            shares += current.opening.shares
+            next_at = min(next_at, current.next_at)
         return Plan(
             placements=tuple(self._placed.values()),
-            preemptions=(*self._returning(), *(item for current in pools for item in current.preemptions)),
+            preemptions=tuple(preemptions),
             refusals=tuple(self._refusals()),
-            shares=tuple(item for current in pools for item in current.opening.shares),
+            shares=tuple(shares),
             next_at=next_at if next_at < inf else None,
         )
 
@@ -161,8 +165,8 @@ class Pass:
                 never[kind] = self.never(kind)
             yield _refusal(candidate, CauseCode.NEVER_FITS, *never[kind])
         for current in self.pools.values():
-            hasty = (queued for queued in current.state.queue.hasty.values())
-            for queued in sorted(hasty, key=lambda item: _by_submission(item.candidate)):
+            hasty = current.state.queue.hasty
+            for queued in sorted(hasty.values(), key=lambda item: _by_submission(item.candidate)):
                 if queued.candidate.run_id not in self._placed:
                     if queued.kind not in busy:
                         busy[queued.kind] = self.reasons(queued.kind)

@@ -168,10 +168,8 @@ class PoolBoard:
             return
         guests = space.guests
         if left[0] != space.free:
-            shelf.drop(space)
             self._count(space, left[0] - space.free)
-            space.set(left)
-            shelf.put(space)
+            shelf.move(space, left)
         else:
             space.set(left)
         if guests != space.guests:

@@ -18,7 +18,7 @@ from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """What a role gets on one node: `count` replicas of `need` each."""
 
@@ -60,7 +60,12 @@ def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
 
 def share(demand: Demand, slots: int) -> Resources:
     """What a role with `slots` in all needs on a node that holds this many of them."""
-    return changed(demand.each, slots=slots)
+    return _sized(demand.each, slots)
+
+
+@lru_cache(maxsize=1024)
+def _sized(each: Resources, slots: int) -> Resources:
+    return changed(each, slots=slots)
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum
+from typing import NamedTuple
 
 from tarmac.model.cluster import Node
 from tarmac.model.resources import Resources
@@ -25,8 +26,7 @@ Left = tuple[int, float, int, int, int]
 """What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """What one run holds on one node: a mask of slots, and amounts. `guests` are seats that hold nothing."""
 
     slots: int
@@ -151,6 +151,15 @@ class Shelf:
         entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
         self.counts[space.kept][space.free] -= 1
+
+    def move(self, space: Space, left: Left) -> None:
+        """Let this be left of a space, which lies here, and lay it where that belongs."""
+        entries, counts = self._entries(space), self.counts[space.kept]
+        del entries[bisect_left(entries, (space.free, space.order))]
+        counts[space.free] -= 1
+        space.set(left)
+        insort(entries, (space.free, space.order, space))
+        counts[space.free] += 1
 
     def fill(self, spaces: Iterable[Space]) -> None:
         """Lay many open spaces on the shelf."""
