@@ -69,7 +69,6 @@ class History:
                 self.promises.check_desk(rivals=self.with_rival)
         self._finish()
         self.promises.check_desk(rivals=self.with_rival)
-        self.promises.check(self.accepted.values())
         self.promises.check_end(self.accepted.values())
 
     # --- acts
