@@ -43,5 +43,5 @@ def test_it_is_what_replace_makes(record: object, changes: dict[str, object]) ->
 
 
 def test_a_field_that_is_not_there_is_refused() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(AttributeError):
         changed(RUN, colour="red")
