@@ -110,7 +110,9 @@ IGNORE_FILES = st.lists(st.one_of(PATTERNS, st.just("# a"), st.just("")), max_si
     top=IGNORE_FILES,
     nested=st.dictionaries(WORDS, IGNORE_FILES, max_size=2),
 )
-def test_gitignore_means_what_git_says(paths: set[str], top: str, nested: dict[str, str]) -> None:
+def test_gitignore_means_what_git_says(
+    repository: Path, paths: set[str], top: str, nested: dict[str, str]
+) -> None:
     with TemporaryDirectory() as temporary:
         root = Path(temporary)
         (root / ".gitignore").write_text(top)
@@ -119,7 +121,15 @@ def test_gitignore_means_what_git_says(paths: set[str], top: str, nested: dict[s
         for directory, text in nested.items():
             if (root / directory).is_dir():
                 (root / directory / ".gitignore").write_text(text)
-        assert kept(root) == _kept_by_git(root)
+        assert kept(root) == _kept_by_git(root, repository)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository in which nothing is tracked: one does for all trees that git is asked about."""
+    place = tmp_path_factory.mktemp("repository") / ".git"
+    subprocess.run(["git", "init", "-q", "--bare", str(place)], check=True, capture_output=True)
+    return place
 
 
 def _touch(path: Path) -> None:
@@ -131,10 +141,10 @@ def _touch(path: Path) -> None:
         pass  # that name is a file already
 
 
-def _kept_by_git(root: Path) -> set[str]:
+def _kept_by_git(root: Path, repository: Path) -> set[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(root), "GIT_CONFIG_NOSYSTEM": "1"}
-    git = ["git", "-c", "core.excludesFile=/dev/null", "-C", str(root)]
-    subprocess.run([*git, "init", "-q"], check=True, env=environment, capture_output=True)
+    git = ["git", "-c", "core.excludesFile=/dev/null", "-c", "core.bare=false", "-C", str(root)]
+    git += ["--git-dir", str(repository), "--work-tree", str(root)]
     listing = subprocess.run(
         [*git, "ls-files", "-z", "--others", "--exclude-standard"],
         check=True,
