@@ -50,12 +50,12 @@ program = LazyGroup(
 )
 
 
-def main() -> None:
-    """Run the command line; never returns."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line (that of the process, unless told another); never returns."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a stream replaced by something simpler
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code = _guarded(sys.argv[1:])
+    code = _guarded(sys.argv[1:] if arguments is None else arguments)
     sys.exit(_flushed(code))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pty
@@ -142,39 +141,29 @@ def test_wrong_words_are_refused_with_what_is_meant(
     (tmp_path / "few.csv").write_text("at,took\n0,10\n")
     (tmp_path / "wide.csv").write_text("submitted,duration,slots\n0,1,99999999999999999999\n")
     (tmp_path / "long.csv").write_text(f"submitted,duration,slots\n0,1,{'1' * 200_000}\n")
-    code = said_by(monkeypatch, "simulate", *arguments)
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *arguments])
     out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
+    assert (end.value.code, out) == (2, "")
     assert said in err
     assert err.startswith("error: ")
 
 
-def said_by(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the program, called in this process."""
-    monkeypatch.setattr(sys, "argv", ["tarmac", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert isinstance(end.value.code, int)
-    return end.value.code
-
-
-def test_what_cannot_be_drawn_is_told_after_the_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The disk is full when the play is over: what it brought is not lost with the picture."""
-
-    def full(path: Path, content: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(content[:10])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
+def test_what_cannot_be_drawn_is_told_after_the_figures(tmp_path: Path) -> None:
+    """No room for the picture when the play is over: what the play brought is not lost with it."""
     picture = tmp_path / "plot.svg"
-    code = said_by(monkeypatch, "simulate", SHOCKWAVE, "--policy", "priority", "--plot", str(picture))
-    out, err = capsys.readouterr()
-    assert code == 2
-    assert "completion, mean" in out
-    assert err == f"error: --plot {str(picture)!r}: it cannot be written: no space left on device\n"
+    arguments = ["simulate", SHOCKWAVE, "--policy", "priority", "--plot", str(picture)]
+    result = subprocess.run(
+        ["bash", "-c", 'ulimit -f 2; exec "$@"', "bash", sys.executable, "-m", "tarmac.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENVIRONMENT,
+        timeout=100,
+    )
+    assert result.returncode == 2
+    assert "completion, mean" in result.stdout
+    assert result.stderr.endswith(f"error: --plot {str(picture)!r}: it cannot be written: file too large\n")
     assert not picture.exists()
 
 
