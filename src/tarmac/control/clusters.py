@@ -200,7 +200,7 @@ def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
                 lack = "would have too little memory"
             if lack is not None and seat.node not in told:
                 told.add(seat.node)
-                yield f"{run.id} ({run.name}) holds {seat.node}, which {lack}"
+                yield f"{run.name} ({run.id}) holds {seat.node}, which {lack}"
 
 
 def _stranded(world: World, name: str, after: tuple[Node, ...]) -> Iterator[str]:
@@ -231,7 +231,7 @@ def _never_fits(candidate: Candidate, nodes: tuple[Node, ...]) -> bool:
 
 
 def _waiting(run: Run) -> str:
-    return f"{run.id} ({run.name}, {run.state})"
+    return f"{run.name} ({run.id}, {run.state})"
 
 
 def _refuse_namesakes(nodes: Sequence[Node]) -> None:

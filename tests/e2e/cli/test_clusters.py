@@ -140,7 +140,7 @@ def test_it_outlives_the_server_and_what_runs_is_not_taken_away(shell: Shell) ->
     shell.tarmac("server", "stop", code=0)
     assert shell.json("clusters", "show", "lab")["slots_used"] == 16
     refused = shell.tarmac("clusters", "rm", "lab", code=2).stderr
-    assert f"{run} (hold) holds h1.lab, which would be gone" in refused
+    assert f"hold ({run}) holds h1.lab, which would be gone" in refused
     smaller = shell.write("lab.yaml", "name: lab\nnodes: [{count: 1, slots: 8, prefix: h, pool: train}]\n")
     assert "of another shape" in shell.tarmac("clusters", "add", smaller, code=2).stderr
     assert "holds h2.lab" in shell.tarmac("clusters", "add", "--replace", smaller, code=2).stderr

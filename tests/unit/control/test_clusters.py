@@ -233,7 +233,7 @@ def test_a_paused_run_keeps_what_it_needs_to_be_resumed(simulation: Simulation) 
     plane.pause(run.id)
     simulation.settle()
     assert plane.find(run.id).state is RunState.PAUSED
-    with pytest.raises(Refused, match=rf"{run.id} \(train, paused\)"):
+    with pytest.raises(Refused, match=rf"train \({run.id}, paused\)"):
         plane.clusters.remove("site")
     plane.resume(run.id)
     simulation.settle()
