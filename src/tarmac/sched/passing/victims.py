@@ -65,7 +65,7 @@ def _by_counting(
 class _Tally:
     """How many nodes have so many free slots, while runs leave and are put back."""
 
-    __slots__ = ("_board", "_count", "_freed", "_have", "_shelves", "_units")
+    __slots__ = ("_board", "_count", "_freed", "_have", "_shelves", "_units", "_ways")
 
     def __init__(self, count: Count, board: PoolBoard) -> None:
         at_least = board.at_least(count.shard, count.slot_type)
@@ -74,7 +74,8 @@ class _Tally:
         self._count = count
         self._freed: dict[Space, int] = {}
         self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
-        self._have = [at_least[slots] if slots < most else 0 for _, slots in count.ways]
+        self._ways = [way for way in count.ways if way[1] < most]
+        self._have = [at_least[slots] for _, slots in self._ways]
         self._shelves = {
             shelf
             for shelf in board.shelves.values()
@@ -86,7 +87,7 @@ class _Tally:
         count = self._count
         if not count.ways:
             return self._units >= count.wanted
-        return any(have >= way[0] for have, way in zip(self._have, count.ways, strict=True))
+        return any(have >= way[0] for have, way in zip(self._have, self._ways, strict=True))
 
     def release(self, held: Held) -> bool:
         """Let a run leave; whether anything came free by that on nodes that count."""
@@ -116,8 +117,10 @@ class _Tally:
         if not count.ways:
             self._units += after // count.each - before // count.each
             return
-        for number, (_, slots) in enumerate(count.ways):
-            self._have[number] += (after >= slots) - (before >= slots)
+        less, more = (before, after) if before < after else (after, before)
+        for number, (_, slots) in enumerate(self._ways):
+            if less < slots <= more:
+                self._have[number] += 1 if more == after else -1
 
 
 def _by_choosing(

@@ -62,6 +62,7 @@ class FairClaims:
         self._now = now
         self._widths = widths
         self._used: dict[str, float] = {}
+        self._of: dict[str, float] = {}
         self.quantum_s = quantum_s(rules)
 
     def of(self, entity: str) -> float:
@@ -70,8 +71,11 @@ class FairClaims:
         That is its usage, less an advance for the width of its first run, plus what that will use at least:
         so whoever gives way to it does not displace it in turn before it has had that.
         """
-        advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
-        return self.used(entity) - advance
+        found = self._of.get(entity)
+        if found is None:
+            advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+            found = self._of[entity] = self.used(entity) - advance
+        return found
 
     def standing(self, entity: str, slots: int) -> float:
         """What is held against a holding of so many slots: the usage of its entity, less an advance.
@@ -84,10 +88,6 @@ class FairClaims:
         lead = max(LEAD_SHARE * self.used(entity), worth)
         return self.used(entity) - (ADVANCE_GUARANTEES - 1) * worth - lead
 
-    def most_standing(self, entity: str) -> float:
-        """No more than this is held against any holding of an entity."""
-        return (1 - LEAD_SHARE) * self.used(entity)
-
     def used(self, entity: str) -> float:
         """What this entity has used so far, by its share; it only grows during a pass."""
         used = self._used.get(entity)
@@ -99,6 +99,7 @@ class FairClaims:
         """A run of this entity was placed: what it will use at least counts at once."""
         used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
         self._used[entity] = self.used(entity) + used / self._share(entity)
+        self._of.pop(entity, None)
 
     def reaches_at(self, entity: str, more: float) -> float:
         """When so much more will stand against an entity that holds slots, at the earliest (inf: never)."""
