@@ -171,7 +171,7 @@ def test_i11_after_the_last_cycle_run_the_victim_resumes_before_any_other_and_ge
     cut = [(at, item.run_id) for at, item, _ in life.preemptions if item.for_run_id in life.had_turns]
     assert cut
     for at, victim in cut:
-        begun = promised(life)[victim] - life.held_s(victim, START, at) > 1.0
+        begun = promised(life)[victim] - life.held_s(victim, START, at + LEAVE_S) > 1.0
         back = [run_id for start, run_id in life.starts if start > at and run_id.startswith("r")]
         assert not begun or not back or back[0] == victim
     life.run(until=START + 2 * PERIOD_S - 0.01)
