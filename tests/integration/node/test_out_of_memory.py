@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from attempts import python_worker, warm_parent, write_attempt
+from attempts import python_worker, wait_until, warm_parent, write_attempt
 
 LIMIT_BYTES = 96 * 1024 * 1024
 
@@ -32,7 +33,18 @@ def small_group() -> Iterator[Path]:
         group.rmdir()
         pytest.skip(f"no memory limit can be set here: {error}")
     yield group
-    group.rmdir()
+    wait_until(lambda: _removed(group), f"somebody is still in {group}")
+
+
+def _removed(group: Path) -> bool | None:
+    """True once it is; a process that has ended is in its group until the kernel has let go of it."""
+    try:
+        group.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return None
+    return True
 
 
 def test_out_of_memory_on_evidence(small_group: Path, tmp_path: Path) -> None:
