@@ -31,7 +31,7 @@ UNIT_BITS = 24
 LEAST_QUANTUM_S = 60.0
 """Where a pool guarantees less, runs still change places no more often than this."""
 
-LEAD_SHARE = 0.2
+LEAD_SHARE = 0.1
 """By so much of what an entity has used others must be behind to displace it, or by a guarantee's worth.
 
 Two that want the same slots then swap a number of times that grows with the logarithm of what they have used:
