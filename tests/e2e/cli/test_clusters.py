@@ -117,12 +117,14 @@ def test_a_busy_pool_fails_a_run_at_once_or_has_it_wait_as_it_asks(lab: Shell) -
 
 @pytest.mark.parametrize(("behaviour", "peer"), [("stop", "signal"), ("continue", "exit_code")])
 def test_a_failure_ends_the_others_or_not_as_the_run_asks(lab: Shell, behaviour: str, peer: str) -> None:
-    """C10: failure behaviour, on two nodes of one pool."""
-    gate = lab.home.parent / f"gate-{behaviour}"
+    """C10: failure behaviour, on two nodes of one pool.
+
+    The first fails only when the second has begun: what never began has no end to tell of.
+    """
+    begun = lab.home.parent / f"begun-{behaviour}"
     script = (
-        f"if [ $NODE_RANK = 0 ]; then exit 3; fi; while [ ! -e {gate} ]; do sleep 0.05; done; exit 0"
-        if behaviour == "stop"
-        else "exit $(( NODE_RANK == 0 ? 3 : 0 ))"
+        f"if [ $NODE_RANK = 0 ]; then while [ ! -e {begun} ]; do sleep 0.05; done; exit 3; fi; "
+        f"touch {begun}; {'while true; do sleep 0.05; done' if behaviour == 'stop' else 'exit 0'}"
     )
     lab.write("fail.yaml", f"cluster: lab\nslots: h100:16\non_failure: {behaviour}\ncommand: '{script}'\n")
     lab.tarmac("run", "fail.yaml", code=3)
