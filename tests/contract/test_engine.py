@@ -12,14 +12,7 @@ import pytest
 from engine_harness import Harness, LocalHarness, SimHarness, Work, ended
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import NotFound
-from tarmac.model.ports import (
-    Notifies,
-    Observation,
-    ObservedState,
-    OffersNodes,
-    OffersPorts,
-    Reaps,
-)
+from tarmac.model.ports import Notifies, Observation, ObservedState, OffersNodes, OffersPorts, Reaps
 from tarmac.model.run import Ask, CauseCode, Outcome
 from tarmac.model.spec import Rehearsal
 

@@ -13,7 +13,7 @@ from tarmac.control.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Mode
 

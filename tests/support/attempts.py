@@ -125,6 +125,8 @@ def write_attempt(
     workers: dict[str, list[dict[str, Any]]] | Sequence[dict[str, Any]],
     *,
     artifacts: Path | None = None,
+    files: dict[str, str] | None = None,
+    mounts: Sequence[dict[str, Any]] = (),
     **fields: Any,
 ) -> AttemptDirectory:
     """An attempt directory as an engine makes it: `workers` by node, or for the only node n0."""
@@ -152,7 +154,14 @@ def write_attempt(
         "artifacts": {kind: str(kept / kind) for kind in ("checkpoint", "crud", "lossy", "log")},
         "sdk": str(SDK_DIRECTORY),
         "nodes": [
-            {"node": name, "address": f"127.0.0.{rank + 1}", "rank": rank, "workers": theirs}
+            {
+                "node": name,
+                "address": f"127.0.0.{rank + 1}",
+                "rank": rank,
+                "workers": theirs,
+                "files": files or {},
+                "mounts": list(mounts),
+            }
             for rank, (name, theirs) in enumerate(by_node.items())
         ],
         **fields,

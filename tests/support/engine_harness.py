@@ -18,7 +18,8 @@ from typing import Any, Protocol
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
-from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources
 from tarmac.model.run import attempt_id
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
+from tarmac.model.launch import Launch, WorkerLaunch
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.ports import Launch, WorkerLaunch
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Attempt, Run, Seat
 from tarmac.spec import read

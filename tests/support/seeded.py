@@ -18,8 +18,8 @@ from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput, Refused
+from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.ports import Launch
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
 

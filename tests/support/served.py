@@ -29,7 +29,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 from tarmac.server.app import routed
 from tarmac.server.changes import Changes
 from tarmac.server.rim import Access, Rim

@@ -20,13 +20,16 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, Node, Pool
 from tarmac.model.errors import LeaseLost
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
+from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Run
 from tarmac.model.spec import (
     Command,
     FailureBehaviour,
+    LocalDirectory,
     Process,
+    Repository,
     Role,
     RunSpec,
 )
@@ -59,8 +62,9 @@ class CountingIds:
 class InstantCode:
     """A code store whose snapshots are there at once."""
 
-    def snapshot(self, directory: str) -> str:
-        return f"digest-of-{directory.strip('/').replace('/', '-')}"
+    def stage(self, code: LocalDirectory | Repository) -> StagedCode:
+        assert isinstance(code, LocalDirectory)
+        return StagedCode(digest=f"digest-of-{code.path.strip('/').replace('/', '-')}")
 
 
 def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -> list[Node]:

@@ -20,6 +20,8 @@ from pathlib import Path
 from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
 from tarmac.artifacts.tree import LEAVE_OUT_HINT, Entry, Kind, scan, unreadable
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
+from tarmac.model.ports import StagedCode
+from tarmac.model.spec import LocalDirectory, Repository
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 PARTIAL_PREFIX = ".partial-"
@@ -45,7 +47,13 @@ class DirectoryCodeStore:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
 
+    def stage(self, code: LocalDirectory | Repository) -> StagedCode:
+        if isinstance(code, Repository):
+            raise InvalidInput(f"code from a git repository cannot be fetched here: {code.url}")
+        return StagedCode(digest=code.digest or self.snapshot(code.path))
+
     def snapshot(self, directory: str) -> str:
+        """Copy a directory, less what its ignore file leaves out, and return the digest of the copy."""
         source = _readable_directory(directory)
         for _ in range(SCANS):
             try:

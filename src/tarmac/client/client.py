@@ -85,19 +85,25 @@ class Client(ClusterCalls):
         *,
         filename: str = "run.yaml",
         directory: str | Path | None = None,
+        dialect: str | None = None,
+        extras: Mapping[str, Any] | None = None,
         overrides: Mapping[str, Any] | None = None,
         clone: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunRecord:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 
-        `directory` is where relative code paths start (default: here). Without a key of one's own one is
-        made, so that a submission which is sent twice because a connection broke is still one run.
+        `directory` is where relative code paths start (default: here). `dialect` names the one of the
+        text (else its content shows it); `extras` are files beside it and parameters (docs/api.md). Without a
+        key of one's own one is made, so that a submission which is sent twice because a connection broke is
+        still one run.
         """
         body = _submission(
             source=source,
             filename=filename,
             directory=directory,
+            dialect=dialect,
+            extras=extras,
             overrides=overrides,
             clone=clone,
             idempotency_key=idempotency_key or _new_key(),
@@ -117,12 +123,20 @@ class Client(ClusterCalls):
         *,
         filename: str = "run.yaml",
         directory: str | Path | None = None,
+        dialect: str | None = None,
+        extras: Mapping[str, Any] | None = None,
         overrides: Mapping[str, Any] | None = None,
         clone: str | None = None,
     ) -> DryRunRecord:
         """What a submission would do now: placement, command and variables per node. Nothing is kept."""
         body = _submission(
-            source=source, filename=filename, directory=directory, overrides=overrides, clone=clone
+            source=source,
+            filename=filename,
+            directory=directory,
+            dialect=dialect,
+            extras=extras,
+            overrides=overrides,
+            clone=clone,
         )
         answer: DryRunRecord = self._send("POST", "/runs?dry_run=true", body)
         return answer
@@ -295,6 +309,8 @@ def _submission(
     source: str | None = None,
     filename: str = "run.yaml",
     directory: str | Path | None = None,
+    dialect: str | None = None,
+    extras: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     clone: str | None = None,
     idempotency_key: str | None = None,
@@ -303,6 +319,8 @@ def _submission(
         "source": source,
         "filename": filename,
         "directory": str(Path(directory or "").absolute()),
+        "dialect": dialect,
+        "extras": dict(extras or {}),
         "overrides": dict(overrides or {}),
         "clone": clone,
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},

@@ -72,6 +72,7 @@ class RunRecord(TypedDict):
     verdict: VerdictRecord | None
     share: ShareRecord | None
     code_digest: str | None
+    code_commit: str | None
     exit_status: int | None
     spec: dict[str, Any]
     source: str

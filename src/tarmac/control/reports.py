@@ -13,7 +13,8 @@ from tarmac.control.passes.schedule import FIRST_PORT
 from tarmac.control.steps import placed
 from tarmac.control.world import World
 from tarmac.model.cluster import Node
-from tarmac.model.ports import Launch, OffersNodes
+from tarmac.model.launch import Launch
+from tarmac.model.ports import OffersNodes
 from tarmac.model.run import Run
 from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
 

@@ -22,6 +22,7 @@ from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store, WorkerStatus
 from tarmac.model.run import Attempt, Event, Run
@@ -52,6 +53,7 @@ class ControlPlane:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
+        equip: Equip = as_it_is,
         alone: bool = False,
     ) -> None:
         """`pools` are those of the engine's own cluster that have rules of their own.
@@ -59,7 +61,7 @@ class ControlPlane:
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         """
         self.world = World(
-            store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools, alone=alone
+            store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools, equip=equip, alone=alone
         )
         self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)

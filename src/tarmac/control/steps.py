@@ -11,6 +11,7 @@ from typing import Any
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.ports import StagedCode
 from tarmac.model.run import (
     Ask,
     Attempt,
@@ -35,10 +36,11 @@ ASKS = {
 _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by request")
 
 
-def staged(run: Run, digest: str, now: float) -> RunStep:
+def staged(run: Run, code: StagedCode, now: float) -> RunStep:
     """Its code lies in the code store: it queues."""
-    after = _after(run, RunEvent.STAGED, code_digest=digest, queued_at=now)
-    return _step(run, after, RunEvent.STAGED, now, {"code": digest})
+    after = _after(run, RunEvent.STAGED, code_digest=code.digest, code_commit=code.commit, queued_at=now)
+    detail = {"code": code.digest} | ({"commit": code.commit} if code.commit is not None else {})
+    return _step(run, after, RunEvent.STAGED, now, detail)
 
 
 def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int, now: float) -> RunStep:

@@ -19,6 +19,7 @@ from tarmac.control.shapes import Shapes
 from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import Node, Pool
+from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
@@ -56,6 +57,7 @@ class World:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
+        equip: Equip = as_it_is,
         alone: bool = False,
     ) -> None:
         self.store = store
@@ -64,6 +66,7 @@ class World:
         self.code = code
         self.clock = clock
         self.ids = ids
+        self.equip = equip
         self.hub = Hub()
         self.deliveries = Deliveries()
         self.lock = threading.RLock()

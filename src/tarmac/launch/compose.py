@@ -17,9 +17,9 @@ from tarmac.launch.environment import (
 )
 from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Node
-from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import FailureBehaviour, Mode
+from tarmac.model.spec import Command, FailureBehaviour, Mode
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
@@ -61,7 +61,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         number=attempt.number,
         token=attempt.token,
         code_digest=run.code_digest,
-        setup=tuple(argv(step) for step in spec.setup),
+        setup=tuple(argv(step) for step in spec.setup if isinstance(step, Command)),
         setup_env=setup,
         nodes=tuple(
             NodeLaunch(

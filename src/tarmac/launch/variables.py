@@ -5,27 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
-
-class Giver(StrEnum):
-    """Who sets a variable, and whether the run file may say otherwise."""
-
-    DEFAULT = "default"  # for every worker, unless the run file sets it
-    CONTRACT = "contract"  # for every worker; a run file that sets it is refused
-    NODE = "node"  # by the runner on the node, unless the run file sets it
-    RUNNER = "runner"  # by the runner on the node; a run file that sets it is refused
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """One variable: its name, who gives it, what it means."""
-
-    name: str
-    giver: Giver
-    meaning: str
-
+from tarmac.model.variables import Giver, Variable
 
 RUN_ID = "TARMAC_RUN_ID"
 RUN_NAME = "TARMAC_RUN_NAME"

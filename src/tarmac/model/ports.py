@@ -14,7 +14,9 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Node
+from tarmac.model.launch import Launch
 from tarmac.model.run import NOTHING_SEEN, Ask, Attempt, Cause, Event, Evidence, Outcome, Run
+from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.model.summary import RunQuery, RunSummary
 
 # --- store ------------------------------------------------------------------------------------------
@@ -157,66 +159,6 @@ class Observation:
     native_state: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLaunch:
-    """One worker as it will be started: everything but the node's own paths is settled here.
-
-    `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
-    slot numbers on its node.
-    """
-
-    role: str
-    replica: int
-    index: int
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    slots: tuple[int, ...]
-    stop_on_failure: bool
-
-    @property
-    def name(self) -> str:
-        """`role.replica.index`: the name of its log."""
-        return f"{self.role}.{self.replica}.{self.index}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLaunch:
-    """What one node of an attempt runs; `rank` is its index among the attempt's nodes."""
-
-    node: str
-    address: str
-    rank: int
-    workers: tuple[WorkerLaunch, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """An attempt, ready for an engine: made by `launch.compose`, a pure function of run, attempt and nodes.
-
-    `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
-    `setup` argvs run once per node, in order, before the workers, in the same directory, with `setup_env`.
-    `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
-    the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
-    setting up is part of it (`allots_setup`).
-    """
-
-    attempt_id: str
-    run_id: str
-    run_name: str
-    number: int
-    token: str
-    code_digest: str | None
-    setup: tuple[tuple[str, ...], ...]
-    setup_env: Mapping[str, str]
-    nodes: tuple[NodeLaunch, ...]
-    time_limit_s: float | None
-    pause_signal: str | None
-    grace_s: float
-    ran_s: float = 0.0
-    allotted_s: float | None = None
-    allots_setup: bool = False
-
-
 class NativeRequest(Protocol):
     """An engine's own request, printable: dry run, golden test and audit record are this object."""
 
@@ -338,13 +280,22 @@ class Reaps(Protocol):
 # --- code, clock, ids -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCode:
+    """A snapshot of code: the digest that names it, and the whole commit it was fetched from, if it was."""
+
+    digest: str
+    commit: str | None = None
+
+
 class CodeStore(Protocol):
     """Snapshots of code, named by the digest of their content."""
 
-    def snapshot(self, directory: str) -> str:
-        """Copy a directory (less what its ignore file leaves out) and return its digest.
+    def stage(self, code: LocalDirectory | Repository) -> StagedCode:
+        """See to it that there is a snapshot of this code. May take long.
 
-        Raises InvalidInput when it cannot be read; nothing half-copied is ever visible. Idempotent.
+        Raises InvalidInput when it cannot be read or fetched, Unavailable when that may work later; nothing
+        half-copied is ever visible. Idempotent.
         """
         ...
 

@@ -225,7 +225,8 @@ class Run:
 
     `seq` is the number of events so far: every change is guarded by it. `failures` counts attempts that
     spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
-    `code_digest` names the code snapshot once it is staged. `standing` None is what the spec says.
+    `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
+    from. `standing` None is what the spec says.
     `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
     how many turns of a cycle run are over, and `verdict` what they have shown so far.
     """
@@ -243,6 +244,7 @@ class Run:
     outcome: Outcome | None = None
     cause: Cause | None = None
     code_digest: str | None = None
+    code_commit: str | None = None
     failures: int = 0
     faults: int = 0
     preemptions: int = 0

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.described import renamed
 from tarmac.model.resources import Resources
+from tarmac.model.site import SiteRequest
 
 DEFAULT_GRACE_S = 30.0
 """Seconds between the signal of a pause or stop and SIGKILL, where the spec names none."""
@@ -125,9 +127,104 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalDirectory:
-    """Code from a directory of the submitter's machine, copied at submission."""
+    """Code from a directory (or archive) of the submitter's machine, copied at submission.
+
+    What stays behind is said by the ignore file `ignore_file` at its top, where a dialect has one of its own,
+    else by `.tarmacignore`, `.gitignore` or the usual defaults; and by the patterns of `exclude`, in the
+    syntax of .gitignore. With `whole`, only `exclude` counts. More than `limit_bytes` is refused.
+    `digest` names the snapshot where the submitter has sent it already: then `path` is not read.
+    """
 
     path: str
+    ignore_file: str | None = None
+    exclude: tuple[str, ...] = ()
+    whole: bool = False
+    limit_bytes: int | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Code from a git repository: `commit` (long or short) wins over `branch`; with neither, its default."""
+
+    url: str
+    branch: str | None = None
+    commit: str | None = None
+    submodules: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A setup step: the repository in `path`, relative to the working directory, on each node.
+
+    `install` are arguments of `pip install`, run inside it, as they would be written in a shell.
+    """
+
+    repository: Repository
+    path: str
+    install: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonPackages:
+    """A setup step: what `pip install` is given, into an environment that only such runs share."""
+
+    requirements: tuple[str, ...]
+    upgrade: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPackages:
+    """A setup step: packages of the node's own distribution."""
+
+    packages: tuple[str, ...]
+
+
+SetupStep = Checkout | PythonPackages | SystemPackages | Command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Commands around the workers, in this order: before_login, before, the workers, after, after_login.
+
+    Those of the login node run once for the attempt, the others on the node of rank 0 (K6).
+    """
+
+    before_login: tuple[Command, ...] = ()
+    before: tuple[Command, ...] = ()
+    after: tuple[Command, ...] = ()
+    after_login: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """A directory or file of the node, seen at `target` (absolute, or below the work directory)."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRules:
+    """How often each kind of artifact is synced while an attempt runs; all are at its end too (I14)."""
+
+    checkpoint_every_s: float = 600.0
+    crud_every_s: float = 600.0
+    lossy_every_s: float = 30.0
+    log_every_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conventions:
+    """Which system's variables, files and words hold in the run, by the name of its dialect.
+
+    `facts` (JSON) are what that dialect needs for them beyond the spec, such as a whole configuration with
+    its defaults. They never hold a secret.
+    """
+
+    system: str = "native"
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +240,14 @@ class Environment:
     """What the workers find around them.
 
     `inherited` are the submitter's PATH, VIRTUAL_ENV and CONDA_PREFIX, recorded at submission to the
-    user's own embedded server; `variables` (what the run file says) win over them.
+    user's own embedded server; `variables` (what the run file says) win over them. `image` is the container
+    image that was asked for; `modules` are loaded on each node, in order, before anything else.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     venv: str | None = None
+    image: str | None = None
+    modules: tuple[str, ...] = ()
     inherited: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -157,7 +257,10 @@ class RunSpec:
 
     `source` is the text the user submitted, verbatim, in the syntax that `dialect` names.
     A bigger `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is how many
-    turns a cycle run has. `time_limit_s` counts the running time of all attempts together.
+    turns a cycle run has. `time_limit_s` counts the running time of all attempts together. `unique_name`: the
+    name gets a short random end when the run is accepted. `datasets` and `input_artifacts` are ids;
+    `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch system is
+    asked for beyond what the rest says.
     """
 
     name: str
@@ -165,7 +268,9 @@ class RunSpec:
     project: str = "default"
     dialect: str = "native"
     source: str = ""
-    code: LocalDirectory | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+    unique_name: bool = False
+    code: LocalDirectory | Repository | None = None
     target: Target = field(default_factory=Target)
     rehearsal: Rehearsal | None = None
     mode: Mode = Mode.BATCH
@@ -176,8 +281,15 @@ class RunSpec:
     retries: int = 0
     time_limit_s: float | None = None
     pause: PausePolicy = field(default_factory=PausePolicy)
-    setup: tuple[Command, ...] = ()
+    setup: tuple[SetupStep, ...] = ()
+    hooks: Hooks = field(default_factory=Hooks)
     environment: Environment = field(default_factory=Environment)
+    binds: tuple[Bind, ...] = ()
+    datasets: tuple[str, ...] = ()
+    input_artifacts: tuple[str, ...] = ()
+    artifacts: ArtifactRules = field(default_factory=ArtifactRules)
+    parameters: Mapping[str, Any] | None = None
+    site: SiteRequest | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

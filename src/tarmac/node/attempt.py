@@ -28,6 +28,15 @@ class WorkerPart(NamedTuple):
         return f"{self.role}.{self.replica}.{self.worker}"
 
 
+class MountPart(NamedTuple):
+    """A literal path to make true; `source` is absolute, or below the node's files."""
+
+    source: str
+    target: str
+    read_only: bool
+    variables: tuple[str, ...]
+
+
 class AttemptPart(NamedTuple):
     """What one node needs to know of its attempt."""
 
@@ -50,7 +59,8 @@ class AttemptPart(NamedTuple):
     grace_s: float
     artifacts: dict[str, str]
     sdk: Optional[str]
-    mounts: tuple[tuple[str, str], ...]
+    files: dict[str, str]
+    mounts: tuple[MountPart, ...]
 
     @classmethod
     def unreadable(cls, node: str) -> AttemptPart:
@@ -75,6 +85,7 @@ class AttemptPart(NamedTuple):
             grace_s=0.0,
             artifacts={},
             sdk=None,
+            files={},
             mounts=(),
         )
 
@@ -118,7 +129,17 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         grace_s=float(told["grace_s"]),
         artifacts=dict(told.get("artifacts") or {}),
         sdk=told.get("sdk"),
-        mounts=tuple((item["source"], item["target"]) for item in told.get("mounts") or ()),
+        files=dict(mine.get("files") or {}),
+        mounts=tuple(_mount(item) for item in mine.get("mounts") or ()),
+    )
+
+
+def _mount(told: dict[str, Any]) -> MountPart:
+    return MountPart(
+        source=told["source"],
+        target=told["target"],
+        read_only=bool(told.get("read_only")),
+        variables=tuple(told.get("variables") or ()),
     )
 
 

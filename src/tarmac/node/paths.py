@@ -40,6 +40,7 @@ class NodePaths:
         self.heartbeat = os.path.join(directory, protocol.HEARTBEAT_FILE)
         self.wake = os.path.join(directory, protocol.WAKE_FIFO)
         self.work = os.path.join(directory, protocol.WORK)
+        self.files = os.path.join(directory, protocol.FILES)
         self.reports = os.path.join(directory, protocol.REPORTS_FILE)
         self.finished = os.path.join(directory, protocol.FINISHED_FILE)
         self.pause = os.path.join(directory, protocol.PAUSE_FILE)

@@ -16,6 +16,7 @@
       nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
                                       what a full disk has no room for may be said here instead, as one line
       nodes/NODE/work/                the fresh working directory; stays after the end
+      nodes/NODE/files/               the node's `files`, for the run alone to read
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
@@ -36,9 +37,12 @@ ATTEMPT_JSON
      "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sdk": directory that makes `import tarmac` work, or null,
-     "mounts": [{"source", "target"}, ...] (may be absent): literal paths to make true in this attempt's
-               private view of the disk, besides /mnt/checkpoints, /mnt/crud and /mnt/lossy,
      "nodes": [{"node", "address", "rank",
+                "files": {relative path: text} (may be absent): written before anything runs,
+                "mounts": [{"source", "target", "read_only", "variables"}, ...] (may be absent): literal
+                    paths to make true in this attempt's private view of the disk, besides /mnt/checkpoints,
+                    /mnt/crud and /mnt/lossy. A relative source is below files/. The variables name the
+                    target where it holds, else the source,
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
 
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
@@ -95,6 +99,7 @@ WORK = "work"
 REPORTS_FILE = "reports.jsonl"
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
+FILES = "files"
 RUNNER_LOG = "runner.log"
 
 HEARTBEAT_PERIOD_S = 5.0

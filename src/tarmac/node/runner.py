@@ -19,6 +19,7 @@ from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out
 from tarmac.node.hooks.asks import verdict
 from tarmac.node.hooks.claim import claim
 from tarmac.node.hooks.code import copy_code
+from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.mounts import mount
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
@@ -29,6 +30,7 @@ from tarmac.node.paths import AttemptPaths
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     artifacts_in,
+    write_files,
     mount,
     copy_code,
     set_up,

@@ -11,8 +11,9 @@ from typing import Any
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
+from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import NodeLaunch, WorkerStatus
+from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunSummary, summary_of
@@ -54,6 +55,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "verdict": _verdict_record(run.verdict),
         "share": _share_record(run.share),
         "code_digest": run.code_digest,
+        "code_commit": run.code_commit,
         "exit_status": exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         "spec": spec,
         "source": run.spec.source,

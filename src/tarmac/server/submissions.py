@@ -6,7 +6,9 @@ submission is found here, before anything is kept.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,8 +23,11 @@ from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.rim import Caller
 from tarmac.spec import Reading, override, read
+from tarmac.spec.dialect import NO_EXTRAS, Extras
 
 _READINGS_KEPT = 64
+_END = 6
+_ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,9 @@ class Draft:
     filename: str = "run.yaml"
     directory: str = "/"
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    dialect: str | None = None
+    extras: Extras = NO_EXTRAS
+    code_digest: str | None = None
     clone: str | None = None
     submitter: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
@@ -55,31 +63,42 @@ def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
         spec = override(spec, draft.overrides)
     if draft.caller.local:
         spec = _inheriting(spec, draft.submitter)
-    if spec.code is not None:
-        _check_code(spec.code, filename=draft.filename)
-    submission = Submission(
-        spec=spec,
-        user=draft.caller.user,
-        # Without a key of its own it gets one, so that the intake may submit it again after a clash.
-        idempotency_key=draft.idempotency_key or uuid4().hex,
-    )
+    # Without a key of its own it gets one, so that the intake may submit it again after a clash.
+    key = draft.idempotency_key or uuid4().hex
+    if spec.unique_name:
+        spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.user} {key}')}")
+    code = spec.code
+    if isinstance(code, LocalDirectory):
+        if draft.code_digest is None:
+            _check_code(code, filename=draft.filename)
+        spec = replace(spec, code=replace(code, digest=draft.code_digest))
+    submission = Submission(spec=spec, user=draft.caller.user, idempotency_key=key)
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
 @lru_cache(maxsize=_READINGS_KEPT)
-def read_once(source: str, filename: str, directory: str) -> Reading:
+def read_once(
+    source: str, filename: str, directory: str, dialect: str | None = None, extras: Extras = NO_EXTRAS
+) -> Reading:
     """The reading of a text. Readers are pure, so a text that is submitted a thousand times is read once."""
-    return read(source, filename=filename, directory=directory)
+    return read(source, filename=filename, directory=directory, dialect=dialect, extras=extras)
+
+
+def _random_end(seed: str) -> str:
+    """Six characters that look random, and are the same for the same submission."""
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8])
+    return "".join(_ALPHANUMERIC[number // 62**place % 62] for place in range(_END))
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.clone is not None:
         if draft.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
-        return Reading(spec=plane.find(draft.clone).spec)
+        spec = plane.find(draft.clone).spec
+        return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
     if draft.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
-    return read_once(draft.source, draft.filename, draft.directory)
+    return read_once(draft.source, draft.filename, draft.directory, draft.dialect, draft.extras)
 
 
 def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:

@@ -22,6 +22,7 @@ from tarmac.server.identity import RandomIds, SystemClock, server_name
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
+from tarmac.spec.dialects import equip
 from tarmac.store import SqlStore, open_store
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,13 @@ def join(home: Home, settings: Settings) -> Parts:
     engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine)
     code = DirectoryCodeStore(home.code, leave_out=(home.root,))
     plane = ControlPlane(
-        store=store, engine=engine, code=code, clock=clock, ids=RandomIds(), pools=settings.pools
+        store=store,
+        engine=engine,
+        code=code,
+        clock=clock,
+        ids=RandomIds(),
+        pools=settings.pools,
+        equip=equip,
     )
     plane.clusters.check()
     loops = Loops(plane, owner=server_name(str(home.root)))

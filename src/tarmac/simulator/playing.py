@@ -21,9 +21,10 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
+from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Command, Mode, Process, Role, RunSpec, Target
+from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
 from tarmac.sched import Snapshot
 from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
@@ -274,5 +275,5 @@ class _Ids:
 class _NoCode:
     """Jobs of a trace bring no code."""
 
-    def snapshot(self, directory: str) -> str:
-        raise NotImplementedError(directory)
+    def stage(self, code: LocalDirectory | Repository) -> StagedCode:
+        raise NotImplementedError(code)

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import NodeLaunch, WorkerLaunch
-from tarmac.model.run import Attempt, Outcome, Run
-from tarmac.model.spec import RunSpec
+from tarmac.model.run import Attempt, CauseCode, Outcome, Run
+from tarmac.model.spec import Mode, RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,28 @@ class Detection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerContext:
-    """The facts about one worker that a dialect may turn into variables of its own."""
+class Extras:
+    """What goes along with a text: `files` beside it (name -> content) that its dialect asks for by name,
+    an entry point of its project, and values for that entry point's parameters. Hashable."""
 
-    run: Run
-    attempt: Attempt
-    nodes: tuple[NodeLaunch, ...]
-    node: NodeLaunch
-    worker: WorkerLaunch
+    files: tuple[tuple[str, str], ...] = ()
+    entry_point: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is known of a run when its status is put into the words of its system."""
+
+    state: RunState
+    outcome: Outcome | None = None
+    cause: CauseCode | None = None
+    mode: Mode = Mode.BATCH
+    attempt: int = 0
+    preempted: bool = False
 
 
 class Dialect(Protocol):
@@ -59,22 +73,28 @@ class Dialect(Protocol):
         """What `RunSpec.dialect` says."""
         ...
 
-    @property
-    def state_words(self) -> Mapping[RunState | Outcome, str]:
-        """This dialect's own words for states and outcomes; those left out keep tarmac's."""
-        ...
-
     def detect(self, filename: str, text: str) -> Detection:
         """Whether the text is in this syntax, by its content; the name decides nothing alone."""
         ...
 
-    def read(self, text: str, *, filename: str, directory: str) -> Reading:
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
         """The spec in the text. Raises InvalidInput with every problem in it, and nothing else.
 
         Relative paths of the submitter's machine are resolved against `directory`, without looking there.
         """
         ...
 
-    def environment(self, context: WorkerContext, /) -> Mapping[str, str]:
-        """Variables that this dialect promises to a worker beyond those every worker gets."""
+    def companions(self, text: str) -> Sequence[str]:
+        """Names of files beside the text that `read` wants in its extras, as far as they are there."""
+        ...
+
+    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        """The launch with the variables, files and mounts that this system promises to its runs. Pure.
+
+        Where the user's own variables may win, it is this that lets them.
+        """
+        ...
+
+    def status(self, report: Report) -> str:
+        """This system's own word for how a run stands."""
         ...

@@ -169,6 +169,7 @@ def _progress(run: Run) -> Values:
         "message": _legible(cause.message) if cause is not None else None,
         "cause": _body(cause),
         "code_digest": run.code_digest,
+        "code_commit": run.code_commit,
         "failures": run.failures,
         "faults": run.faults,
         "preemptions": run.preemptions,
@@ -250,6 +251,7 @@ def to_run(row: Sequence[Any]) -> Run:
         standing=_record(Standing, row[20]),
         share=_record(Share, row[21]),
         verdict=_record(Verdict, row[22]),
+        code_commit=row[23],
     )
 
 

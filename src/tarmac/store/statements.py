@@ -102,6 +102,7 @@ _RUNS = select(
     run.c.standing,
     run.c.share,
     run.c.verdict,
+    run.c.code_commit,
 ).join_from(run, run_spec)
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))

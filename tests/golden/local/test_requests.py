@@ -9,7 +9,7 @@ from engine_harness import make_launch
 from golden import assert_golden
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.request import render
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 
 HERE = Path(__file__).parent
 LAYOUT = Layout(Path("/home/ada/.local/state/tarmac"))

@@ -6,7 +6,7 @@ import pytest
 
 from launches import launch, node, seat, workers
 from tarmac.launch.environment import USUAL_PATH
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 
 FAR = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2")]
 

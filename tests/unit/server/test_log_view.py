@@ -9,7 +9,7 @@ import pytest
 from served import Served
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 from tarmac.server.log_view import SETUP_ROLE, LogQuery, LogView
 from tarmac.server.rim import Caller
 from tarmac.server.submissions import Draft, prepare

@@ -14,8 +14,9 @@ from tarmac.control.world import World
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.ports import Launch, OffersNodes
+from tarmac.model.ports import OffersNodes
 from tarmac.model.run import Ask, Attempt, Run
 
 MOST_KEPT = 4096
@@ -52,7 +53,7 @@ def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) 
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known and isinstance(world.engine, OffersNodes):
         nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engine, run)}
-    return compose(run, attempt, nodes)
+    return world.equip(run, attempt, compose(run, attempt, nodes))
 
 
 def _submit(world: World, run: Run, attempt: Attempt, now: float) -> bool:

@@ -23,8 +23,8 @@ def stage_pass(world: World, lease: Lease | None) -> None:
 def _staged(world: World, run: Run) -> RunStep:
     assert run.spec.code is not None, "runs without code are accepted as queued"
     try:
-        digest = world.code.snapshot(run.spec.code.path)
+        staged = world.code.stage(run.spec.code)
     except InvalidInput as error:
         cause = Cause(code=CauseCode.CODE_UNREADABLE, message=str(error))
         return steps.finished(run, Outcome.FAILED, cause, world.clock.now())
-    return steps.staged(run, digest, world.clock.now())
+    return steps.staged(run, staged, world.clock.now())

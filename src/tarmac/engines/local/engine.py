@@ -25,7 +25,8 @@ from tarmac.engines.local.warm import WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.ports import Launch, Observation, ObservedState, WorkerStatus
+from tarmac.model.launch import Launch
+from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.node import fifo, words
 from tarmac.node.starting import SDK_DIRECTORY

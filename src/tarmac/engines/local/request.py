@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.engines.local.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
-from tarmac.model.ports import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.node import protocol
 
 HIDDEN = "(hidden)"
@@ -78,6 +78,16 @@ def _node(node: NodeLaunch) -> dict[str, Any]:
         "node": node.node,
         "address": node.address,
         "rank": node.rank,
+        "files": dict(node.files),
+        "mounts": [
+            {
+                "source": mount.source,
+                "target": mount.target,
+                "read_only": mount.read_only,
+                "variables": list(mount.variables),
+            }
+            for mount in node.mounts
+        ],
         "workers": [_worker(worker) for worker in node.workers],
     }
 

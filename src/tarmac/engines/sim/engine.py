@@ -21,7 +21,8 @@ from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.ports import Launch, NodeLaunch, Observation, ObservedState, WorkerLaunch, WorkerStatus
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Outcome
 
 Listener = Callable[[str], None]

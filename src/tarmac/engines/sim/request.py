@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from tarmac.model import codec
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from math import floor
 
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
-from tarmac.model.ports import Launch, WorkerLaunch
+from tarmac.model.launch import Launch, WorkerLaunch
 from tarmac.model.run import NOTHING_SEEN, Ask, Cause, CauseCode, Evidence, Outcome
 
 TAIL_LINES = 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
 from tarmac.engines.sim.story import STRENGTH, Facts, Story, saved_s, tell
-from tarmac.model.ports import Launch
+from tarmac.model.launch import Launch
 from tarmac.model.run import Ask, split_attempt_id
 
 Held = tuple[tuple[str, int], ...]

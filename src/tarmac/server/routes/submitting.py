@@ -15,11 +15,12 @@ from tarmac.server.intake import Entered, Intake, enter_all
 from tarmac.server.records import dry_run_record, run_record
 from tarmac.server.rim import caller_of
 from tarmac.server.schemas.placement import DryRun
-from tarmac.server.schemas.requests import BatchBody, CheckBody, SubmissionBody
+from tarmac.server.schemas.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.schemas.runs import Run
 from tarmac.server.schemas.server import CheckReport
 from tarmac.server.service import Service
 from tarmac.server.submissions import Draft, prepare, read_once
+from tarmac.spec.dialect import Extras
 
 
 def submitting_routes(service: Service) -> APIRouter:
@@ -51,7 +52,9 @@ def submitting_routes(service: Service) -> APIRouter:
     def check(body: CheckBody) -> Response:
         """Everything wrong with a run file."""
         try:
-            reading = read_once(body.source, body.filename, body.directory)
+            reading = read_once(
+                body.source, body.filename, body.directory, body.dialect, _extras(body.extras)
+            )
         except InvalidInput as problem:
             problems = [problem_record(item) for item in problem.problems]
             return JsonAnswer({"problems": problems, "warnings": []})
@@ -76,8 +79,19 @@ def _draft(request: Request, body: SubmissionBody) -> Draft:
         source=body.source,
         filename=body.filename,
         directory=body.directory,
+        dialect=body.dialect,
+        extras=_extras(body.extras),
+        code_digest=body.code_digest,
         overrides=body.overrides,
         clone=body.clone,
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
+    )
+
+
+def _extras(body: ExtrasBody) -> Extras:
+    return Extras(
+        files=tuple(sorted(body.files.items())),
+        entry_point=body.entry_point,
+        parameters=tuple(body.parameters.items()),
     )

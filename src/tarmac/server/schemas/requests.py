@@ -7,6 +7,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
+class ExtrasBody(BaseModel):
+    """Files beside a run file that its dialect asks for, and what an MLflow project is run with."""
+
+    model_config = ConfigDict(extra="forbid", title="Extras")
+
+    files: dict[str, str] = Field(default_factory=dict, description="text of each file, by name")
+    entry_point: str | None = None
+    parameters: dict[str, str] = Field(default_factory=dict)
+
+
 class SubmissionBody(BaseModel):
     """A run file (or a run to clone), with what the command line changes about it."""
 
@@ -15,6 +25,9 @@ class SubmissionBody(BaseModel):
     source: str | None = Field(None, description="text of the run file")
     filename: str = Field("run.yaml", description="its name, for messages and the choice of a dialect")
     directory: str = Field("/", description="absolute path that relative code paths start from")
+    dialect: str | None = Field(None, description="dialect of the text; else its content shows it")
+    extras: ExtrasBody = Field(default_factory=ExtrasBody, description="what goes along with it")
+    code_digest: str | None = Field(None, description="snapshot of the code directory, sent before")
     overrides: dict[str, Any] = Field(default_factory=dict, description="values in place of the file's own")
     clone: str | None = Field(None, description="run reference, instead of source")
     submitter: dict[str, str] = Field(
@@ -39,3 +52,5 @@ class CheckBody(BaseModel):
     source: str
     filename: str = "run.yaml"
     directory: str = "/"
+    dialect: str | None = None
+    extras: ExtrasBody = Field(default_factory=ExtrasBody)

@@ -78,6 +78,7 @@ class Run(BaseModel):
     verdict: Verdict | None
     share: Share | None
     code_digest: str | None
+    code_commit: str | None
     exit_status: int | None
     spec: dict[str, Any]
     source: str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from difflib import get_close_matches
 
-from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome
-from tarmac.spec.dialect import Certainty, Detection, Reading, WorkerContext
+from tarmac.model.launch import Launch
+from tarmac.model.run import Attempt, Run
+from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.spec.equipping import refuse_extras
 from tarmac.spec.located import Node, Table, shown
 from tarmac.spec.native.fields import RUN
 from tarmac.spec.native.reader import NAME, read_native
@@ -19,7 +20,6 @@ class NativeDialect:
     """tarmac's own YAML."""
 
     name = NAME
-    state_words: Mapping[RunState | Outcome, str] = {}
 
     def detect(self, filename: str, text: str) -> Detection:
         """Certain of a mapping of known fields with something to execute; possible where any field is known.
@@ -35,12 +35,20 @@ class NativeDialect:
             return Detection(certainty=Certainty.POSSIBLE)
         return Detection(certainty=Certainty.NO, missed=str(problems.first))
 
-    def read(self, text: str, *, filename: str, directory: str) -> Reading:
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+        refuse_extras(extras, filename=filename, dialect=NAME)
         return read_native(text, filename=filename, directory=directory)
 
-    def environment(self, _context: WorkerContext, /) -> Mapping[str, str]:
+    def companions(self, _text: str) -> Sequence[str]:
+        return ()
+
+    def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         """Nothing beyond what every worker gets."""
-        return {}
+        return launch
+
+    def status(self, report: Report) -> str:
+        """tarmac's own word."""
+        return (report.outcome or report.state).value
 
 
 def _judge(tree: Node) -> Detection:

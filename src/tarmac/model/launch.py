@@ -1,0 +1,97 @@
+"""An attempt, ready for an engine: what `launch.compose` makes, `equip` completes and engines carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tarmac.model.run import Attempt, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLaunch:
+    """One worker as it will be started: everything but the node's own paths is settled here.
+
+    `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
+    slot numbers on its node.
+    """
+
+    role: str
+    replica: int
+    index: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    slots: tuple[int, ...]
+    stop_on_failure: bool
+
+    @property
+    def name(self) -> str:
+        """`role.replica.index`: the name of its log."""
+        return f"{self.role}.{self.replica}.{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A literal path to make true in the private view of the disk that an attempt has on a node.
+
+    `source` is absolute, or a file (or directory of files) of `NodeLaunch.files`. `target` is absolute.
+    `variables` name the target where that holds, else the real source: programs that ask them always find it.
+    """
+
+    source: str
+    target: str
+    read_only: bool = False
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLaunch:
+    """What one node of an attempt runs; `rank` is its index among the attempt's nodes.
+
+    `files` (relative path -> text) are written before anything runs, readable by the run alone; `mounts` are
+    made true in order.
+    """
+
+    node: str
+    address: str
+    rank: int
+    workers: tuple[WorkerLaunch, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """An attempt, ready for an engine: made by `launch.compose`, a pure function of run, attempt and nodes.
+
+    `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
+    `setup` argvs run once per node, in order, before the workers, in the same directory, with `setup_env`.
+    `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
+    the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
+    setting up is part of it (`allots_setup`).
+    """
+
+    attempt_id: str
+    run_id: str
+    run_name: str
+    number: int
+    token: str
+    code_digest: str | None
+    setup: tuple[tuple[str, ...], ...]
+    setup_env: Mapping[str, str]
+    nodes: tuple[NodeLaunch, ...]
+    time_limit_s: float | None
+    pause_signal: str | None
+    grace_s: float
+    ran_s: float = 0.0
+    allotted_s: float | None = None
+    allots_setup: bool = False
+
+
+Equip = Callable[[Run, Attempt, Launch], Launch]
+"""Adds to a launch what the conventions of the run's system promise: variables, files, mounts. Pure."""
+
+
+def as_it_is(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+    """The `Equip` of no system: every worker gets what tarmac itself promises."""
+    return launch

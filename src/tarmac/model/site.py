@@ -1,0 +1,54 @@
+"""What a run asks of an HPC site's batch system, beyond what every run says. Part of a `RunSpec`.
+
+Written by the dialect `mantik` (and the field `site` of a run file), rendered by `launch` as a batch script
+or a job description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firecrest:
+    """A site behind firecREST, and the machine of it to use."""
+
+    api_url: str
+    token_url: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apptainer:
+    """A container image run by `srun apptainer run`: a file of the project, or with `remote` of the site.
+
+    `options` are written as they stand: the node's shell expands variables in them (K2).
+    """
+
+    path: str
+    remote: bool = False
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRequest:
+    """Where the run goes (exactly one of `unicore_url` and `firecrest`), and the resources of the batch job.
+
+    None: not asked for. The application runs in `apptainer`, or after the activation of `venv` (absolute on
+    the site, or relative to the project), or as it is. `entry_point` is the command that runs it.
+    """
+
+    unicore_url: str | None = None
+    firecrest: Firecrest | None = None
+    queue: str
+    nodes: int | None = None
+    total_cpus: int | None = None
+    cpus_per_node: int | None = None
+    slots_per_node: int | None = None
+    memory_per_node_bytes: int | None = None
+    reservation: str | None = None
+    constraints: str | None = None
+    qos: str | None = None
+    apptainer: Apptainer | None = None
+    venv: str | None = None
+    entry_point: str = ""
