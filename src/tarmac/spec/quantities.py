@@ -117,11 +117,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_S = 3650 * 86400
 _DURATION = re.compile(rf"(?P<amount>{_AMOUNT.pattern})(?P<unit>[smhd])", re.ASCII)
 _COMPOUND = re.compile(r"([0-9]+[smhd]){2,}", re.ASCII)
-_BYTES = {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", start=1)} | {
-    f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)
-}
+_BYTES = (
+    {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", start=1)}
+    | {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", start=1)}
+    | {"B": 1}
+)
 _LARGEST_BYTES = 1024 * 1024**4
-_SIZE = re.compile(rf"(?P<amount>{_AMOUNT.pattern}) ?(?P<unit>[KMGT]i?B)", re.ASCII)
+_SIZE = re.compile(rf"(?P<amount>{_AMOUNT.pattern}) ?(?P<unit>[KMGT]i?B|B)", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _SLOTS = re.compile(rf"(?:(?P<type>{_TYPE.pattern}):)?(?P<count>0|[1-9][0-9]*)", re.ASCII)
 _REHEARSAL = re.compile(r"(?P<nodes>[0-9]{1,9})x(?P<slots>[0-9]{1,9})", re.ASCII)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, LocalDirectory, Queueing, RunSpec, Target
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, Queueing, RunSpec, Target
 from tarmac.spec import names, quantities
 from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import choice, integer, positive
 from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.native.code import read_code
 from tarmac.spec.native.commands import read_setup
 from tarmac.spec.native.fields import RUN
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
-from tarmac.spec.native.surroundings import path_from, read_environment, read_labels, read_pause
+from tarmac.spec.native.surroundings import read_environment, read_labels, read_pause
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import read_rehearsal, rehearsed
 from tarmac.spec.section import Section, Value
@@ -44,7 +44,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         dialect=NAME,
         source=text,
         roles=read_roles(run, warnings),
-        code=_code(run, directory),
+        code=read_code(run, directory),
         target=read_target(run),
         rehearsal=read_rehearsal(run, warnings),
         mode=mode,
@@ -90,27 +90,9 @@ def _hostnames(value: Value | None) -> tuple[str, ...]:
     return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
 
 
-def _code(run: Section, directory: str) -> LocalDirectory | None:
-    value = run.get("code")
-    if value is None:
-        return None
-    node = value.node
-    if isinstance(node, Table) or (isinstance(node, Scalar) and _REPOSITORY.match(node.text)):
-        value.refuse(
-            "code from a git repository is not supported by this version of tarmac yet",
-            "write the path of a directory, such as 'code: .'",
-        )
-        return None
-    path = value.read(path_from(directory), None)
-    return LocalDirectory(path=path) if path is not None else None
-
-
 def _setup(value: Value | None, warnings: list[str]) -> tuple[Command, ...]:
     return () if value is None else read_setup(value, warnings)
 
 
 def _labels(value: Value | None) -> Mapping[str, str]:
     return {} if value is None else read_labels(value)
-
-
-_REPOSITORY = re.compile(r"[A-Za-z0-9+.-]+://|ext::|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:", re.ASCII)

@@ -1,0 +1,65 @@
+"""A located tree as plain JSON, for what a run passes on without looking: parameters, facts, metadata.
+
+Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null); what has no form in JSON,
+such as a date, stays the text it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import yaml
+
+from tarmac.spec.located import Items, Node, Scalar, Table
+
+_LONGEST_NUMBER = 400
+_CONVERTED = frozenset({"bool", "int", "float", "null"})
+
+
+def to_plain(node: Node) -> Any:
+    """The JSON value of a node."""
+    if isinstance(node, Table):
+        return {key.text: to_plain(value) for key, value in node.entries}
+    if isinstance(node, Items):
+        return [to_plain(item) for item in node.items]
+    return _scalar(node)
+
+
+def to_yaml(value: Any) -> str:
+    """JSON values as YAML text in blocks; the texts in it read back as what they are."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100
+    )
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and never an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 PyYAML's
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value and value.strip() and not value[0].isspace() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+_RESOLVER: Any = yaml.SafeLoader("")
+
+
+def _scalar(node: Scalar) -> Any:
+    if node.quoted:
+        return node.text
+    if node.empty:
+        return None
+    tag = str(_RESOLVER.resolve(yaml.ScalarNode, node.text, (True, False))).rpartition(":")[2]
+    if tag not in _CONVERTED or len(node.text) > _LONGEST_NUMBER:
+        return node.text
+    try:
+        value = _RESOLVER.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", node.text), deep=True)
+    except (ValueError, yaml.YAMLError):
+        return node.text
+    return node.text if isinstance(value, float) and not math.isfinite(value) else value
