@@ -46,7 +46,14 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
+def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
+    """A list of short words stands on one line."""
+    short = all(not isinstance(item, (list, dict)) and "\n" not in str(item) for item in value)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=short)
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)
 _RESOLVER: Any = yaml.SafeLoader("")
 
 

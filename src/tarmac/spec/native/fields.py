@@ -28,11 +28,19 @@ RUN = Fields(
     | {"name", "project", "roles", "code", "rehearse"}
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
-    | {"setup", "environment", "env", "labels"},
-    later=frozenset({"hooks", "datasets", "input_artifacts", "artifacts", "parameters", "search"}),
+    | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
+    | {"parameters", "conventions", "site", "unique_name"},
+    later=frozenset({"search"}),
     synonyms={
         **ROLE.synonyms,
         "experiment_name": "name",
+        "dataset": "datasets",
+        "dataset_id_list": "datasets",
+        "input_artifact_id_list": "input_artifacts",
+        "mounts": "binds",
+        "bind_mounts": "binds",
+        "params": "parameters",
+        "hyperparameters": "parameters",
         "workdir": "code",
         "working_dir": "code",
         "directory": "code",
@@ -61,7 +69,7 @@ RUN = Fields(
         "environment_variables": "env",
         "venv": "environment: {venv: ...}",
         "image": "environment: {image: ...}",
-        "container": "environment: {container: ...}",
+        "container": "environment: {image: ...}",
         "modules": "environment: {modules: ...}",
         "signal": "pause: {signal: ...}",
         "grace": "pause: {grace: ...}",
@@ -89,7 +97,7 @@ RESOURCES = Fields(
 PAUSE = Fields(known=frozenset({"signal", "grace"}), synonyms={"timeout": "grace", "grace_period": "grace"})
 
 ENVIRONMENT = Fields(
-    known=frozenset({"variables", "venv"}),
-    later=frozenset({"modules", "container", "image"}),
-    synonyms={"env": "variables", "vars": "variables", "virtualenv": "venv", "python": "venv"},
+    known=frozenset({"variables", "venv", "image", "modules"}),
+    synonyms={"container": "image", "container_image": "image", "module": "modules"}
+    | {"env": "variables", "vars": "variables", "virtualenv": "venv", "python": "venv"},
 )

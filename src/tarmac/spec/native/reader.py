@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, Queueing, RunSpec, Target
 from tarmac.spec import names, quantities
 from tarmac.spec.dialect import Reading
-from tarmac.spec.kinds import choice, integer, positive
+from tarmac.spec.kinds import choice, flag, integer, positive
 from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.native.brought import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.spec.native.code import read_code
 from tarmac.spec.native.commands import read_setup
+from tarmac.spec.native.conventions import read_conventions, read_site
 from tarmac.spec.native.fields import RUN
+from tarmac.spec.native.hooks import read_hooks
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
 from tarmac.spec.native.surroundings import read_environment, read_labels, read_pause
@@ -43,6 +46,8 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         project=run.read("project", names.NAME, "default"),
         dialect=NAME,
         source=text,
+        conventions=read_conventions(run.get("conventions")),
+        unique_name=run.read("unique_name", flag(), False),
         roles=read_roles(run, warnings),
         code=read_code(run, directory),
         target=read_target(run),
@@ -56,7 +61,14 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         time_limit_s=run.read("time_limit", quantities.duration_s(), None),
         pause=read_pause(run),
         setup=_setup(run.get("setup"), warnings),
+        hooks=read_hooks(run.get("hooks"), warnings),
         environment=read_environment(run, directory, warnings),
+        binds=read_binds(run.get("binds")),
+        datasets=read_ids(run.get("datasets"), "datasets"),
+        input_artifacts=read_ids(run.get("input_artifacts"), "artifacts"),
+        artifacts=read_artifacts(run.get("artifacts")),
+        parameters=read_parameters(run),
+        site=read_site(run.get("site")),
         labels=_labels(run.get("labels")),
     )
     problems.raise_any()

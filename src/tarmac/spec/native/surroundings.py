@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
 from tarmac.spec import quantities
-from tarmac.spec.kinds import Kind, Misfit, choice, text
+from tarmac.spec.kinds import Kind, Misfit, choice, matching, text
 from tarmac.spec.located import Scalar
 from tarmac.spec.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.spec.native.fields import ENVIRONMENT, PAUSE
@@ -32,9 +32,15 @@ def read_environment(run: Section, directory: str, warnings: list[str]) -> Envir
     """`environment`, with `env` as the short form of its variables."""
     variables: dict[str, str] = {}
     venv: str | None = None
+    image: str | None = None
+    modules: tuple[str, ...] = ()
     full = run.get("environment")
     if full is not None and (section := full.section(ENVIRONMENT)) is not None:
         venv = section.read("venv", path_from(directory), None)
+        image = section.read("image", IMAGE, None)
+        modules = _modules(section.get("modules"))
+        if image is not None:
+            warnings.append(image_warning(image))
         if (listed := section.get("variables")) is not None:
             variables = read_variables(listed, warnings)
     if (short := run.get("env")) is not None:
@@ -42,7 +48,21 @@ def read_environment(run: Section, directory: str, warnings: list[str]) -> Envir
         for name in variables.keys() & added.keys():
             short.refuse(f"{name} is set here and in environment.variables")
         variables |= added
-    return Environment(variables=variables, venv=venv)
+    return Environment(variables=variables, venv=venv, image=image, modules=modules)
+
+
+def image_warning(image: str) -> str:
+    """What becomes of a container image, in a sentence for the user."""
+    return f"the image {image!r} is kept but not used: commands run directly on the nodes here"
+
+
+def _modules(value: Value | None) -> tuple[str, ...]:
+    """Software modules, in the order in which they are loaded."""
+    if value is None:
+        return ()
+    if isinstance(value.node, Scalar):
+        return (value.read(MODULE, ""),)
+    return tuple(item.read(MODULE, "") for item in value.items("a list of modules"))
 
 
 def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
@@ -95,6 +115,9 @@ def path_from(directory: str) -> Kind[str]:
 
     return Kind("a path", read)
 
+
+IMAGE = matching(r"[^\s\x00-\x1f\x7f]{1,500}", "the name of a container image, without blanks,")
+MODULE = matching(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=:-]{0,254}", "the name of a module, such as CUDA/12.1,")
 
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 

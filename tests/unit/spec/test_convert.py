@@ -1,0 +1,40 @@
+"""What `tarmac convert` writes reads back as the same spec, whatever dialect it came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tarmac.model.spec import RunSpec
+from tarmac.spec import read
+from tarmac.spec.native.writer import write
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "spec"
+EXPECTED = '{\n "spec": {'
+"""How what golden tests expect begins: it lies beside the run files."""
+
+FILES = sorted(
+    path
+    for directory in (GOLDEN / "good", *GOLDEN.glob("*/good"))
+    for path in directory.iterdir()
+    if path.suffix in (".yaml", ".yml", ".isc", ".toml", ".json")
+    and not path.read_text().startswith(EXPECTED)
+)
+HOME = "/home/ada/digits"
+
+
+def same(spec: RunSpec) -> RunSpec:
+    """The spec less what a conversion changes on purpose."""
+    return replace(spec, source="", dialect="native")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_a_converted_file_is_the_same_run(path: Path) -> None:
+    """M1, I3, D9, C2, K1: any dialect, as a native run file that runs the same."""
+    spec = read(path.read_bytes().decode(), filename=path.name, directory=HOME).spec
+    text = write(spec, directory=HOME)
+    again = read(text, filename="run.yaml", directory=HOME, dialect="native").spec
+    assert same(again) == same(spec)
+    assert write(again, directory=HOME) == text
