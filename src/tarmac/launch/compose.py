@@ -15,6 +15,7 @@ from tarmac.launch.environment import (
     setup_environment,
     worker_environment,
 )
+from tarmac.launch.found import files, mounts
 from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
@@ -69,6 +70,8 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
                 address=node.address,
                 rank=rank,
                 workers=tuple(worker(standing, node) for standing in placed[node.name]),
+                files=files(spec),
+                mounts=mounts(spec),
             )
             for rank, node in enumerate(ranked)
         ),

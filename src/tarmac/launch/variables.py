@@ -25,6 +25,7 @@ ALLOTTED_MS = "TARMAC_ALLOTTED_MS"
 COMPUTE_MODE = "STRONG_COMPUTE_MODE"
 CYCLE_COUNT = "STRONG_CYCLE_COUNT"
 CYCLE_TIME_MS = "STRONG_CYCLE_TIME_MS"
+PARAMETERS = "TARMAC_PARAMETERS"
 PATH = "PATH"
 VIRTUAL_ENV = "VIRTUAL_ENV"
 THREADS = "OMP_NUM_THREADS"
@@ -88,6 +89,7 @@ VARIABLES = (
     Variable("CRUD_ARTIFACT_PATH", _R, "directory for files that change; the same in every attempt"),
     Variable("LOSSY_ARTIFACT_PATH", _R, "directory for files of which the newest matter, such as metrics"),
     Variable("LOG_ARTIFACT_PATH", _R, "directory for log files of your own"),
+    Variable(PARAMETERS, _R, "a file with the run's `parameters` as JSON; not set where there are none"),
     Variable("PYTHONPATH", _N, "the run file's, and at its end what makes `import tarmac` work"),
     Variable("TARMAC_PAUSE_FILE", _R, "once this file exists, the run has been asked to leave"),
     Variable(

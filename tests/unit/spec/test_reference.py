@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from tarmac.spec import read
+from tarmac.spec.native.brought import ARTIFACTS, BIND
+from tarmac.spec.native.code import DIRECTORY, REPOSITORY
+from tarmac.spec.native.conventions import CONVENTIONS
 from tarmac.spec.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
+from tarmac.spec.native.hooks import HOOKS
 from tarmac.spec.section import Fields
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/run-file.md").read_text(encoding="utf-8")
@@ -20,6 +24,11 @@ ROWS = {
 FIELDS: dict[str, Fields] = {
     "": RUN,
     "processes.": PROCESS,
+    "code.": Fields(known=DIRECTORY.known | REPOSITORY.known),
+    "hooks.": HOOKS,
+    "artifacts.": ARTIFACTS,
+    "binds.": BIND,
+    "conventions.": CONVENTIONS,
     "resources.": RESOURCES,
     "environment.": ENVIRONMENT,
     "pause.": PAUSE,

@@ -23,12 +23,12 @@ def written_duration(seconds: float | None) -> str | None:
     return f"{written_number(seconds)}s"
 
 
-def written_size(size: int) -> str:
+def written_size(size_bytes: int) -> str:
     """In the largest unit that makes a whole number of it."""
     for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
-        if size and size % 1024**power == 0:
-            return f"{size // 1024**power}{unit}"
-    return f"{size}B"
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return f"{size_bytes}B"
 
 
 def written_number(value: float) -> int | float:

@@ -110,10 +110,10 @@ def _described(value: Value, directory: str) -> LocalDirectory | Repository | No
 _FILE_NAME = matching(r"[A-Za-z0-9._-]{1,255}", "the name of a file")
 _REMOTE = re.compile(r"[A-Za-z0-9+.-]+://|ext::|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@", re.ASCII)
-_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
+_SERVER = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PATH = r"[A-Za-z0-9._~/%+-]+"
 _URL = re.compile(
-    rf"(https?|ssh|file)://([A-Za-z0-9._-]+@)?({_HOST}(:[0-9]{{1,5}})?)?/{_PATH}"
-    rf"|([A-Za-z0-9_][A-Za-z0-9._-]*@)?{_HOST}:(?!/?/){_PATH}",
+    rf"(https?|ssh|file)://([A-Za-z0-9._-]+@)?({_SERVER}(:[0-9]{{1,5}})?)?/{_PATH}"
+    rf"|([A-Za-z0-9_][A-Za-z0-9._-]*@)?{_SERVER}:(?!/?/){_PATH}",
     re.ASCII,
 )

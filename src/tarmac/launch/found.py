@@ -1,0 +1,26 @@
+"""What a run finds on each of its nodes beside its code: small files, and literal paths. Called by `compose`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tarmac.launch import variables
+from tarmac.model.launch import Mount
+from tarmac.model.spec import RunSpec
+
+_PARAMETERS = "config/parameters.json"
+
+
+def files(spec: RunSpec) -> Mapping[str, str]:
+    """The small files of every node, by relative path."""
+    if spec.parameters is None:
+        return {}
+    return {_PARAMETERS: json.dumps(spec.parameters, indent=2, ensure_ascii=False) + "\n"}
+
+
+def mounts(spec: RunSpec) -> tuple[Mount, ...]:
+    """The literal paths of every node."""
+    if spec.parameters is None:
+        return ()
+    return (Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),)
