@@ -22,10 +22,12 @@ DEEPEST = 20
 """How deep lists and mappings may nest."""
 
 
-def compose(text: str, problems: Problems) -> Node | None:
+def compose(text: str, problems: Problems, *, leniently: list[str] | None = None) -> Node | None:
     """The tree of the one document in `text`; None, with the problem noted, where there is none.
 
-    Duplicate keys are noted too, and the first of them stays.
+    Duplicate keys are noted too, and the first of them stays; merge keys are refused. With `leniently`, both
+    are as other programs have them: what is merged is taken over, the last of equal keys counts, and
+    remarks on the latter go into the list.
     """
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
@@ -36,10 +38,10 @@ def compose(text: str, problems: Problems) -> Node | None:
     text = text.removeprefix("\ufeff")
     try:
         try:
-            return _build(text, problems, _FAST)
+            return _build(text, problems, _FAST, leniently)
         except (yaml.YAMLError, ValueError, OverflowError):
             # Again with the parser whose messages do not depend on how PyYAML was built.
-            return _build(text, problems, yaml.SafeLoader)
+            return _build(text, problems, yaml.SafeLoader, leniently)
     except _Unreadable as stop:
         problems.add_at(stop.line, stop.column, stop.message, stop.hint)
     except yaml.MarkedYAMLError as error:
@@ -75,10 +77,12 @@ class _Open:
     parts: list[Node] = field(default_factory=list)
 
 
-def _build(text: str, problems: Problems, loader: Any) -> Node | None:
-    builder = _Builder()
+def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | None) -> Node | None:
+    builder = _Builder(lenient=leniently is not None)
     for event in yaml.parse(text, Loader=loader):
         builder.take(event)
+    if leniently is not None:
+        leniently += builder.remarks
     for at, message, hint in builder.notes:
         problems.add(at, message, hint)
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.empty):
@@ -90,8 +94,10 @@ def _build(text: str, problems: Problems, loader: Any) -> Node | None:
 class _Builder:
     """Turns parser events into the tree, without recursion."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool) -> None:
         self.root: Node | None = None
+        self.remarks: list[str] = []
+        self._lenient = lenient
         self.notes: list[tuple[Node, str, str | None]] = []
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
@@ -147,9 +153,18 @@ class _Builder:
 
     def _entries(self, parts: list[Node]) -> tuple[tuple[Scalar, Node], ...]:
         entries: dict[str, tuple[Scalar, Node]] = {}
+        merged: dict[str, tuple[Scalar, Node]] = {}
         for key, value in zip(parts[::2], parts[1::2], strict=True):
             if not isinstance(key, Scalar):
                 self.notes.append((key, "a key must be a word, not a list or mapping", None))
+            elif self._lenient and key.text == "<<" and not key.quoted:
+                self._merge(value, merged)
+            elif self._lenient and key.text in entries:
+                first = entries[key.text][0].line
+                self.remarks.append(
+                    f"line {key.line}: {shown(key)} stands in line {first} too; the last one counts"
+                )
+                entries[key.text] = (key, value)
             elif key.text == "<<" and not key.quoted:
                 self.notes.append((key, "merge keys ('<<') are not supported", "write the fields out"))
             elif key.text in entries:
@@ -157,7 +172,16 @@ class _Builder:
                 self.notes.append((key, f"{shown(key)} stands here a second time", hint))
             else:
                 entries[key.text] = (key, value)
-        return tuple(entries.values())
+        return tuple((merged | entries).values())
+
+    def _merge(self, value: Node, merged: dict[str, tuple[Scalar, Node]]) -> None:
+        """Note what a merge key takes over: of several mappings, the first that has a key."""
+        for table in value.items if isinstance(value, Items) else (value,):
+            if not isinstance(table, Table):
+                self.notes.append((table, "'<<' merges mappings, and this is none", None))
+                continue
+            for key, item in table.entries:
+                merged.setdefault(key.text, (key, item))
 
     def _finish(self, node: Node, anchor: str | None, weight_before: int) -> None:
         if anchor is not None:
