@@ -18,7 +18,8 @@ class Demand:
     """What one role asks for: `replicas` copies of `each`, or `slots` in all (split over nodes evenly).
 
     Exactly one of `replicas` and `slots` is set. With `slots`, `each.slot_type` still narrows the type, and
-    `uneven` allows an unequal split where no equal one fits even the empty cluster.
+    `uneven` allows an unequal split where no equal one fits even the empty cluster; `nodes` is on how many
+    they must be split (None: as few as it takes).
     """
 
     role: str
@@ -26,6 +27,7 @@ class Demand:
     slots: int | None
     each: Resources
     uneven: bool = False
+    nodes: int | None = None
 
     @property
     def empty(self) -> bool:

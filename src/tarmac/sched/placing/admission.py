@@ -64,7 +64,9 @@ class Admission:
     def largest(self, demands: Demands, target: Target) -> str | None:
         """The request most like this one that the empty cluster could hold, in words."""
         smaller = largest(demands, lambda less: self._fits(less, target))
-        loose = tuple(replace(demand, uneven=demand.slots is not None) for demand in demands)
+        loose = tuple(
+            replace(demand, uneven=demand.slots is not None and demand.nodes is None) for demand in demands
+        )
         if loose == demands or not self._fits(loose, target):
             return smaller
         unequal = "the same with `uneven: true`, split unequally"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand
-from tarmac.sched.placing.fitting import Way, equal_splits
+from tarmac.sched.placing.fitting import Way, splits
 
 Demands = tuple[Demand, ...]
 
@@ -49,7 +49,8 @@ class Count:
             return cls(*where, (), each.slots, demand.replicas or 0)
         if demand.uneven and uneven:
             return cls(*where, (), 1, demand.slots)
-        return cls(*where, equal_splits(demand.slots), 0, 0)
+        ways = splits(demand)
+        return cls(*where, ways, 0, 0) if ways else None
 
     def fits(self, at_least: AtLeast) -> bool:
         """Whether the request fits nodes of which so many have at least so many free slots."""

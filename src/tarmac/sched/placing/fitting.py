@@ -39,7 +39,7 @@ def fit_role(demand: Demand, view: View, *, uneven: bool, way: Way | None = None
     """
     if demand.slots is None:
         return _deal(demand, view) if view.spread else _pack(demand, view)
-    ways = equal_splits(demand.slots) if way is None else (way,)
+    ways = splits(demand) if way is None else (way,)
     parts = _split_evenly(demand, view, ways)
     return parts or (split_unevenly(demand, view) if uneven and demand.uneven else None)
 
@@ -66,6 +66,12 @@ def share(demand: Demand, slots: int) -> Resources:
 @lru_cache(maxsize=1024)
 def _sized(each: Resources, slots: int) -> Resources:
     return changed(each, slots=slots)
+
+
+def splits(demand: Demand) -> tuple[Way, ...]:
+    """The ways to split the slots of a role evenly, on as many nodes as it says, or the fewest first."""
+    ways = equal_splits(demand.slots or 0)
+    return ways if demand.nodes is None else tuple(way for way in ways if way[0] == demand.nodes)
 
 
 @lru_cache(maxsize=1024)

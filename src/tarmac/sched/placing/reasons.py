@@ -11,7 +11,7 @@ from tarmac.sched.decisions import Reason, ReasonCode
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.admission import Demands, Verdict
 from tarmac.sched.placing.board import node_rank
-from tarmac.sched.placing.fitting import equal_splits, share
+from tarmac.sched.placing.fitting import share, splits
 from tarmac.sched.placing.space import Load, Space, loads_of
 
 _STATE_REASONS = {
@@ -99,7 +99,7 @@ def _smallest(demand: Demand, nodes: Sequence[Node], *, uneven: bool) -> Resourc
         return demand.each
     if uneven:
         return share(demand, 1)
-    for count, slots in reversed(equal_splits(demand.slots)):
+    for count, slots in reversed(splits(demand)):
         need = share(demand, slots)
         if sum(_holds(node.capacity, need) for node in nodes) >= count:
             return need

@@ -12,7 +12,7 @@ from itertools import product
 
 from tarmac.model.resources import Resources
 from tarmac.sched.facts import Demand
-from tarmac.sched.placing.fitting import Part, equal_splits, fit_role, share, split_unevenly
+from tarmac.sched.placing.fitting import Part, fit_role, share, split_unevenly, splits
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 
@@ -52,7 +52,7 @@ def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
     if demand.slots is None:
         return [[_Chunk(demand, demand.each, False)] * (demand.replicas or 0)]
     ways: list[list[_Chunk] | None] = [
-        [_Chunk(demand, share(demand, slots), True)] * nodes for nodes, slots in equal_splits(demand.slots)
+        [_Chunk(demand, share(demand, slots), True)] * nodes for nodes, slots in splits(demand)
     ]
     return [*ways, None] if uneven and demand.uneven else ways
 
