@@ -1,7 +1,8 @@
 """What a run asks of an HPC site's batch system, beyond what every run says. Part of a `RunSpec`.
 
 Written by the dialect `mantik` (and the field `site` of a run file), rendered by `launch` as a batch script
-or a job description.
+or a job description. The rest of what a site is told stands where it does for every run: the entry point is
+the command of the run's one role, its time limit, variables, modules and hooks are those of the run.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ class Firecrest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apptainer:
-    """A container image run by `srun apptainer run`: a file of the project, or with `remote` of the site.
+    """A container image run by `srun apptainer run`: `path` is below the project, or with `remote` the site's.
 
-    `options` are written as they stand: the node's shell expands variables in them (K2).
+    `source` is where the image lies on the submitter's machine, if that is outside the project. `options` are
+    words: the node's shell expands the variables in them, and nothing else (K2).
     """
 
     path: str
     remote: bool = False
+    source: str | None = None
     options: tuple[str, ...] = ()
 
 
@@ -35,7 +38,7 @@ class SiteRequest:
     """Where the run goes (exactly one of `unicore_url` and `firecrest`), and the resources of the batch job.
 
     None: not asked for. The application runs in `apptainer`, or after the activation of `venv` (absolute on
-    the site, or relative to the project), or as it is. `entry_point` is the command that runs it.
+    the site, or relative to the project), or as it is.
     """
 
     unicore_url: str | None = None
@@ -51,4 +54,3 @@ class SiteRequest:
     qos: str | None = None
     apptainer: Apptainer | None = None
     venv: str | None = None
-    entry_point: str = ""
