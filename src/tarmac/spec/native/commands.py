@@ -1,4 +1,4 @@
-"""Reads commands: a bash script whose lines are kept, or a list taken as argv. Used for roles and setup."""
+"""Reads commands: a bash script whose lines are kept, or a list taken as argv. For roles, setup, hooks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,6 @@ def read_command(value: Value, warnings: list[str]) -> Command | None:
             )
             break
     return Command(argv=argv)
-
-
-def read_setup(value: Value, warnings: list[str]) -> tuple[Command, ...]:
-    """The steps that prepare a node: one script, or a list of commands."""
-    if isinstance(value.node, Scalar):
-        step = _script(value)
-        return (step,) if step is not None else ()
-    steps = [read_command(item, warnings) for item in value.items("a script, or a list of commands,")]
-    return tuple(step for step in steps if step is not None)
 
 
 def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Command, Queueing, RunSpec, Target
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, RunSpec, SetupStep, Target
 from tarmac.spec import names, quantities
 from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import choice, flag, integer, positive
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.native.brought import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.spec.native.code import read_code
-from tarmac.spec.native.commands import read_setup
 from tarmac.spec.native.conventions import read_conventions, read_site
 from tarmac.spec.native.fields import RUN
 from tarmac.spec.native.hooks import read_hooks
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
+from tarmac.spec.native.setup import read_setup
 from tarmac.spec.native.surroundings import read_environment, read_labels, read_pause
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import read_rehearsal, rehearsed
@@ -102,7 +102,7 @@ def _hostnames(value: Value | None) -> tuple[str, ...]:
     return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
 
 
-def _setup(value: Value | None, warnings: list[str]) -> tuple[Command, ...]:
+def _setup(value: Value | None, warnings: list[str]) -> tuple[SetupStep, ...]:
     return () if value is None else read_setup(value, warnings)
 
 
