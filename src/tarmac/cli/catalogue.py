@@ -33,6 +33,9 @@ COMMANDS: dict[str, Entry] = {
     "pause": Entry("Runs", f"{_HOME}.acts", "pause", "Pause runs: they leave their slots until resumed."),
     "resume": Entry("Runs", f"{_HOME}.acts", "resume", "Queue paused runs again."),
     "check": Entry("Run files", f"{_HOME}.check", "check", "Check run files without a server."),
+    "convert": Entry(
+        "Run files", f"{_HOME}.convert", "convert", "Print a run file of any dialect as a native one."
+    ),
     "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
     "simulate": Entry(

@@ -41,7 +41,7 @@ def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
     if name not in known:
         meant = nearest(name, frozenset(known), {})
         hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(known))}"
-        raise InvalidInput(f"there is no dialect {name!r}", hint=hint)
+        raise InvalidInput([Problem(message=f"there is no dialect {name!r}", hint=hint)])
     return known[name]
 
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.model.resources import Resources
-from tarmac.model.spec import Environment, Process, Queueing, Role, RunSpec
+from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
 from tarmac.spec import names, quantities
-from tarmac.spec.kinds import choice, flag
-from tarmac.spec.located import Table, from_plain
+from tarmac.spec.kinds import Kind, choice, flag
+from tarmac.spec.located import Scalar, Table, from_plain
 from tarmac.spec.native.commands import read_command
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.reader import PRIORITY, RETRIES, WEIGHT, read_target
-from tarmac.spec.native.surroundings import read_labels, read_variables
+from tarmac.spec.native.surroundings import IMAGE, path_from, read_labels, read_variables
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
 from tarmac.spec.section import Fields, Section, Value
@@ -27,10 +27,26 @@ OVERRIDES = Fields(
     known=frozenset(
         {"name", "slots", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "labels"}
-        | {"rehearse", "time_limit", "retries", "queueing", "command"}
+        | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code"}
     ),
-    synonyms={"gpus": "slots", "environment": "env", "timeout": "time_limit"},
+    synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
 )
+
+
+PRIORITY_WORDS = {"highest": 2, "high": 1, "medium": 0, "auto": 0, "low": -1, "lowest": -2}
+"""Priorities by name, as users of other systems know them."""
+
+
+def _priority() -> Kind[int]:
+    def read(scalar: Scalar) -> int:
+        if scalar.text.lower() in PRIORITY_WORDS:
+            return PRIORITY_WORDS[scalar.text.lower()]
+        return PRIORITY.read(replace(scalar, quoted=False))
+
+    return Kind(f"{PRIORITY.wanted}, or one of {', '.join(PRIORITY_WORDS)}", read)
+
+
+_PRIORITY = _priority()
 
 
 def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
@@ -46,12 +62,13 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         roles=_roles(spec, flags),
         mode=mode,
         max_rapid_cycles=read_rapid_cycles(flags, mode, spec.max_rapid_cycles),
-        priority=flags.read("priority", PRIORITY, spec.priority),
+        priority=flags.read("priority", _PRIORITY, spec.priority),
         weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         retries=flags.read("retries", RETRIES, spec.retries),
         time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
-        environment=_environment(spec.environment, flags.get("env")),
+        code=_code(spec, flags),
+        environment=_environment(spec.environment, flags),
         labels=_labels(spec.labels, flags.get("labels")),
     )
     changed = _placed(changed, flags)
@@ -78,6 +95,8 @@ def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
     role = spec.roles[0]
     if (slots := flags.get("slots")) is not None:
         role = _with_slots(spec, role, slots)
+    if (kind := flags.get("slot_type")) is not None:
+        role = _of_type(spec, role, kind)
     if (uneven := flags.get("uneven")) is not None:
         if role.slots is None or len(spec.roles) > 1:
             uneven.refuse("only a run with one role that asks for slots can be split unequally")
@@ -88,13 +107,15 @@ def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
 
 
 def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
-    wanted = value.read(quantities.slots(1), Resources(slots=1))
+    wanted = value.read(quantities.slots(0), Resources(slots=1))
     if len(spec.roles) > 1:
         value.refuse(f"the run has {len(spec.roles)} roles", "change their slots in the run file")
     elif role.slots is None and not _bare(role):
         value.refuse(
             f"the run asks for {role.replicas} fixed replicas, not for slots", "change the run file instead"
         )
+    if wanted.slots == 0:  # it asks for nothing: one copy, on any node
+        return replace(role, replicas=1, slots=None, slot_type=None, uneven=False)
     return replace(role, replicas=None, slots=wanted.slots, slot_type=wanted.slot_type or role.slot_type)
 
 
@@ -112,10 +133,42 @@ def _with_command(spec: RunSpec, role: Role, value: Value) -> Role:
     return replace(role, processes=(Process(command=command, resources=role.processes[0].resources),))
 
 
-def _environment(environment: Environment, value: Value | None) -> Environment:
+def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
+    wanted = value.read(quantities.type_name(), None)
+    if len(spec.roles) > 1:
+        value.refuse(
+            f"the run has {len(spec.roles)} roles", "change the types of their slots in the run file"
+        )
+    if role.slots is not None:
+        return replace(role, slot_type=wanted)
+    if not any(process.resources.slots for process in role.processes):
+        value.refuse("the run asks for no slots whose type could be another", "give --slots as well")
+    processes = tuple(
+        replace(process, resources=replace(process.resources, slot_type=wanted))
+        if process.resources.slots
+        else process
+        for process in role.processes
+    )
+    return replace(role, processes=processes)
+
+
+def _code(spec: RunSpec, flags: Section) -> LocalDirectory | Repository | None:
+    """The code, or another directory with the rules for what stays behind that the run has already."""
+    value = flags.get("code")
     if value is None:
-        return environment
-    return replace(environment, variables={**environment.variables, **read_variables(value, [])})
+        return spec.code
+    path = value.read(path_from("/"), "/")
+    rules = spec.code if isinstance(spec.code, LocalDirectory) else LocalDirectory(path=path)
+    return replace(rules, path=path, digest=None)
+
+
+def _environment(environment: Environment, flags: Section) -> Environment:
+    image = flags.read("image", IMAGE, environment.image)
+    value = flags.get("env")
+    variables = environment.variables
+    if value is not None:
+        variables = {**variables, **read_variables(value, [])}
+    return replace(environment, image=image, variables=variables)
 
 
 def _labels(labels: Mapping[str, str], value: Value | None) -> Mapping[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tarmac.model.errors import InvalidInput
-from tarmac.model.spec import Mode, Queueing, Rehearsal, RunSpec
+from tarmac.model.spec import LocalDirectory, Mode, Queueing, Rehearsal, RunSpec
 from tarmac.spec import override, read
 
 
@@ -50,6 +51,33 @@ def test_every_override_of_the_api_is_applied() -> None:
     assert changed.labels == {"team": "x", "sweep": "1"}
     assert (changed.time_limit_s, changed.retries, changed.queueing) == (7200, 2, Queueing.FAIL_IF_BUSY)
     assert changed.roles[0].processes[0].command.argv == ("python", "other.py")
+
+
+def test_type_image_and_code_are_replaced() -> None:
+    """M1: --gpu-type, --image; code brought from elsewhere keeps the rules of what stays behind."""
+    changed = override(
+        spec("slots: 2\ncode: {path: src, exclude: [data/]}\ncommand: a\n"),
+        {"slot_type": "A100", "image": "ubuntu:24.04", "code": "/srv/other"},
+    )
+    assert (changed.roles[0].slots, changed.roles[0].slot_type) == (2, "a100")
+    assert changed.environment.image == "ubuntu:24.04"
+    assert changed.code == LocalDirectory(path="/srv/other", exclude=("data/",))
+
+
+def test_no_slots_at_all_is_one_copy_anywhere() -> None:
+    """M10: --clone of a run with slots, to run without any."""
+    (role,) = override(spec(), {"slots": 0}).roles
+    assert (role.replicas, role.slots, role.slot_type) == (1, None, None)
+    (again,) = override(replace(spec(), roles=(role,)), {"slots": 4, "slot_type": "h100"}).roles
+    assert (again.replicas, again.slots, again.slot_type) == (None, 4, "h100")
+
+
+@pytest.mark.parametrize(
+    ("word", "number"), [("high", 1), ("LOW", -1), ("highest", 2), ("auto", 0), ("7", 7)]
+)
+def test_priorities_have_names_too(word: str, number: int) -> None:
+    """M3: `high` before `low`."""
+    assert override(spec(), {"priority": word}).priority == number
 
 
 def test_no_override_changes_nothing() -> None:
@@ -97,9 +125,9 @@ PROCESSES = "processes:\n  - {command: hostname}\n  - {command: date}\n"
     [
         (None, {"slotz": 4}, "unknown field 'slotz' (did you mean 'slots'?)"),
         (None, {"gpus": 4}, "unknown field 'gpus' (did you mean 'slots'?)"),
-        (None, {"slots": 0}, "slots: a number of slots from 1 to 100000"),
+        (None, {"slots": -1}, "slots: a number of slots from 0 to 100000"),
         (None, {"slots": "8"}, "take the quotes away"),
-        (None, {"slots": True}, "slots: a number of slots from 1 to 100000"),
+        (None, {"slots": True}, "slots: a number of slots from 0 to 100000"),
         (TWO_ROLES, {"slots": 4}, "slots: the run has 2 roles (change their slots in the run file)"),
         (REPLICAS, {"slots": 4}, "slots: the run asks for 2 fixed replicas, not for slots"),
         (TWO_ROLES, {"command": ["date"]}, "command: the run has several commands"),
@@ -129,5 +157,5 @@ def test_what_does_not_apply_is_refused(source: str | None, overrides: dict[str,
 
 def test_all_problems_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
-        override(spec(), {"slots": 0, "retries": -1, "colour": "red"})
+        override(spec(), {"slots": -1, "retries": -1, "colour": "red"})
     assert len(caught.value.problems) == 3

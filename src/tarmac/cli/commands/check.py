@@ -11,25 +11,28 @@ import click
 from tarmac.cli.errors import render_error, render_warning
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.runfile import STDIN, read_run_file
+from tarmac.cli.readfile import reading_of
+from tarmac.cli.reading import How, how_of, reading_options
+from tarmac.cli.runfile import STDIN
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import RunSpec
-from tarmac.spec import read
 
 INVALID = 2
 
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@reading_options
 @json_option
-def check(*, files: tuple[str, ...], as_json: bool) -> None:
-    """Check run files without a server; exit code 2 when something is wrong.
+def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Check run files of any dialect without a server; exit code 2 when something is wrong.
 
     FILE may be - for standard input.
     """
-    findings = [_check(file) for file in files]
+    how = how_of(options)
+    findings = [_check(file, how) for file in files]
     if as_json:
         print_json({"files": findings})
     for finding in findings:
@@ -38,11 +41,10 @@ def check(*, files: tuple[str, ...], as_json: bool) -> None:
         sys.exit(INVALID)
 
 
-def _check(file: str) -> dict[str, Any]:
+def _check(file: str, how: How) -> dict[str, Any]:
     """One file: its problems, its warnings, and in a few words what it asks for."""
     try:
-        source = read_run_file(file)
-        reading = read(source.text, filename=source.filename, directory=source.directory)
+        _, reading = reading_of(file, how)
     except InvalidInput as error:
         problems = [_problem(item) for item in error.problems]
         return {"file": file, "problems": problems, "warnings": [], "run": None}
@@ -68,4 +70,6 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
         click.echo(render_error(error, terminal), err=True, color=True)
     elif not quiet:
         name = "standard input" if finding["file"] == STDIN else finding["file"]
-        print_text(f"{name}: ok, a run file of {finding['run']['name']}")
+        dialect = finding["run"].get("dialect", "native")
+        kind = "a run file" if dialect == "native" else f"a run file ({dialect})"
+        print_text(f"{name}: ok, {kind} of {finding['run']['name']}")

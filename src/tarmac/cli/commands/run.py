@@ -17,7 +17,8 @@ from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.followview import standard_view
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.runfile import from_command, read_run_file, read_text
+from tarmac.cli.reading import How, how_of, reading_options
+from tarmac.cli.runfile import STDIN, from_command, read_run_file, read_text
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.terminal import stderr_terminal, stdout_terminal
 
@@ -29,7 +30,7 @@ _COMMAND = "tarmac.command"
 
 _PLAIN = (
     *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
-    *("priority", "weight", "time_limit", "retries", "rehearse"),
+    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image"),
 )
 """Options that say the same as a field of a run file."""
 
@@ -56,6 +57,8 @@ class RunCommand(click.Command):
 @click.option(
     "--slots", type=click.IntRange(min=0), metavar="N", help="N slots in all, on as few nodes as possible."
 )
+@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="The same as --slots.")
+@click.option("--gpu-type", "--slot-type", "slot_type", metavar="TYPE", help="Slots of this type only.")
 @click.option("--uneven", is_flag=True, help="Split the slots unequally where no equal split fits.")
 @click.option("--cluster", metavar="NAME", help="Run on this cluster.")
 @click.option("--pool", metavar="NAME", help="Run in this pool.")
@@ -70,6 +73,13 @@ class RunCommand(click.Command):
     metavar="NAME",
     help="Not on this machine; may be repeated.",
 )
+@click.option("--image", metavar="IMAGE", help="The container image.")
+@click.option(
+    "--code",
+    metavar="DIR",
+    type=click.Path(),
+    help="Bring this directory as code, whatever the file says.",
+)
 @click.option(
     "--env",
     "-e",
@@ -81,13 +91,16 @@ class RunCommand(click.Command):
 @click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
 @click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first) or interruptible.")
 @click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5.")
-@click.option("--priority", type=int, metavar="N", help="A bigger number is sooner.")
+@click.option(
+    "--priority", metavar="N", help="A bigger number is sooner; or lowest, low, medium, high, highest."
+)
 @click.option("--weight", type=float, metavar="W", help="Share of a fair-share pool, 1 by default.")
 @click.option("--time-limit", metavar="DURATION", help="Stop it after this time, as 90s, 10m, 2h or 1d.")
 @click.option(
     "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
 )
 @click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
+@reading_options
 @click.option(
     "--clone", metavar="RUN", shell_complete=complete_run, help="Submit the same as this run again."
 )
@@ -131,8 +144,9 @@ def run(
     """
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
     _one_source(ctx, file, clone, command)
+    how = how_of(options)
     client = connect()
-    request = _request(client, file, clone, command, options)
+    request = _request(client, file, clone, command, options) | _read_as(how, file)
     if dry_run:
         _dry_run(client, request, as_json=as_json)
         return
@@ -148,6 +162,10 @@ def run(
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
     """The `overrides` of docs/api.md that the options ask for: only what was given."""
     given: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
+    if options["gpus"] is not None:
+        given["slots"] = options["gpus"]
+    if options["code"] is not None:
+        given["code"] = str(Path(options["code"]).absolute())
     given |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
     if options["uneven"]:
         given["uneven"] = True
@@ -178,6 +196,8 @@ def _one_source(
     """Exactly one thing to run: a file, a clone, or a command by itself."""
     if command == ():
         raise click.UsageError("there is no command after --", ctx)
+    if ctx.params.get("slots") is not None and ctx.params.get("gpus") is not None:
+        raise click.UsageError("--gpus says the same as --slots: give one of them", ctx)
     if file is not None and clone is not None:
         raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
     if file is None and clone is None and command is None:
@@ -203,6 +223,14 @@ def _request(
         text = from_command(command or (), directory=Path.cwd(), home=Path.home())
         changes = overrides(options, None)
     return {"source": text.text, "filename": text.filename, "directory": text.directory, "overrides": changes}
+
+
+def _read_as(how: How, file: str | None) -> dict[str, Any]:
+    """What `submit` is told about the reading of a run file."""
+    if file is None:
+        return {}
+    directory = Path.cwd() if file == STDIN else Path(file).absolute().parent
+    return {"dialect": how.dialect, "extras": how.extras(str(directory))}
 
 
 def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None) -> RunRecord:

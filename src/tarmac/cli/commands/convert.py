@@ -1,0 +1,57 @@
+"""`tarmac convert`: a run file of any dialect as a native one that runs the same. Needs no server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tarmac.cli.errors import render_error, render_warning
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json
+from tarmac.cli.readfile import reading_of
+from tarmac.cli.reading import how_of, reading_options
+from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.errors import InvalidInput
+from tarmac.spec.native.writer import write
+
+INVALID = 2
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@reading_options
+@click.option("--output", "-o", metavar="FILE", help="Write it to a new file instead of printing it.")
+@json_option
+def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> None:
+    """Print a run file of any dialect as a native one that runs the same.
+
+    Warnings say what has no counterpart. FILE may be - for standard input.
+    """
+    terminal = stderr_terminal()
+    try:
+        text, reading = reading_of(file, how_of(options))
+        native = write(reading.spec, directory=text.directory)
+        if output is not None:
+            _keep(Path(output), native)
+    except InvalidInput as error:
+        click.echo(render_error(error, terminal), err=True, color=True)
+        sys.exit(INVALID)
+    for warning in reading.warnings:
+        click.echo(render_warning(warning, terminal), err=True, color=True)
+    if as_json:
+        print_json({"file": file, "dialect": reading.spec.dialect, "native": native})
+    elif output is None:
+        click.echo(native, nl=False)
+
+
+def _keep(path: Path, native: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(native)
+    except FileExistsError:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or remove it") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,26 @@
+"""Reading a run file here, without a server. Used by `check` and `convert`."""
+
+from __future__ import annotations
+
+from tarmac.cli.reading import How
+from tarmac.cli.runfile import RunText, read_run_file
+from tarmac.spec import Reading, read
+from tarmac.spec.dialect import Extras
+
+
+def reading_of(file: str, how: How) -> tuple[RunText, Reading]:
+    """The text and what it says; raises InvalidInput with every problem in it."""
+    text = read_run_file(file)
+    extras = how.extras(text.directory)
+    reading = read(
+        text.text,
+        filename=text.filename,
+        directory=text.directory,
+        dialect=how.dialect,
+        extras=Extras(
+            files=tuple(sorted(extras.get("files", {}).items())),
+            entry_point=how.entry_point,
+            parameters=tuple(how.parameters.items()),
+        ),
+    )
+    return text, reading

@@ -1,0 +1,85 @@
+"""How a run file is to be read: its dialect, and what goes along. For `run`, `check` and `convert`.
+
+The files beside a run file that a dialect may ask for are few and small: they are sent along unasked, because
+only the server knows the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tarmac.cli.options import KeyValue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPANIONS = frozenset({"mlproject"})
+"""Names of such files, in small letters."""
+
+_LARGEST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What the options say about the reading of a run file."""
+
+    dialect: str | None = None
+    entry_point: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def extras(self, directory: str) -> dict[str, Any]:
+        """The `extras` of docs/api.md for a run file in this directory."""
+        extras: dict[str, Any] = {"files": companions(Path(directory))}
+        if self.entry_point is not None:
+            extras["entry_point"] = self.entry_point
+        if self.parameters:
+            extras["parameters"] = dict(self.parameters)
+        return {name: value for name, value in extras.items() if value}
+
+
+def reading_options(function: F) -> F:
+    """--dialect, --entry-point and --parameter; `how_of` takes them out of what the command was given."""
+    for option in (
+        click.option(
+            "--parameter",
+            "-P",
+            "parameters",
+            multiple=True,
+            type=KeyValue(),
+            help="A parameter of the project's entry point; may be repeated.",
+        ),
+        click.option(
+            "--entry-point", metavar="NAME", help="The entry point of an MLflow project, 'main' if not given."
+        ),
+        click.option(
+            "--dialect",
+            metavar="NAME",
+            help="Read it as native, isc, mcli, determined, clusterfudge or mantik; else its content says.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def how_of(options: dict[str, Any]) -> How:
+    """What the options say; they are taken out of `options`."""
+    parameters: Sequence[tuple[str, str]] = options.pop("parameters")
+    return How(
+        dialect=options.pop("dialect"), entry_point=options.pop("entry_point"), parameters=dict(parameters)
+    )
+
+
+def companions(directory: Path) -> dict[str, str]:
+    """The files beside a run file that its dialect may ask for; what cannot be read as text is left out."""
+    found: dict[str, str] = {}
+    try:
+        for path in sorted(directory.iterdir()):
+            if path.name.lower() in COMPANIONS and path.stat().st_size <= _LARGEST_BYTES:
+                found[path.name] = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return found
+    return found
