@@ -8,10 +8,11 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Dialect, Extras, Reading
+from tarmac.spec.mcli.dialect import McliDialect
 from tarmac.spec.native.dialect import NativeDialect
 from tarmac.spec.problems import nearest
 
-DIALECTS: Sequence[Dialect] = (NativeDialect(),)
+DIALECTS: Sequence[Dialect] = (NativeDialect(), McliDialect())
 
 
 def read(

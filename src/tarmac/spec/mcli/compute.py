@@ -1,0 +1,169 @@
+"""What an MCLI file asks for: `compute`, and the older fields at the top that say the same.
+
+What has one sensible value may be left out (M2): without a number of accelerators, nodes or an instance, a
+run needs none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Command, Process, Role, Target
+from tarmac.spec import names, quantities
+from tarmac.spec.mcli.fields import COMPUTE, placeholder_hint, tidied, where
+from tarmac.spec.mcli.kinds import read_word, read_words, whole
+from tarmac.spec.section import Section, Value
+
+USUAL_SLOTS_PER_NODE = 8
+"""What a node of that platform had, where its instance does not say."""
+
+MOST_NODES = 10_000
+_NO_SLOTS = frozenset({"none", "cpu", "cpus", "cpu_only", "null"})
+_OLDER = {"cluster": "cluster", "gpu_type": "gpu_type", "gpu_num": "gpus", "cpus": "cpus"}
+_INSTANCE = re.compile(r"[._x-]([1-9][0-9]?)$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """`slots` 0 is a run on processors alone, on `nodes` nodes."""
+
+    slots: int = 0
+    slot_type: str | None = None
+    cpus: int = 0
+    nodes: int = 1
+    target: Target = field(default_factory=Target)
+
+    def role(self, command: Command) -> Role:
+        """The one role of the run: its command once on each node."""
+        if self.slots:
+            return Role(
+                processes=(Process(command=command),),
+                replicas=None,
+                slots=self.slots,
+                slot_type=self.slot_type,
+            )
+        asked = Resources(cpus=float(self.cpus))
+        return Role(processes=(Process(command=command, resources=asked),), replicas=self.nodes)
+
+
+def read_compute(run: Section, warnings: list[str]) -> Compute:
+    """The compute of a run, wherever its parts stand."""
+    given = _gathered(run, warnings)
+    slot_type, without = _slot_type(given)
+    instance = _text(given, "instance")
+    without = without or (instance or "").lower().startswith("cpu")
+    nodes = given["nodes"].read(whole(1, MOST_NODES), 1) if "nodes" in given else None
+    slots = _slots(given, nodes, instance=instance, without=without, warnings=warnings)
+    cpus = given["cpus"].read(whole(0, 100_000), 0) if "cpus" in given else 0
+    if slots and cpus:
+        warnings.append(
+            f"{where(given['cpus'])}processors come with the slots of a node here; it has no effect"
+        )
+    if not slots and slot_type and not without:
+        warnings.append(
+            f"{where(given['gpu_type'])}a GPU type without a number of GPUs: the run gets none; say how many "
+            "in compute.gpus, or with --gpus"
+        )
+    return Compute(slots=slots, slot_type=slot_type, cpus=cpus, nodes=nodes or 1, target=_target(given))
+
+
+def _gathered(run: Section, warnings: list[str]) -> dict[str, Value]:
+    """Every field of compute by its name of today; what `compute` says wins."""
+    given: dict[str, Value] = {}
+    value = run.get("compute")
+    section = None
+    if value is not None:
+        wanted = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
+        section = tidied(value, COMPUTE, warnings, wanted=wanted)
+    old = []
+    for older, name in _OLDER.items():
+        if (found := run.get(older)) is None:
+            continue
+        if section is not None and name in section:
+            warnings.append(f"{where(found)}it is passed over: compute.{name} says it as well")
+            continue
+        old.append((older, name))
+        given[name] = found
+    if old:
+        spoken, today = ", ".join(pair[0] for pair in old), ", ".join(f"compute.{pair[1]}" for pair in old)
+        warnings.append(f"{spoken}: the form of older versions of MCLI, which holds; today it is {today}")
+    if section is not None:
+        given |= {name: found for name in COMPUTE.known if (found := section.get(name)) is not None}
+    return given
+
+
+def _slot_type(given: dict[str, Value]) -> tuple[str | None, bool]:
+    """The type of slot, and whether it says that there is to be none."""
+    value = given.get("gpu_type")
+    written = _text(given, "gpu_type")
+    if value is None or written is None:
+        return None, False
+    if written.lower() in _NO_SLOTS:
+        return None, True
+    return value.read(quantities.type_name(), None), False
+
+
+def _slots(
+    given: dict[str, Value], nodes: int | None, *, instance: str | None, without: bool, warnings: list[str]
+) -> int:
+    value = given.get("gpus")
+    if value is not None:
+        count = value.read(whole(0, quantities.MOST_SLOTS), 0)
+        if count and without:
+            value.refuse(
+                f"{count} GPUs are asked for, and an instance or type without any",
+                "take out gpu_type or instance, or say 0",
+            )
+        elif count and nodes is not None:
+            _check_nodes(given["nodes"], nodes, count, warnings)
+        return count
+    if without or (nodes is None and instance is None):
+        return 0
+    named = _INSTANCE.search(instance or "")
+    each = int(named[1]) if named else USUAL_SLOTS_PER_NODE
+    source = given["instance"] if instance is not None else given["nodes"]
+    why = "as its name ends" if named else "as was usual there"
+    warnings.append(f"{where(source)}taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
+    return min(each * (nodes or 1), quantities.MOST_SLOTS)
+
+
+def _check_nodes(value: Value, nodes: int, slots: int, warnings: list[str]) -> None:
+    """Nodes beside a number of GPUs must agree with it; the placement chooses the nodes."""
+    if slots % nodes:
+        value.refuse(
+            f"{slots} GPUs cannot be split equally over {nodes} nodes",
+            f"write {nodes * (slots // nodes + 1)}",
+        )
+    elif slots // nodes != USUAL_SLOTS_PER_NODE:
+        warnings.append(
+            f"{where(value)}the placement takes the fewest nodes that hold {slots} GPUs; {nodes} is a wish"
+        )
+
+
+def _target(given: dict[str, Value]) -> Target:
+    cluster = None
+    if _text(given, "cluster") is not None:
+        value = given["cluster"]
+        if hint := placeholder_hint(value.node):
+            value.refuse("no cluster is called that", hint)
+        else:
+            cluster = value.read(names.NAME, None)
+    listed = given.get("node_names")
+    if listed is None:
+        return Target(cluster=cluster)
+    nodes = read_words(listed, "a list of names of nodes")
+    fit = [names.HOSTNAME.wanted for name in nodes if not _is_hostname(name)]
+    if fit:
+        listed.refuse(f"each is {fit[0]}")
+        return Target(cluster=cluster)
+    return Target(cluster=cluster, hostnames=nodes)
+
+
+def _is_hostname(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", name, re.ASCII) is not None
+
+
+def _text(given: dict[str, Value], name: str) -> str | None:
+    return read_word(given.get(name))

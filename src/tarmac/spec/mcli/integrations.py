@@ -1,0 +1,248 @@
+"""Reads `integrations`, in order: repositories and packages become setup steps, trackers variables (M8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
+from tarmac.spec.located import Items, Node, Scalar, Table
+from tarmac.spec.mcli import fields
+from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
+from tarmac.spec.mcli.kinds import read_word, read_words, truth
+from tarmac.spec.mcli.surroundings import DATABRICKS, expanded
+from tarmac.spec.plain import to_plain
+from tarmac.spec.problems import nearest
+from tarmac.spec.section import Section, Value
+
+DEFAULT_HOST = "github.com"
+
+
+@dataclass(slots=True, kw_only=True)
+class Integrations:
+    """What they come to. `kept` is what they said, without credentials, for /mnt/config/run_config.yaml."""
+
+    setup: list[SetupStep] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    wandb: bool = False
+
+
+def read_integrations(value: Value | None, env: Mapping[str, str], warnings: list[str]) -> Integrations:
+    """All integrations of a run, in order."""
+    found = Integrations()
+    if value is None:
+        return found
+    if not isinstance(value.node, Items):
+        value.expected("a list of integrations, each with its integration_type,")
+        return found
+    for item in value.items("a list of integrations"):
+        _read(item, found, env, warnings)
+    return found
+
+
+def _read(item: Value, found: Integrations, env: Mapping[str, str], warnings: list[str]) -> None:
+    kind, value = _typed(item)
+    if kind is None:
+        return
+    if kind not in _READERS:
+        meant = nearest(kind, _READERS)
+        reason = _REFUSED.get(kind, f"there is no integration {kind!r}")
+        hint = (
+            f"did you mean '{meant}'?" if meant and kind not in _REFUSED else f"known: {', '.join(_READERS)}"
+        )
+        item.refuse(reason, hint)
+        return
+    vocabulary, reader = _READERS[kind]
+    section = tidied(value, vocabulary, warnings, wanted=f"the parameters of {kind}")
+    if section is None:
+        return
+    reader(section, found, env, warnings)
+    plain = {name: to_plain(given.node) for name in sorted(vocabulary.known) if (given := section.get(name))}
+    if isinstance(plain.get("git_repo"), str):
+        plain["git_repo"] = re.sub(r"//[^/@]*@", "//", plain["git_repo"])
+    found.kept.append({"integration_type": kind, **plain})
+
+
+def _typed(item: Value) -> tuple[str | None, Value]:
+    """The type of an integration, and the mapping of its parameters (also in the form `{type, params}`)."""
+    if not isinstance(item.node, Table):
+        item.expected("a mapping with integration_type and its parameters")
+        return None, item
+    entries: list[tuple[Scalar, Node]] = []
+    named: Node | None = None
+    for key, node in item.node.entries:
+        word = known_as(key.text, Vocabulary(known=frozenset()))
+        if word in ("integration_type", "type"):
+            named = node
+        elif word == "params" and isinstance(node, Table):
+            entries += node.entries
+        else:
+            entries.append((key, node))
+    if named is None:
+        item.refuse("'integration_type' is missing", f"known: {', '.join(_READERS)}")
+        return None, item
+    kind = read_word(Value(named, f"{item.path}.integration_type", item.problems))
+    table = Table(entries=tuple(entries), line=item.node.line, column=item.node.column)
+    return kind, Value(table, item.path, item.problems)
+
+
+def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], warnings: list[str]) -> None:
+    value = section.get("git_repo")
+    if value is None:
+        section.missing("git_repo", "the name of a repository, such as 'git_repo: mosaicml/composer'")
+        return
+    repository = _word(section, "git_repo", env)
+    host = _word(section, "host", env) or DEFAULT_HOST
+    by_ssh = section.read("ssh_clone", truth(), True)
+    url = _url(value, repository or "", host=host, by_ssh=by_ssh)
+    branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
+    if branch and commit:
+        warnings.append(f"{where(value)}git_commit {commit} wins over git_branch {branch}")
+    path = _path(section, env, warnings) or url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    if not url or not path:
+        return
+    found.setup.append(
+        Checkout(
+            repository=Repository(
+                url=url,
+                branch=None if commit else branch,
+                commit=commit,
+                submodules=section.read("git_clone_recursive", truth(), False),
+            ),
+            path=path,
+            install=_install(section, env, warnings),
+        )
+    )
+
+
+def _url(value: Value, repository: str, *, host: str, by_ssh: bool) -> str:
+    """The address of a repository: `org/name` on the host, or a whole address as it is."""
+    if re.match(r"(https?|ssh)://|[\w.-]+@[\w.-]+:", repository, re.ASCII):
+        return repository
+    name = repository.removesuffix(".git").strip("/")
+    if not re.fullmatch(r"[A-Za-z0-9_.~][\w.~-]*(/[A-Za-z0-9_.~][\w.~-]*)+", name, re.ASCII) or ".." in name:
+        value.refuse(
+            f"{repository!r} is no repository of the form organization/name",
+            f"such as {DEFAULT_HOST.partition('.')[0]}'s mosaicml/composer; another site goes into 'host'",
+        )
+        return ""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(:[0-9]{1,5})?", host, re.ASCII):
+        value.refuse(f"host {host!r} is no host name", f"such as {DEFAULT_HOST}")
+        return ""
+    return f"git@{host}:{name}.git" if by_ssh else f"https://{host}/{name}.git"
+
+
+def _revision(section: Section, name: str, env: Mapping[str, str]) -> str | None:
+    word = _word(section, name, env)
+    value = section.get(name)
+    if word is None or value is None:
+        return None
+    if word.startswith("-") or re.search(r"[\s~^:?*\\\[]|\.\.|@\{", word):
+        value.refuse(f"{word!r} is no name of a branch or commit")
+        return None
+    return word
+
+
+def _path(section: Section, env: Mapping[str, str], warnings: list[str]) -> str | None:
+    """Where the repository goes, in the working directory, which is what /workspace was there."""
+    word = _word(section, "path", env)
+    value = section.get("path")
+    if word is None or value is None:
+        return None
+    inside = re.sub(r"^(/workspace(?=/|$)|~|\$HOME|/root(?=/|$))", "", word).strip("/")
+    parts = [part for part in inside.split("/") if part not in ("", ".")]
+    if ".." in parts or not parts:
+        value.refuse(
+            "the repository must go into the working directory of the run", "such as 'path: composer'"
+        )
+        return None
+    path = "/".join(parts)
+    if path != word.removeprefix("./").rstrip("/"):
+        warnings.append(
+            f"{where(value)}{word} is {path} in the run's working directory: a command that names {word} "
+            f"must name {path} instead"
+        )
+    return path
+
+
+def _install(section: Section, env: Mapping[str, str], warnings: list[str]) -> str | None:
+    value = section.get("pip_install")
+    word = _word(section, "pip_install", env)
+    if value is None or word is None:
+        return None
+    kept = " ".join(part for part in word.split(" ") if part != "--user")
+    if kept != word:
+        warnings.append(f"{where(value)}--user is left out: packages go into an environment of the run's own")
+    return kept.removeprefix("pip install ").strip() or None
+
+
+def _pip(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+    packages = _packages(section, env)
+    if packages:
+        upgrade = section.read("upgrade", truth(), False)
+        found.setup.append(PythonPackages(requirements=packages, upgrade=upgrade))
+
+
+def _apt(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+    if packages := _packages(section, env):
+        found.setup.append(SystemPackages(packages=packages))
+
+
+def _packages(section: Section, env: Mapping[str, str]) -> tuple[str, ...]:
+    value = section.get("packages")
+    if value is None:
+        section.missing("packages", "a list of packages, such as 'packages: [numpy]'")
+        return ()
+    packages = read_words(value, "a list of packages")
+    if any(package.startswith("-") and " " not in package for package in packages):
+        value.refuse("a package begins with '-': options are none of its own", "name packages only")
+    return tuple(expanded(value, package, env) for package in packages)
+
+
+def _wandb(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+    found.wandb = True
+    tags = section.get("tags")
+    _set(found, section, env, WANDB_PROJECT="project", WANDB_ENTITY="entity", WANDB_RUN_GROUP="group")
+    _set(found, section, env, WANDB_JOB_TYPE="job_type")
+    if tags is not None and (words := read_words(tags, "a list of tags")):
+        found.variables["WANDB_TAGS"] = ",".join(words)
+
+
+def _mlflow(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+    found.variables.setdefault("MLFLOW_TRACKING_URI", DATABRICKS)
+    _set(found, section, env, MLFLOW_EXPERIMENT_NAME="experiment_name", MLFLOW_TRACKING_URI="tracking_uri")
+
+
+def _comet(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+    _set(found, section, env, COMET_PROJECT_NAME="project_name", COMET_WORKSPACE="workspace")
+
+
+def _set(found: Integrations, section: Section, env: Mapping[str, str], **names: str) -> None:
+    """Set the variables to what the parameters say, as far as they are given."""
+    for variable, name in names.items():
+        if (word := _word(section, name, env)) is not None:
+            found.variables[variable] = word
+
+
+def _word(section: Section, name: str, env: Mapping[str, str]) -> str | None:
+    value = section.get(name)
+    word = read_word(value)
+    return None if value is None or word is None else expanded(value, word, env)
+
+
+_Reader = Callable[[Section, Integrations, Mapping[str, str], list[str]], None]
+_READERS: Mapping[str, tuple[Vocabulary, _Reader]] = {
+    "git_repo": (fields.GIT_REPO, _git_repo),
+    "pip_packages": (fields.PIP_PACKAGES, _pip),
+    "apt_packages": (fields.APT_PACKAGES, _apt),
+    "wandb": (fields.WANDB, _wandb),
+    "mlflow": (fields.MLFLOW, _mlflow),
+    "comet_ml": (fields.COMET, _comet),
+}
+_REFUSED = {
+    "local": "the integration 'local' built a container image of your directories, which tarmac does not; "
+    "use git_repo, or a native run file with 'code: .'",
+}
