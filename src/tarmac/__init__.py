@@ -13,6 +13,7 @@ _SDK = "tarmac.node.sdk"
 
 _LAZY = {
     "Client": _CLIENT,
+    "GitRepo": _CLIENT,
     "LocalDir": _CLIENT,
     "Process": _CLIENT,
     "Resources": _CLIENT,
@@ -29,6 +30,7 @@ _LAZY = {
 
 __all__ = [
     "Client",
+    "GitRepo",
     "LocalDir",
     "Process",
     "Resources",

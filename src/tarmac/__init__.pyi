@@ -1,4 +1,5 @@
 from tarmac.client import Client as Client
+from tarmac.client import GitRepo as GitRepo
 from tarmac.client import LocalDir as LocalDir
 from tarmac.client import Process as Process
 from tarmac.client import Resources as Resources

@@ -5,6 +5,6 @@
 """
 
 from tarmac.client.client import Client
-from tarmac.client.launching import LocalDir, Process, Resources, Role, Run
+from tarmac.client.launching import GitRepo, LocalDir, Process, Resources, Role, Run
 
-__all__ = ["Client", "LocalDir", "Process", "Resources", "Role", "Run"]
+__all__ = ["Client", "GitRepo", "LocalDir", "Process", "Resources", "Role", "Run"]

@@ -48,9 +48,27 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class LocalDir:
-    """Code from a directory of this machine, copied when the run is submitted."""
+    """Code from a directory (or archive) of this machine, copied when the run is submitted.
+
+    `exclude` are patterns of what stays behind, `ignore_file` a file with such patterns at its top; with
+    `whole`, nothing else does. `limit` is a size such as "95MiB".
+    """
 
     path: str = "."
+    exclude: Sequence[str] = ()
+    ignore_file: str | None = None
+    whole: bool = False
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepo:
+    """Code from a git repository, over HTTPS or SSH; `commit` (long or short) wins over `branch`."""
+
+    url: str
+    branch: str | None = None
+    commit: str | None = None
+    submodules: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +82,7 @@ class Run:
     replicas: int | None = None
     resources: Resources | None = None
     roles: Mapping[str, Role] | None = None
-    code: LocalDir | str | None = None
+    code: LocalDir | GitRepo | str | None = None
     project: str | None = None
     cluster: str | None = None
     pool: str | None = None
@@ -81,8 +99,17 @@ class Run:
     time_limit: str | None = None
     pause: Mapping[str, Any] | None = None
     setup: Sequence[Command] | None = None
+    hooks: Mapping[str, Command | Sequence[Command]] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     venv: str | None = None
+    image: str | None = None
+    modules: Sequence[str] | None = None
+    binds: Sequence[Mapping[str, Any]] | None = None
+    datasets: Sequence[str] | None = None
+    input_artifacts: Sequence[str] | None = None
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] | None = None
+    unique_name: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     on_failure: str | None = None
 
@@ -90,11 +117,22 @@ class Run:
 def run_file(run: Run) -> str:
     """The text of the native run file that says the same."""
     content = _mapping(run)
-    if isinstance(run.code, LocalDir):
-        content["code"] = run.code.path
-    if run.venv is not None:
-        content["environment"] = {"venv": content.pop("venv")}
+    if run.code is not None:
+        content["code"] = _code(run.code)
+    surroundings = {name: content.pop(name) for name in ("venv", "image", "modules") if name in content}
+    if surroundings:
+        content["environment"] = surroundings
     return json.dumps(content, indent=2)
+
+
+def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
+    """What the field `code` says."""
+    if isinstance(code, str):
+        return code
+    said = {name: value for name, value in _mapping(code).items() if value not in ((), [], False)}
+    if isinstance(code, GitRepo):
+        return {"git": said.pop("url"), **said}
+    return code.path if set(said) == {"path"} else said
 
 
 def _mapping(record: Any) -> dict[str, Any]:
