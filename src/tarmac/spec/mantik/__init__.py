@@ -1,0 +1,1 @@
+"""The dialect `mantik`: compute backend configurations for HPC sites, with the MLflow project beside them."""

@@ -1,0 +1,81 @@
+"""The dialect `mantik`: how it is recognised, who reads it, its words. Listed in `spec.dialects`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Attempt, Outcome, Run
+from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.spec.located import Table, shown
+from tarmac.spec.mantik.fields import CONFIG, FIRECREST, RESOURCES
+from tarmac.spec.mantik.mlproject import FILE_NAMES
+from tarmac.spec.mantik.reader import NAME, read_mantik
+from tarmac.spec.problems import Problems
+from tarmac.spec.yaml_tree import compose
+
+
+class MantikDialect:
+    """Compute backend configurations of Mantik, in YAML or JSON."""
+
+    name = NAME
+
+    def detect(self, filename: str, text: str) -> Detection:
+        """Certain of a site and resources (or an environment), possible where either stands alone."""
+        problems = Problems(filename)
+        tree = compose(text, problems, leniently=[])
+        if tree is None:
+            return Detection(certainty=Certainty.NO, missed=str(problems.first))
+        if not isinstance(tree, Table):
+            return Detection(certainty=Certainty.NO, missed=f"keys are expected, not {shown(tree)}")
+        parts = {key.text: value for key, value in tree.entries}
+        site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
+        rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
+        if (site and rest) or _has(parts.get("Resources"), RESOURCES.known):
+            return Detection(certainty=Certainty.CERTAIN)
+        if site or rest or _has(tree, FIRECREST.known - {"Machine"}):
+            return Detection(certainty=Certainty.POSSIBLE)
+        return Detection(
+            certainty=Certainty.NO, missed="it has neither 'UnicoreApiUrl' nor 'Firecrest' nor 'Resources'"
+        )
+
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+        return read_mantik(text, filename=filename, directory=directory, extras=extras)
+
+    def companions(self, _text: str) -> Sequence[str]:
+        """The project's own file, in the spellings in use."""
+        return FILE_NAMES
+
+    def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+        """Nothing more: what a batch script sets stands in the script that `launch` makes for a site."""
+        return launch
+
+    def status(self, report: Report) -> str:
+        """MLflow's word for it."""
+        return _OUTCOMES[report.outcome] if report.outcome is not None else _STATES[report.state]
+
+
+_STATES = {
+    RunState.PENDING: "SCHEDULED",
+    RunState.QUEUED: "SCHEDULED",
+    RunState.STARTING: "SCHEDULED",
+    RunState.RUNNING: "RUNNING",
+    RunState.PAUSING: "RUNNING",
+    RunState.PREEMPTING: "RUNNING",
+    RunState.STOPPING: "RUNNING",
+    RunState.PAUSED: "SCHEDULED",
+    RunState.ENDED: "FINISHED",
+}
+_OUTCOMES = {
+    Outcome.COMPLETED: "FINISHED",
+    Outcome.FAILED: "FAILED",
+    Outcome.STOPPED: "KILLED",
+    Outcome.LOST: "FAILED",
+    Outcome.PREEMPTED: "SCHEDULED",
+    Outcome.PAUSED: "SCHEDULED",
+}
+
+
+def _has(node: object, keys: frozenset[str]) -> bool:
+    return isinstance(node, Table) and any(key.text in keys for key, _ in node.entries)
