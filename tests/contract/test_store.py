@@ -10,7 +10,17 @@ from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
 from tarmac.model.resources import Resources
 from tarmac.model.run import Cause, CauseCode, Outcome, Standing
-from tarmac.model.spec import Command, Environment, LocalDirectory, Mode, Process, Rehearsal, Role, Target
+from tarmac.model.spec import (
+    Command,
+    Conventions,
+    Environment,
+    LocalDirectory,
+    Mode,
+    Process,
+    Rehearsal,
+    Role,
+    Target,
+)
 from tarmac.model.summary import RunQuery
 
 E = RunEvent
@@ -202,9 +212,25 @@ def test_a_summary_says_what_the_run_says(store: Store) -> None:
     assert summary.cluster == "local", "where it ran, once it ran"
     assert summary.message is not None
     assert summary.message.startswith("worker ")
+    assert summary.cause is CauseCode.EXIT_CODE
     stored = store.run("r1")
     assert stored is not None
     assert stored.cause == cause, "the cause keeps what a worker printed, whatever it is"
+
+
+def test_a_summary_says_what_lists_of_other_systems_tell(store: Store) -> None:
+    role = Role(processes=(Process(command=Command(argv=("a",))),), replicas=None, slots=4, slot_type="h100")
+    foreign = {
+        "conventions": Conventions(system="mcli"),
+        "environment": Environment(image="mosaicml/pytorch"),
+        "mode": Mode.CYCLE,
+        "max_rapid_cycles": 5,
+    }
+    store.create_runs([new_run("r1"), new_run("r2", roles=(role,), **foreign)])
+    theirs, ours = store.runs(RunQuery())
+    assert (theirs.system, theirs.image, theirs.slot_type) == ("mcli", "mosaicml/pytorch", "h100")
+    assert (theirs.turns, theirs.max_turns, theirs.preemptions, theirs.cause) == (0, 5, 0, None)
+    assert (ours.system, ours.image, ours.slot_type, ours.max_turns) == ("native", None, None, None)
 
 
 def test_a_summary_says_where_a_run_stands_now(store: Store) -> None:

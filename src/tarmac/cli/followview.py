@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
 from tarmac.cli.amounts import number
-from tarmac.cli.logview import LogView
+from tarmac.cli.logview import LogView, Prefix
 from tarmac.cli.sharing import submitted_text
 from tarmac.cli.terminal import Terminal, stderr_terminal, stdout_terminal
 from tarmac.cli.wording import Json, ending
@@ -35,7 +35,10 @@ class View(Protocol):
 
 
 class TextView:
-    """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed."""
+    """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed.
+
+    `prefix` is what another system writes before each line of a log.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,9 @@ class TextView:
         out_terminal: Terminal,
         err_terminal: Terminal,
         quiet: bool = False,
+        prefix: Prefix | None = None,
     ) -> None:
-        self._logs = LogView(out, out_terminal)
+        self._logs = LogView(out, out_terminal, prefix)
         self._err = err
         self._terminal = err_terminal
         self._cuts_lines = out_terminal.width is not None and err_terminal.width is not None
@@ -159,7 +163,7 @@ class JsonView:
         self._out.flush()
 
 
-def standard_view(*, as_json: bool, quiet: bool = False) -> View:
+def standard_view(*, as_json: bool, quiet: bool = False, prefix: Prefix | None = None) -> View:
     """The view on this program's own stdout and stderr."""
     if as_json:
         return JsonView(sys.stdout)
@@ -169,6 +173,7 @@ def standard_view(*, as_json: bool, quiet: bool = False) -> View:
         out_terminal=stdout_terminal(),
         err_terminal=stderr_terminal(),
         quiet=quiet,
+        prefix=prefix,
     )
 
 

@@ -6,7 +6,7 @@ itself with carriage returns (a progress bar) its last form is kept, as a termin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from tarmac.cli.terminal import Terminal
@@ -16,13 +16,20 @@ _COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
 
 Key = tuple[str, int, int]
 
+Prefix = Callable[[Json], str | None]
+"""What stands before each line of a chunk; None: what this view itself would write."""
+
 
 class LogView:
-    """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes."""
+    """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes.
 
-    def __init__(self, out: TextIO, terminal: Terminal) -> None:
+    `foreign` has the first word about them.
+    """
+
+    def __init__(self, out: TextIO, terminal: Terminal, foreign: Prefix | None = None) -> None:
         self._out = out
         self._terminal = terminal
+        self._foreign = foreign
         self._prefixes: dict[Key, str] = {}
         self._partial: dict[Key, str] = {}
         self._at_line_start = True
@@ -53,6 +60,9 @@ class LogView:
         text = str(chunk["text"])
         if not text:
             return
+        foreign = self._foreign(chunk) if self._foreign is not None else None
+        if foreign is not None:
+            self._prefixes[_key(chunk, "worker")] = foreign
         if self._prefixes:
             self._write_lines(_key(chunk, "worker"), text)
         else:

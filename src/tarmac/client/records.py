@@ -98,6 +98,13 @@ class RunSummaryRecord(TypedDict):
     started_at: float | None
     ended_at: float | None
     message: str | None
+    cause_code: str | None
+    preemptions: int
+    turns: int
+    max_turns: int | None
+    system: str
+    slot_type: str | None
+    image: str | None
     cause: NotRequired[CauseRecord | None]  # in the messages of a log stream
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Outcome, Run
-from tarmac.model.spec import Mode
+from tarmac.model.run import CauseCode, Outcome, Run
+from tarmac.model.spec import Mode, RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class RunSummary:
     """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
 
     `priority` is the one it has now, whoever set it; `cluster` and `pool` are where it runs or last ran,
-    before that where it wants to (None: anywhere).
+    before that where it wants to (None: anywhere). `system` is the one whose conventions hold in the run,
+    `slot_type` and `image` are what it asks for; `max_turns` is None for a run that is no cycle run.
     """
 
     id: str
@@ -56,6 +57,13 @@ class RunSummary:
     message: str | None
     mode: Mode = Mode.BATCH
     pool: str | None = None
+    preemptions: int = 0
+    turns: int = 0
+    max_turns: int | None = None
+    cause: CauseCode | None = None
+    slot_type: str | None = None
+    system: str = "native"
+    image: str | None = None
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:
@@ -79,4 +87,22 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
         message=run.cause.message if run.cause is not None else None,
         mode=spec.mode,
         pool=pool,
+        preemptions=run.preemptions,
+        turns=run.turns,
+        max_turns=max_turns_of(spec),
+        cause=run.cause.code if run.cause is not None else None,
+        slot_type=slot_type_of(spec),
+        system=spec.conventions.system,
+        image=spec.environment.image,
     )
+
+
+def max_turns_of(spec: RunSpec) -> int | None:
+    """How many turns the run has; None for one that is no cycle run."""
+    return spec.max_rapid_cycles if spec.mode is Mode.CYCLE else None
+
+
+def slot_type_of(spec: RunSpec) -> str | None:
+    """The slot type asked for; several are joined by commas, None is any."""
+    asked = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
+    return ",".join(sorted(name for name in asked if name)) or None

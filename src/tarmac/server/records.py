@@ -15,8 +15,7 @@ from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
-from tarmac.model.spec import Mode
-from tarmac.model.summary import RunSummary, summary_of
+from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.sched import Reason
 
 Json = dict[str, Any]
@@ -49,7 +48,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "faults": run.faults,
         "preemptions": run.preemptions,
         "turns": run.turns,
-        "max_turns": run.spec.max_rapid_cycles if run.spec.mode is Mode.CYCLE else None,
+        "max_turns": max_turns_of(run.spec),
         "attained_slot_s": run.attained_slot_s,
         "ran_s": run.ran_s,
         "verdict": _verdict_record(run.verdict),
@@ -84,6 +83,13 @@ def summary_record(summary: RunSummary) -> Json:
         "started_at": summary.started_at,
         "ended_at": summary.ended_at,
         "message": summary.message,
+        "cause_code": summary.cause,
+        "preemptions": summary.preemptions,
+        "turns": summary.turns,
+        "max_turns": summary.max_turns,
+        "system": summary.system,
+        "slot_type": summary.slot_type,
+        "image": summary.image,
     }
 
 

@@ -23,6 +23,7 @@ from tarmac.model.run import (
     Ask,
     Attempt,
     Cause,
+    CauseCode,
     Event,
     Evidence,
     Outcome,
@@ -32,7 +33,7 @@ from tarmac.model.run import (
     Verdict,
 )
 from tarmac.model.spec import Mode, RunSpec
-from tarmac.model.summary import RunSummary
+from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, wanted_pool
 from tarmac.store.statements import GUARD_STATES
 
@@ -44,6 +45,7 @@ Values = dict[str, Any]
 
 _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
+_CAUSES: dict[str | None, CauseCode | None] = {None: None, **{str(code): code for code in CauseCode}}
 _MODES = {str(mode): mode for mode in Mode}
 _SPECS_KEPT = 4096  # specs are frozen, and lists are read again and again
 
@@ -65,6 +67,10 @@ def of_new_run(run: Run) -> Values:
         "pool": wanted_pool(run),
         "created_at": run.created_at,
         "idempotency_key": run.idempotency_key,
+        "slot_type": slot_type_of(spec),
+        "system": spec.conventions.system,
+        "image": spec.environment.image,
+        "max_turns": max_turns_of(spec),
         **_progress(run),
     }
 
@@ -167,6 +173,7 @@ def _progress(run: Run) -> Values:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "message": _legible(cause.message) if cause is not None else None,
+        "cause_code": cause.code.value if cause is not None else None,
         "cause": _body(cause),
         "code_digest": run.code_digest,
         "code_commit": run.code_commit,
@@ -275,6 +282,13 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
         message=row[14],
         mode=_MODES[row[15]],
         pool=row[16],
+        preemptions=row[17],
+        turns=row[18],
+        cause=_CAUSES[row[19]],
+        slot_type=row[20],
+        system=row[21],
+        image=row[22],
+        max_turns=row[23],
     )
 
 

@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -90,6 +90,11 @@ run = Table(
     Column("share", Text),
     Column("verdict", Text),
     Column("code_commit", Text),
+    Column("cause_code", Text),  # of `cause`, as `message` is
+    Column("slot_type", Text),  # what is asked for
+    Column("system", Text, nullable=False, server_default=text("'native'")),
+    Column("image", Text),
+    Column("max_turns", Integer),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),

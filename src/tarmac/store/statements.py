@@ -133,6 +133,13 @@ _SUMMARIES = select(
     run.c.message,
     run.c.mode,
     run.c.pool,
+    run.c.preemptions,
+    run.c.turns,
+    run.c.cause_code,
+    run.c.slot_type,
+    run.c.system,
+    run.c.image,
+    run.c.max_turns,
 )
 
 

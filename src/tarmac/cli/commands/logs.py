@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import LogChoice, expected_workers, follow
-from tarmac.cli.followview import standard_view
+from tarmac.cli.followview import View, standard_view
 from tarmac.cli.options import Duration, json_option, run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect, resolve
@@ -35,6 +37,7 @@ _COUNT = click.IntRange(min=0)
 @click.option(
     "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
 )
+@as_option
 @json_option
 def logs(
     *,
@@ -46,6 +49,7 @@ def logs(
     attempt: int | None,
     tail: int | None,
     since_s: float | None,
+    system: str | None,
     as_json: bool,
 ) -> None:
     """Print what the workers of a run wrote.
@@ -55,13 +59,14 @@ def logs(
     client = connect()
     record = client.run(resolve(client, run))
     choice = LogChoice(role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since_s=since_s)
+    prefix = partial(display(system).log_prefix, record) if system is not None else None
+    view = standard_view(as_json=as_json, quiet=True, prefix=prefix)
     if following:
-        sys.exit(follow(client, record["id"], standard_view(as_json=as_json, quiet=True), choice))
-    _print(client, record, choice, as_json=as_json)
+        sys.exit(follow(client, record["id"], view, choice))
+    _print(client, record, choice, view, as_json=as_json)
 
 
-def _print(client: Client, run: RunRecord, choice: LogChoice, *, as_json: bool) -> None:
-    view = standard_view(as_json=as_json, quiet=True)
+def _print(client: Client, run: RunRecord, choice: LogChoice, view: View, *, as_json: bool) -> None:
     if run["attempt"] == 0 and not as_json:
         remark(f"it has not started; tarmac why {run['id']} says more")
     for attempt in client.attempts(run["id"]):

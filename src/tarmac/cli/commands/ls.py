@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.amounts import age, duration
+from tarmac.cli.displays.registry import as_option, display, worded
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
@@ -59,6 +60,7 @@ _COLUMNS = (
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N runs.")
+@as_option
 @json_option
 def ls(
     *,
@@ -69,6 +71,7 @@ def ls(
     name: str | None,
     labels: tuple[tuple[str, str], ...],
     limit: int | None,
+    system: str | None,
     as_json: bool,
 ) -> None:
     """List runs.
@@ -83,7 +86,7 @@ def ls(
     else:
         runs, hidden = _recent(client, query)
     if as_json:
-        print_json({"runs": runs})
+        print_json({"runs": runs if system is None else worded(runs, system)})
         return
     if not runs:
         remark(
@@ -92,7 +95,8 @@ def ls(
             else "no run yet: tarmac run -- echo hello"
         )
         return
-    print_text(run_table(runs, now=time.time(), terminal=stdout_terminal()))
+    table = run_table if system is None else display(system).runs
+    print_text(table(runs, now=time.time(), terminal=stdout_terminal()))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.amounts import age, duration, number
+from tarmac.cli.displays.registry import as_option, display, worded
 from tarmac.cli.followview import report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
@@ -48,8 +49,9 @@ _EVENTS = (
 @run_argument
 @click.option("--events", is_flag=True, help="Also its history, event by event.")
 @click.option("--source", is_flag=True, help="Only the run file it was submitted with, verbatim.")
+@as_option
 @json_option
-def show(*, run: str, events: bool, source: bool, as_json: bool) -> None:
+def show(*, run: str, events: bool, source: bool, system: str | None, as_json: bool) -> None:
     """Show one run: its state, attempts, workers and the latest it reported."""
     client = connect()
     record = client.run(resolve(client, run))
@@ -58,11 +60,16 @@ def show(*, run: str, events: bool, source: bool, as_json: bool) -> None:
         return
     attempts = client.attempts(record["id"])
     reports = client.reports(record["id"])
-    history = client.events(record["id"]) if events else []
+    history = client.events(record["id"]) if events or system else []
     latest = reports[-1] if reports else None
     if as_json:
-        document = {"run": record, "attempts": attempts, "report": latest}
+        shown = record if system is None else worded([record], system)[0]
+        document = {"run": shown, "attempts": attempts, "report": latest}
         print_json({**document, "events": history} if events else document)
+        return
+    if system is not None:
+        as_there = display(system).run
+        print_text(as_there(record, attempts, history, now=time.time(), terminal=stdout_terminal()))
         return
     print_text(
         page(record, attempts, latest=latest, events=history, now=time.time(), terminal=stdout_terminal())

@@ -87,7 +87,10 @@ class Run(BaseModel):
 
 
 class RunSummary(BaseModel):
-    """One line of the list of runs."""
+    """One line of the list of runs.
+
+    `system` is the one whose conventions hold in the run; `slot_type` and `image` are what it asks for.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -108,6 +111,13 @@ class RunSummary(BaseModel):
     started_at: float | None
     ended_at: float | None
     message: str | None
+    cause_code: str | None
+    preemptions: int
+    turns: int
+    max_turns: int | None
+    system: str
+    slot_type: str | None
+    image: str | None
 
 
 class RunPage(BaseModel):

@@ -1,0 +1,1 @@
+"""How other systems would show the runs: one display each, found by name in `registry`."""

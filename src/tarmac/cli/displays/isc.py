@@ -1,0 +1,102 @@
+"""Runs as the ISC's own command shows experiments. Found by `registry` under the name isc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.terminal import Terminal, one_line
+from tarmac.cli.wording import Json, state_cell
+from tarmac.model.spec import Mode
+from tarmac.spec.dialect import Report
+from tarmac.spec.isc import words
+
+_COLUMNS = (
+    Column(title="ID"),
+    Column(title="Name", flexible=True),
+    Column(title="Created"),
+    Column(title="GPUs", right=True),
+    Column(title="Mode"),
+    Column(title="Cycle"),
+    Column(title="Status"),
+)
+
+_COLOURS = {
+    "enqueued": "queued",
+    "burst_staged": "queued",
+    "interrupting": "preempting",
+    "cancelling": "stopping",
+    "cancelled": "stopped",
+    "strong_failed": "failed",
+}
+"""tarmac's state whose colour a word has, where it is not called the same."""
+
+
+class IscDisplay:
+    """`isc experiments`, and the same of one experiment."""
+
+    def status(self, report: Report) -> str:
+        return words.status(report)
+
+    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = (
+            (
+                run["id"],
+                Cell(run["name"], "bold"),
+                _when(run["created_at"]),
+                str(run["slots"]),
+                str(run["mode"]),
+                _cycle(run),
+                self._status(run),
+            )
+            for run in runs
+        )
+        return render(_COLUMNS, rows, terminal)
+
+    def run(
+        self,
+        run: Json,
+        attempts: Sequence[Json],
+        events: Sequence[Json],  # noqa: ARG002 the port's
+        *,
+        now: float,  # noqa: ARG002 the port's
+        terminal: Terminal,
+    ) -> str:
+        newest = attempts[-1] if attempts else None
+        status = self._status(run)
+        fields = {
+            "ID": run["id"],
+            "Name": one_line(run["name"]),
+            "Project": run["project"],
+            "Created": _when(run["created_at"]),
+            "GPUs": str(run["slots"]),
+            "Mode": str(run["mode"]),
+            "Cycle": _cycle(run),
+            "Nodes": str(len(newest["nodes"])) if newest else "",
+            "Status": terminal.paint(status.text, status.style),
+            "Message": one_line((run["cause"] or {}).get("message") or ""),
+        }
+        return "\n".join(
+            f"{terminal.paint(name.ljust(8), 'dim')} {value}" for name, value in fields.items() if value
+        )
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
+        return None
+
+    def _status(self, run: Json) -> Cell:
+        word = self.status(report_of(run))
+        return Cell(word, state_cell(_COLOURS.get(word, word)).style)
+
+
+DISPLAY = IscDisplay()
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _cycle(run: Json) -> str:
+    """How often it has been started, and of how many times: `1 / 3`; without an end for other modes."""
+    return f"{run['attempt']} / {run['max_turns']}" if run["mode"] == Mode.CYCLE else str(run["attempt"])

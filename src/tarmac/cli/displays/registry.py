@@ -1,0 +1,64 @@
+"""The displays by name, each imported when it is asked for, and the option `--as`.
+
+Used by the commands that show runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tarmac.cli.errors import nearest
+from tarmac.cli.wording import Json
+
+if TYPE_CHECKING:
+    from tarmac.cli.displays.display import Display
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DISPLAYS: Mapping[str, str] = {
+    "isc": "tarmac.cli.displays.isc",
+}
+"""Where each display lives: a module with a `DISPLAY`."""
+
+
+class SystemName(click.ParamType):  # type: ignore[type-arg]
+    """The name of a system whose display there is."""
+
+    name = "system"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = str(value).lower()
+        if name not in DISPLAYS:
+            meant = nearest(name, list(DISPLAYS))
+            said = f"did you mean {meant}?" if meant else f"known: {', '.join(sorted(DISPLAYS))}"
+            self.fail(f"no display is called {value!r}; {said}", param, ctx)
+        return name
+
+
+def as_option(function: F) -> F:
+    """--as: in the words of another system."""
+    return click.option(
+        "--as",
+        "system",
+        type=SystemName(),
+        metavar="SYSTEM",
+        help="In the words and columns of isc, mcli, determined, clusterfudge or mantik.",
+    )(function)
+
+
+def display(system: str) -> Display:
+    """The display of a system in `DISPLAYS`."""
+    found: Display = import_module(DISPLAYS[system]).DISPLAY
+    return found
+
+
+def worded(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
+    """The runs with an additional `status`: the system's own word for how each stands."""
+    from tarmac.cli.displays.display import report_of
+
+    shown = display(system)
+    return [{**run, "status": shown.status(report_of(run))} for run in runs]

@@ -1,0 +1,140 @@
+"""`--as`: names of systems, the word each gives a state, and lines as its own commands print them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tarmac.cli.commands.ls import ls
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.registry import DISPLAYS, display, worded
+from tarmac.cli.terminal import Terminal
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import RUN_OUTCOMES, CauseCode
+from tarmac.model.spec import Mode
+from tarmac.spec.dialect import Report
+
+NOW = 1_700_003_600.0
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "r1",
+        "name": "foo_experiment",
+        "project": "p",
+        "user": "ada",
+        "dialect": "isc",
+        "state": "running",
+        "outcome": None,
+        "mode": "cycle",
+        "priority": 0,
+        "slots": 48,
+        "attempt": 1,
+        "cluster": "c",
+        "pool": None,
+        "created_at": 1_700_000_000.0,
+        "started_at": 1_700_000_001.0,
+        "ended_at": None,
+        "message": None,
+        "cause_code": None,
+        "preemptions": 0,
+        "turns": 0,
+        "max_turns": 3,
+        "system": "isc",
+        "slot_type": None,
+        "image": None,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(("given", "meant"), [("mcil", "mcli"), ("ISK", "isc")])
+def test_an_unknown_system_is_answered_with_the_nearest(given: str, meant: str) -> None:
+    result = CliRunner().invoke(ls, ["--as", given])
+    assert result.exit_code == 2
+    if meant in DISPLAYS:
+        assert f"did you mean {meant}?" in result.output
+
+
+@pytest.mark.parametrize("system", sorted(DISPLAYS))
+def test_every_display_has_a_word_for_whatever_a_run_may_be(system: str) -> None:
+    shown = display(system)
+    for mode in Mode:
+        for state in set(RunState) - {RunState.ENDED}:
+            for attempt in (0, 2):
+                assert shown.status(Report(state=state, mode=mode, attempt=attempt))
+        for outcome in RUN_OUTCOMES:
+            for cause in (None, *CauseCode):
+                report = Report(state=RunState.ENDED, outcome=outcome, cause=cause, mode=mode)
+                assert shown.status(report)
+
+
+@pytest.mark.parametrize("system", sorted(DISPLAYS))
+def test_every_display_lists_runs_of_any_dialect_in_any_state(system: str) -> None:
+    runs = [
+        summary(id=f"r{state}", state=state, mode=mode, max_turns=3 if mode == "cycle" else None)
+        for state in RunState
+        if state is not RunState.ENDED
+        for mode in Mode
+    ]
+    runs += [
+        summary(id=f"r{outcome}", state="ended", outcome=outcome, ended_at=NOW) for outcome in RUN_OUTCOMES
+    ]
+    listed = display(system).runs(runs, now=NOW, terminal=Terminal())
+    assert all("foo_experiment" in listed for _ in runs)
+
+
+def test_json_has_the_systems_own_word() -> None:
+    (shown,) = worded([summary(state="queued", attempt=1)], "isc")
+    assert (shown["state"], shown["status"]) == ("queued", "paused")
+
+
+def test_a_report_is_the_same_of_a_run_and_of_its_line_in_a_list() -> None:
+    line = summary(state="ended", outcome="failed", cause_code="node_lost", preemptions=2)
+    run = {key: value for key, value in line.items() if key != "cause_code"}
+    assert report_of(line) == report_of({**run, "cause": {"code": "node_lost"}})
+    assert report_of(line).cause is CauseCode.NODE_LOST
+    assert report_of(line).preempted
+
+
+def test_isc_lists_its_columns() -> None:
+    listed = display("isc").runs([summary()], now=NOW, terminal=Terminal())
+    assert [line.split() for line in listed.splitlines()] == [
+        ["ID", "Name", "Created", "GPUs", "Mode", "Cycle", "Status"],
+        ["r1", "foo_experiment", "2023-11-14", "22:13:20", "48", "cycle", "1", "/", "3", "running"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "report"),
+    [
+        ("enqueued", Report(state=RunState.QUEUED, mode=Mode.CYCLE)),
+        ("enqueued", Report(state=RunState.PENDING, mode=Mode.INTERRUPTIBLE)),
+        ("burst_staged", Report(state=RunState.QUEUED, mode=Mode.BURST)),
+        ("running", Report(state=RunState.RUNNING, attempt=1)),
+        ("running", Report(state=RunState.PREEMPTING, attempt=1, mode=Mode.CYCLE)),
+        ("interrupting", Report(state=RunState.PREEMPTING, attempt=1, mode=Mode.INTERRUPTIBLE)),
+        ("paused", Report(state=RunState.QUEUED, attempt=1, mode=Mode.INTERRUPTIBLE)),
+        ("paused", Report(state=RunState.PAUSED, attempt=1)),
+        ("cancelling", Report(state=RunState.STOPPING, attempt=1)),
+    ],
+)
+def test_isc_words(word: str, report: Report) -> None:
+    """I1, and the states of the ISC."""
+    assert display("isc").status(report) == word
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome", "cause"),
+    [
+        ("completed", "completed", None),
+        ("cancelled", "stopped", "user_request"),
+        ("failed", "failed", "exit_code"),
+        ("strong_failed", "failed", "node_lost"),
+        ("strong_failed", "failed", "platform_fault"),
+    ],
+)
+def test_isc_words_of_what_has_ended(word: str, outcome: str, cause: str | None) -> None:
+    ended = report_of(summary(state="ended", outcome=outcome, cause_code=cause))
+    assert display("isc").status(ended) == word
