@@ -19,6 +19,9 @@ from tarmac.spec.section import Section, Value
 
 DEFAULT_HOST = "github.com"
 
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,40}", re.ASCII)
+_CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
+
 
 @dataclass(slots=True, kw_only=True)
 class Integrations:
@@ -61,9 +64,14 @@ def _read(item: Value, found: Integrations, env: Mapping[str, str], warnings: li
         return
     reader(section, found, env, warnings)
     plain = {name: to_plain(given.node) for name in sorted(vocabulary.known) if (given := section.get(name))}
-    if isinstance(plain.get("git_repo"), str):
-        plain["git_repo"] = re.sub(r"//[^/@]*@", "//", plain["git_repo"])
-    found.kept.append({"integration_type": kind, **plain})
+    found.kept.append({"integration_type": kind, **{name: _clean(item) for name, item in plain.items()}})
+
+
+def _clean(value: Any) -> Any:
+    """The value without user names and tokens in addresses."""
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return _CREDENTIALS.sub("", value) if isinstance(value, str) else value
 
 
 def _typed(item: Value) -> tuple[str | None, Value]:
@@ -99,6 +107,8 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     by_ssh = section.read("ssh_clone", truth(), True)
     url = _url(value, repository or "", host=host, by_ssh=by_ssh)
     branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
+    if commit and not _COMMIT.fullmatch(commit):
+        branch, commit = commit, None  # the name of a branch or tag is taken there too
     if branch and commit:
         warnings.append(f"{where(value)}git_commit {commit} wins over git_branch {branch}")
     path = _path(section, env, warnings) or url.rstrip("/").rpartition("/")[2].removesuffix(".git")
