@@ -7,6 +7,7 @@ as it checks a file, and `tarmac show` gives it back.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,7 +123,16 @@ def run_file(run: Run) -> str:
     surroundings = {name: content.pop(name) for name in ("venv", "image", "modules") if name in content}
     if surroundings:
         content["environment"] = surroundings
-    return json.dumps(content, indent=2)
+    return json_text(content)
+
+
+def json_text(content: Any) -> str:
+    """JSON that is YAML too: what YAML does not take as it is, such as control characters, is escaped."""
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    return _UNFIT.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+_UNFIT = re.compile("[\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:

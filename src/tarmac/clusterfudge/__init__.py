@@ -1,0 +1,59 @@
+"""The names of the Clusterfudge client, over tarmac: `from tarmac import clusterfudge` is all that changes.
+
+A script that is not changed at all is run by `tarmac launch`, which puts `standin/` on its path: there this
+same package is found under the name `clusterfudge`. It may then run on a Python that has no tarmac, so
+everything that a script imports is plain Python 3.9, of the standard library alone, and imports its siblings
+relatively. `gateway` and `broker` are tarmac's own side and never imported there.
+"""
+
+from __future__ import annotations
+
+from .answer import LaunchStatus
+from .client import BetaClient, Client
+from .errors import AuthenticationError, RequestError, SchedulingError, UnsupportedError
+from .first import FudgeClient, launches_pb2
+from .hook import show_errors_as_sentences
+from .request import (
+    ClusterfudgeConfig,
+    CreateLaunchRequest,
+    GitRepo,
+    Job,
+    LocalDir,
+    OnReplicaFailureOtherReplicasAreStopped,
+    OnReplicaFailureOtherReplicasContinue,
+    Process,
+    ProxiedPath,
+    QueueingBehaviour,
+    Resources,
+    SandboxletConfig,
+    SandboxParams,
+)
+from .sandboxes import SandboxClient
+
+__all__ = [
+    "AuthenticationError",
+    "BetaClient",
+    "Client",
+    "ClusterfudgeConfig",
+    "CreateLaunchRequest",
+    "FudgeClient",
+    "GitRepo",
+    "Job",
+    "LaunchStatus",
+    "LocalDir",
+    "OnReplicaFailureOtherReplicasAreStopped",
+    "OnReplicaFailureOtherReplicasContinue",
+    "Process",
+    "ProxiedPath",
+    "QueueingBehaviour",
+    "RequestError",
+    "Resources",
+    "SandboxClient",
+    "SandboxParams",
+    "SandboxletConfig",
+    "SchedulingError",
+    "UnsupportedError",
+    "launches_pb2",
+]
+
+show_errors_as_sentences()

@@ -1,0 +1,70 @@
+"""Asks tarmac: through the socket of the `tarmac launch` that runs the script, else in this same process.
+
+Called by `Client`. Question and answer are JSON; an error in the answer is raised as the script knows it.
+Runs on Python 3.9: see the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from .errors import AuthenticationError, RequestError, SchedulingError, TarmacError
+
+SOCKET_VARIABLE = "TARMAC_LAUNCH_SOCKET"
+"""Set by `tarmac launch` for the script: the path of the socket at which it answers."""
+
+_PIECE_BYTES = 65536
+
+
+def ask(question: Mapping[str, Any]) -> Any:
+    """The answer; what is to be remarked on goes to stderr, and what went wrong is raised."""
+    path = os.environ.get(SOCKET_VARIABLE)
+    reply = _through_socket(path, question) if path else _here(question)
+    for notice in reply.get("notices", ()):
+        sys.stderr.write(f"tarmac: {notice}\n")
+    if "error" in reply:
+        raise _error(reply["error"])
+    return reply["answer"]
+
+
+def _through_socket(path: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as opened:
+            opened.connect(path)
+            opened.sendall(json.dumps(question).encode() + b"\n")
+            while piece := opened.recv(_PIECE_BYTES):
+                content += piece
+        reply: Mapping[str, Any] = json.loads(content)
+    except (OSError, ValueError) as problem:
+        raise TarmacError(f"the tarmac launch that runs this script does not answer: {problem}") from None
+    return reply
+
+
+def _here(question: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Imported when it is needed: a script may run on a Python that has no tarmac.
+    try:
+        gateway = import_module("tarmac.clusterfudge.gateway")
+    except ImportError as problem:
+        raise TarmacError(
+            f"tarmac is not installed for this Python ({problem}): run the script with tarmac launch"
+        ) from None
+    reply: Mapping[str, Any] = gateway.in_process(question)
+    return reply
+
+
+def _error(form: Mapping[str, Any]) -> Exception:
+    message, hint = form["message"], form.get("hint")
+    if form["kind"] == "scheduling":
+        return SchedulingError(message, form["log"])
+    if form["kind"] == "authentication":
+        return AuthenticationError(None, details=message)
+    if form["kind"] == "request":
+        return RequestError(message, hint)
+    return TarmacError(f"{message} ({hint})" if hint else message)

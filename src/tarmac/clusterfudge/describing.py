@@ -1,0 +1,177 @@
+"""Runs as the launches that scripts get: their parts, counts and logs, as JSON. Called by `gateway`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tarmac.client import Client
+from tarmac.client.records import AttemptRecord, RunRecord, WorkerRecord
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import CauseCode, Outcome
+from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid, process_uuid
+from tarmac.spec.clusterfudge.status import status_word
+from tarmac.spec.dialect import Report
+
+LOG_LINES = 10_000
+"""The lines of each process that the details of a launch have."""
+
+
+def launch_form(run: RunRecord) -> dict[str, Any]:
+    """A run as the launch that a script gets."""
+    spec = run["spec"]
+    facts = spec.get("conventions", {}).get("facts", {})
+    names = facts.get("short_names", {})
+    target = spec.get("target", {})
+    code = spec.get("code") or {}
+    return {
+        "id": launch_uuid(run["id"]),
+        "launch_id": launch_number(run["id"]),
+        "run_id": run["id"],
+        "status": _word(run),
+        "title": facts.get("title") or run["name"],
+        "description": facts.get("description") or "",
+        "launched_by": run["user"],
+        "submitted_at": run["created_at"],
+        "jobs": [
+            {
+                "short_name": names.get(_role_name(role), _role_name(role)),
+                "replicas": role.get("replicas", 1) or 1,
+                "commands": [
+                    process["command"].get("argv") or [process["command"].get("script", "")]
+                    for process in role["processes"]
+                ],
+            }
+            for role in spec["roles"]
+        ],
+        "cluster": target.get("cluster") or "",
+        "shard": target.get("shard") or "",
+        "hostnames": list(target.get("hostnames", ())),
+        "git_repo": code.get("url", ""),
+        "git_branch": code.get("branch") or "",
+        "git_commit": run.get("code_commit") or code.get("commit") or "",
+        "launch_script_body": _script(run),
+    }
+
+
+def _role_name(role: Mapping[str, Any]) -> str:
+    return str(role.get("name", "main"))
+
+
+def _script(run: RunRecord) -> str:
+    """The text of the script that made the launch, out of the request."""
+    try:
+        return str(json.loads(run["source"]).get("launch_script_body", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _word(run: RunRecord) -> str:
+    outcome, cause = run["outcome"], run["cause"]
+    return status_word(
+        Report(
+            state=RunState(run["state"]),
+            outcome=Outcome(outcome) if outcome else None,
+            cause=CauseCode(cause["code"]) if cause else None,
+        )
+    )
+
+
+def details_form(client: Client, run: RunRecord) -> dict[str, Any]:
+    launch = launch_form(run)
+    attempts = client.attempts(run["id"])
+    workers = attempts[-1]["workers"] if attempts else []
+    named = {_role_name(role): form for role, form in zip(run["spec"]["roles"], launch["jobs"], strict=True)}
+    states = {
+        (worker["role"], worker["replica"], worker["index"]): _state(worker, attempts[-1])
+        for worker in workers
+    }
+    expected = [
+        (role, replica, index)
+        for role, form in named.items()
+        for replica in range(form["replicas"])
+        for index in range(len(form["commands"]))
+    ]
+    over = run["state"] == RunState.ENDED
+    standing = {seat: states.get(seat, "stopped" if over else "pending") for seat in expected}
+    return {
+        "launch": launch,
+        "commands": [
+            _command(run, worker, named[worker["role"]], standing)
+            for worker in workers
+            if worker["role"] in named
+        ],
+        "replicas": {form["short_name"]: _counts(_replicas(role, standing)) for role, form in named.items()},
+        "processes": _counts(list(standing.values())),
+        "logs": list(_logs(client, run, named)),
+    }
+
+
+_STATES = {
+    "pending": "COMMAND_STATE_ACKNOWLEDGED",
+    "running": "COMMAND_STATE_RUNNING",
+    "succeeded": "COMMAND_STATE_SUCCEEDED",
+    "failed": "COMMAND_STATE_FAILED",
+    "stopped": "COMMAND_STATE_KILLED",
+}
+
+_Standing = Mapping[tuple[str, int, int], str]
+
+
+def _state(worker: WorkerRecord, attempt: AttemptRecord) -> str:
+    if worker["exit_code"] is not None:
+        return "succeeded" if worker["exit_code"] == 0 else "failed"
+    if worker["signal"] is not None:
+        cause = attempt["cause"]
+        blamed = cause is not None and (cause["role"], cause["replica"], cause["worker"]) == (
+            worker["role"],
+            worker["replica"],
+            worker["index"],
+        )
+        return "failed" if blamed else "stopped"
+    return "running" if worker["pid"] is not None else "pending"
+
+
+def _command(
+    run: RunRecord, worker: WorkerRecord, form: Mapping[str, Any], standing: _Standing
+) -> dict[str, Any]:
+    seat = (worker["role"], worker["replica"], worker["index"])
+    return {
+        "id": process_uuid(run["id"], *seat),
+        "hostname": worker["node"],
+        "job_name": form["short_name"],
+        "replica": worker["replica"],
+        "process": worker["index"],
+        "state": _STATES[standing.get(seat, "pending")],
+        "exit_code": worker["exit_code"],
+        "pid": worker["pid"],
+        "cmd_line": form["commands"][worker["index"]],
+        "execution_started_at": worker["started_at"],
+        "execution_completed_at": worker["ended_at"],
+    }
+
+
+def _replicas(role: str, standing: _Standing) -> list[str]:
+    """How each replica of a role stands: as the worst of its processes."""
+    replicas: dict[int, set[str]] = {}
+    for (name, replica, _), state in standing.items():
+        if name == role:
+            replicas.setdefault(replica, set()).add(state)
+    worst_first = ("failed", "running", "pending", "stopped", "succeeded")
+    return [next(state for state in worst_first if state in states) for states in replicas.values()]
+
+
+def _counts(states: list[str]) -> dict[str, int]:
+    return {**{state: states.count(state) for state in _STATES}, "total": len(states)}
+
+
+def _logs(client: Client, run: RunRecord, named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for chunk in client.logs(run["id"], tail=LOG_LINES):
+        form = named.get(chunk["role"])
+        role = form["short_name"] if form else chunk["role"]
+        yield {
+            "hostname": chunk["node"],
+            "source": f"{role}.{chunk['replica']}.{chunk['worker']}",
+            "contents": chunk["text"],
+        }

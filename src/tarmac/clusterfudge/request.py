@@ -1,0 +1,143 @@
+"""What a launch script builds: the request types, positional order and defaults of the Clusterfudge client.
+
+`Client` turns them into JSON, which the server reads (`spec.clusterfudge`). Runs on Python 3.9: see the
+package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+
+
+@dataclass
+class ClusterfudgeConfig:
+    """What `fudge login` wrote. tarmac needs none of it."""
+
+    token: str
+
+
+@dataclass
+class Resources:
+    """What one process needs on its node: accelerators by kind, processors, memory in MB."""
+
+    cpus: int = 0
+    memory_mb: int = 0
+    a100_40gb: int = 0
+    a100_80gb: int = 0
+    h100: int = 0
+    rtx3080: int = 0
+    rtx3090: int = 0
+    rtx6000: int = 0
+    t4: int = 0
+    l4: int = 0
+    v100: int = 0
+    p100: int = 0
+    p4: int = 0
+    rtx4090: int = 0
+    rtx4080: int = 0
+    rtx3070: int = 0
+    rtx3060: int = 0
+    rtx4070: int = 0
+    rtx4060: int = 0
+    rtx3050: int = 0
+    gtx1050: int = 0
+    h200: int = 0
+
+
+@dataclass
+class LocalDir:
+    """The code is the project that the current directory is in, whole."""
+
+
+@dataclass
+class GitRepo:
+    """The code is cloned from a repository; a commit, long or short, wins over the branch."""
+
+    repo: str
+    branch: str
+    commit: str | None = None
+
+
+@dataclass
+class OnReplicaFailureOtherReplicasContinue:
+    """A replica that fails leaves the others alone."""
+
+
+@dataclass
+class OnReplicaFailureOtherReplicasAreStopped:
+    """A replica that fails ends the others."""
+
+
+Deployment = Union[LocalDir, GitRepo]
+FailureBehaviour = Union[OnReplicaFailureOtherReplicasContinue, OnReplicaFailureOtherReplicasAreStopped]
+
+
+@dataclass
+class Process:
+    """One process on a node: a program and its arguments. No shell reads them."""
+
+    command: Sequence[str]
+    resource_requirements: Resources | None = None
+
+
+@dataclass
+class Job:
+    """Processes that belong together, on one node, in so many copies.
+
+    `deployment` stood here in the first versions; the request has it now.
+    """
+
+    short_name: str
+    replicas: int
+    processes: Sequence[Process]
+    replica_failure_behaviour: FailureBehaviour | None = None
+    deployment: Deployment | None = None
+
+
+@dataclass
+class QueueingBehaviour:
+    """Whether a launch waits where there is no capacity; without one it fails at once."""
+
+    enqueue_if_cluster_busy: bool | None = True
+
+
+@dataclass
+class CreateLaunchRequest:
+    """A launch: its jobs, the code they need and the nodes they may use."""
+
+    jobs: Sequence[Job]
+    name: str | None = None
+    description: str | None = None
+    deployment: Deployment | None = None
+    cluster: str | None = None
+    shard: str | None = None
+    hostnames: Sequence[str] | None = None
+    queueing_behaviour: QueueingBehaviour | None = None
+
+
+@dataclass
+class ProxiedPath:
+    """Part of a sandbox, which tarmac does not have."""
+
+    incoming_path: str
+    sandbox_port: int
+
+
+@dataclass
+class SandboxletConfig:
+    """Part of a sandbox, which tarmac does not have."""
+
+    proxied_paths: list[ProxiedPath] | None = None
+    screen_width_height: tuple[int, int] | None = None
+
+
+@dataclass
+class SandboxParams:
+    """What a sandbox would be made with, which tarmac does not have."""
+
+    sidecar_file_paths: list[str] | None = None
+    image_tag: str | None = None
+    display_name: str | None = None
+    sandboxlet_config: SandboxletConfig | None = None

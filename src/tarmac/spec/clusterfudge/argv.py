@@ -1,0 +1,64 @@
+"""What looks wrong in an argument list that no shell will read. For requests and for scripts alike. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+def argv_doubts(argv: Sequence[str]) -> Iterator[str]:
+    """Sentences for the user, each with what to write instead."""
+    if not argv or not argv[0]:
+        return
+    program, *rest = argv
+    if len(argv) == 1 and re.search(r"\s", program.strip()):
+        yield f"{_short(program)} is taken as the name of a program; did you mean {split(program)}?"
+        return
+    if posixpath.basename(program) in SHELLS and rest and re.fullmatch(r"-[a-z]*c", rest[0]):
+        yield from _script_doubts(program, rest)
+        return
+    for word in rest:
+        if word in _OPERATORS:
+            yield f"no shell reads a command: {word!r} is passed on as an argument; {_SHELL_HINT}"
+            return
+        if found := _EXPANSION.search(word):
+            yield f"no shell reads a command: {found[0]!r} reaches the program as it is; {_SHELL_HINT}"
+            return
+
+
+def split(command: str) -> str:
+    """A command line as the list to write for it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    listed = ", ".join(f'"{word}"' for word in words)
+    return _short(f"[{listed}]", quoted=False)
+
+
+_OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+_SHELL_HINT = 'write ["bash", "-c", "..."] where a shell is wanted'
+
+
+def _script_doubts(program: str, rest: Sequence[str]) -> Iterator[str]:
+    """`bash -c` takes one script; what follows are its parameters, the first of them $0."""
+    if len(rest) == 1:
+        yield f"{program} {rest[0]} has no script after it"
+    elif len(rest) > 2 and not _PARAMETER.search(rest[1]):
+        yield (
+            f"{program} {rest[0]} executes only {_short(rest[1])}, and {_short(rest[2])} is a parameter that "
+            "it does not use: write the whole command as one text"
+        )
+
+
+_PARAMETER = re.compile(r"\$([0-9@*#]|\{[0-9@*#])", re.ASCII)
+
+
+def _short(text: str, *, quoted: bool = True) -> str:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return repr(shown) if quoted else shown
