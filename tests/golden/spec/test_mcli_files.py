@@ -25,7 +25,7 @@ SECRET = "secret-value"
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
 def test_a_good_mcli_file_becomes_this_spec(path: Path) -> None:
-    """M1, M2, M8: every public version of the file is read, with what is reasonable for what it leaves out."""
+    """M1, M2, M8: every public version is read, with what is reasonable for what is left out."""
     source = path.read_text(encoding="utf-8")
     reading = read(source, filename=path.name, directory="/home/ada")
     assert reading.spec.dialect == reading.spec.conventions.system == "mcli"

@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DISPLAYS: Mapping[str, str] = {
     "isc": "tarmac.cli.displays.isc",
+    "mcli": "tarmac.cli.displays.mcli",
 }
 """Where each display lives: a module with a `DISPLAY`."""
 

@@ -1,0 +1,125 @@
+"""Runs as MCLI shows them: `get runs`, and `describe run`. Found by `registry` under the name mcli.
+
+Columns, widths and words are those of its document; times are local.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.terminal import Terminal, columns, one_line
+from tarmac.cli.wording import Json
+from tarmac.spec.dialect import Report
+from tarmac.spec.mcli.statuses import Status, status
+
+_NONE = "-"
+_GAP = "  "
+_HEADS = (
+    ("NAME", 19, 0),
+    ("GPU_NUM", 8, 0),
+    ("CREATED_TIME", 20, 0),
+    ("START_TIME", 10, 1),
+    ("END_TIME", 9, 0),
+)
+"""Title, least width, and what a value adds to its own: as the tables of the document are spaced."""
+
+_STAGES = ("STATUS", "START_TIME", "END_TIME", "DURATION")
+_LABEL_WIDTH = 13
+
+
+class McliDisplay:
+    """`mcli get runs` and `mcli describe run`."""
+
+    def status(self, report: Report) -> str:
+        return status(report).value
+
+    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = [
+            (
+                one_line(run["name"]),
+                str(run["slots"]),
+                _when(run["created_at"]),
+                _when(run["started_at"]),
+                _when(run["ended_at"]),
+                self.status(report_of(run)),
+            )
+            for run in runs
+        ]
+        widths = [
+            max(least, *(columns(row[index]) + more for row in rows)) if rows else least
+            for index, (_, least, more) in enumerate(_HEADS)
+        ]
+        titles = (*(title for title, _, _ in _HEADS), "STATUS")
+        return "\n".join(_line(row, widths) for row in (titles, *rows))
+
+    def run(
+        self,
+        run: Json,
+        attempts: Sequence[Json],
+        events: Sequence[Json],  # noqa: ARG002 the port's
+        *,
+        now: float,  # noqa: ARG002 the port's
+        terminal: Terminal,  # noqa: ARG002 the port's
+    ) -> str:
+        parts = [
+            ["Run Metadata", *_metadata(run, attempts)],
+            ["Run Lifecycle", *_lifecycle(run, status(report_of(run)))],
+            ["Submitted YAML", str(run["source"]).rstrip("\n")],
+        ]
+        return "\n\n".join("\n".join(part) for part in parts)
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
+        return None
+
+
+DISPLAY = McliDisplay()
+
+
+def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
+    spec = run["spec"]
+    placed = attempts[-1]["cluster"].removesuffix(f"-{run['id']}") if attempts else None
+    fields = {
+        "Run Name": run["name"],
+        "Cluster": placed or spec.get("target", {}).get("cluster"),
+        "Image": spec.get("environment", {}).get("image"),
+        "GPU Type": spec["roles"][0].get("slot_type"),
+        "GPU Num": run["slots"],
+    }
+    return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())
+
+
+def _lifecycle(run: Json, now_as: Status) -> Iterator[str]:
+    """Waiting, running, the end: three rows, whatever has come of them yet."""
+    created, started, ended = run["created_at"], run["started_at"], run["ended_at"]
+    waited_until = started if started is not None else ended
+    last = now_as if ended is not None else Status.COMPLETED
+    rows = (
+        _STAGES,
+        ("PENDING", _when(created), _when(waited_until), _took(created, waited_until)),
+        ("RUNNING", _when(started), _when(ended if started is not None else None), _took(started, ended)),
+        (last.value.upper(), _when(ended), "--", ""),
+    )
+    widths = [max(columns(row[index]) for row in rows) for index in range(len(_STAGES) - 1)]
+    return (_line(row, widths) for row in rows)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell + " " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=False))
+    return _GAP.join((*padded, cells[-1])).rstrip()
+
+
+def _when(at: float | None) -> str:
+    return _NONE if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %I:%M %p")
+
+
+def _took(start: float | None, end: float | None) -> str:
+    """A duration in its largest unit, the rest cut off."""
+    if start is None or end is None:
+        return _NONE
+    seconds = int(max(0.0, end - start))
+    for unit, size in (("d", 86400), ("hr", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
