@@ -19,6 +19,15 @@ def quote(text: str) -> str:
     return "$'" + "".join(_escaped(character) for character in text) + "'"
 
 
+def expandable(text: str) -> str:
+    """One word, in which bash still expands $NAME and ${NAME}, and nothing else; values stay one word."""
+    pieces = _VARIABLE.split(text)  # literal and variable by turns
+    found = "".join(
+        f'"{piece}"' if index % 2 else quote(piece) for index, piece in enumerate(pieces) if piece
+    )
+    return found or "''"
+
+
 def join(argv: Iterable[str]) -> str:
     """A whole command line."""
     return " ".join(quote(word) for word in argv)
@@ -29,6 +38,7 @@ def assignment(name: str, value: str) -> str:
     return f"{name}={quote(value)}"
 
 
+_VARIABLE = re.compile(r"(\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})", re.ASCII)
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e", "\\": "\\\\", "'": "\\'"}
 

@@ -73,7 +73,7 @@ def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) ->
             Role(
                 processes=(Process(command=Command(script=project.command)),),
                 replicas=None,
-                slots=(asked.nodes or 1) * (asked.gpus_per_node or 1),
+                slots=(asked.nodes or 1) * (asked.slots_per_node or 1),
             ),
         ),
         "time_limit_s": asked.runtime_s,
@@ -103,7 +103,7 @@ def _site_request(
         nodes=asked.nodes,
         total_cpus=asked.total_cpus,
         cpus_per_node=asked.cpus_per_node,
-        slots_per_node=asked.gpus_per_node,
+        slots_per_node=asked.slots_per_node,
         memory_per_node_bytes=asked.memory_bytes,
         reservation=asked.reservation,
         constraints=asked.constraints,

@@ -12,7 +12,7 @@ from tarmac.spec.section import Section, Value
 
 MOST_NODES = 10_000
 MOST_CPUS = 10_000_000
-MOST_GPUS_PER_NODE = 1_024
+MOST_SLOTS_PER_NODE = 1_024
 MIB = 1 << 20
 
 
@@ -25,7 +25,7 @@ class Asked:
     nodes: int | None = None
     total_cpus: int | None = None
     cpus_per_node: int | None = None
-    gpus_per_node: int | None = None
+    slots_per_node: int | None = None
     memory_bytes: int | None = None
     reservation: str | None = None
     constraints: str | None = None
@@ -49,7 +49,7 @@ def read_resources(config: Section, warnings: list[str], *, firecrest: bool) -> 
         nodes=section.read("Nodes", kinds.count(MOST_NODES), None),
         total_cpus=_total_cpus(section, warnings),
         cpus_per_node=section.read("CPUsPerNode", kinds.count(MOST_CPUS), None),
-        gpus_per_node=section.read("GPUsPerNode", kinds.count(MOST_GPUS_PER_NODE), None),
+        slots_per_node=section.read("GPUsPerNode", kinds.count(MOST_SLOTS_PER_NODE), None),
         memory_bytes=_memory(section, warnings, firecrest=firecrest),
         reservation=section.read("Reservation", kinds.one_line("the id of a reservation"), None),
         constraints=section.read("NodeConstraints", kinds.one_line("a constraint such as gpu"), None),
@@ -107,8 +107,8 @@ def _warn_of_tasks(total: Value, cpus: int, warnings: list[str]) -> None:
         )
 
 
-def _plain(size: int) -> str:
+def _plain(size_bytes: int) -> str:
     for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size % each == 0:
-            return f"{size // each}{unit}"
-    return f"{max(1, size >> 20)}MiB"
+        if size_bytes % each == 0:
+            return f"{size_bytes // each}{unit}"
+    return f"{max(1, size_bytes >> 20)}MiB"

@@ -1,0 +1,84 @@
+"""A run for a site as a script for `sbatch`: what is sent to firecREST, and what a dry run prints. Pure.
+
+Called by `control.reports` for a dry run, and by engines that speak to Slurm for others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tarmac.launch.site_steps import site_steps
+from tarmac.model.errors import InvalidInput
+from tarmac.model.site import SiteRequest
+from tarmac.model.spec import RunSpec
+
+LOG = "mantik.log"
+"""The file that the application's output goes to, in the run's directory."""
+
+_MIB = 1 << 20
+
+
+def batch_script(
+    spec: RunSpec, *, name: str, directory: str | None = None, account: str | None = None
+) -> str:
+    """The script; without a `directory` it runs where it is submitted."""
+    assert spec.site is not None, "only a run for a site has a batch script"
+    log = _pattern(f"{directory.rstrip('/')}/{LOG}" if directory is not None else LOG)
+    directives = {
+        "job-name": name,
+        "account": account,
+        **_resources(spec.site, spec.time_limit_s),
+        "chdir": directory,
+        "output": log,
+        "error": log,
+    }
+    asked = [(key, str(value)) for key, value in directives.items() if value is not None]
+    lines = [f"#SBATCH --{key}={directive(value)}" for key, value in asked]
+    return "\n".join(["#!/bin/bash -l", *lines, "", *site_steps(spec)]) + "\n"
+
+
+def directive(value: str) -> str:
+    """A value in a line that `sbatch` reads: quotes go, and a backslash makes any sign plain.
+
+    Raises InvalidInput for what has no place on one line.
+    """
+    if not value.isprintable():
+        raise InvalidInput(f"{value!r} cannot be asked of a batch system: it is not one line of text")
+    if re.fullmatch(r"[A-Za-z0-9_@%+=:,./\[\]*&|-]+", value, re.ASCII):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _resources(site: SiteRequest, time_limit_s: float | None) -> dict[str, str | int | None]:
+    """What is asked for. With CPUsPerNode, srun starts one task on each node, with all of them."""
+    nodes = site.nodes
+    if nodes is None and site.total_cpus is not None and site.cpus_per_node is not None:
+        nodes = -(-site.total_cpus // site.cpus_per_node)
+    per_node = site.cpus_per_node
+    memory = site.memory_per_node_bytes
+    return {
+        "partition": site.queue,
+        "time": None if time_limit_s is None else _time(time_limit_s),
+        "nodes": nodes,
+        "ntasks": site.total_cpus if per_node is None else None,
+        "ntasks-per-node": 1 if per_node is not None else None,
+        "cpus-per-task": per_node,
+        "gpus-per-node": site.slots_per_node,
+        "mem": f"{-(-memory // _MIB)}M" if memory is not None else None,
+        "reservation": site.reservation,
+        "constraint": site.constraints,
+        "qos": site.qos,
+    }
+
+
+def _time(limit_s: float) -> str:
+    """`D-HH:MM:SS`."""
+    minutes, seconds = divmod(int(limit_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def _pattern(path: str) -> str:
+    """A path in which `sbatch` replaces nothing."""
+    return path.replace("%", "%%")

@@ -1,0 +1,175 @@
+"""What happens on the first node of a batch job, as lines of bash: the one place for the order of K6.
+
+Shared by `batch_script` and `unicore_job`, for a site, and by `compose`, for a rehearsal. Everything runs in
+one shell, so that what a command before the application sets holds for it, too:
+
+    variables, modules, commands before, virtual environment, application, commands after
+
+A step before the application that fails ends the script, with its exit code. The commands after it run
+whether it failed or not; the script then leaves with its exit code, or that of the first of them that failed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from tarmac.launch.quoting import assignment, expandable, join, quote
+from tarmac.model.site import Apptainer
+from tarmac.model.spec import Command, RunSpec
+
+WORKING_DIRECTORY = "MANTIK_WORKING_DIRECTORY"
+MODULE_FILES = (
+    "/etc/profile.d/modules.sh",
+    "/etc/profile.d/lmod.sh",
+    "/usr/share/modules/init/bash",
+    "/usr/share/lmod/lmod/init/bash",
+)
+"""Where the command `module` is defined, for shells that are not those of a login."""
+
+
+def site_steps(spec: RunSpec) -> list[str]:
+    """The lines of the script for the site."""
+    return [
+        f'export {WORKING_DIRECTORY}="$PWD"',
+        *(f"export {assignment(name, value)}" for name, value in spec.environment.variables.items()),
+        *(f"module load {quote(name)} || exit" for name in spec.environment.modules),
+        *(f"{shell(command)} || exit" for command in spec.hooks.before),
+        *_activation(spec),
+        *_around(_application(spec), spec.hooks.after),
+    ]
+
+
+def rehearsed_steps(spec: RunSpec) -> list[str]:
+    """The same for a machine that is not the site: what it has no modules, image or environment for is said.
+
+    The variables are the worker's already. The application runs once, without srun.
+    """
+    return [
+        f'export {WORKING_DIRECTORY}="$PWD"',
+        *modules_if_there(spec.environment.modules),
+        *(f"{shell(command)} || exit" for command in spec.hooks.before),
+        *_activation_if_there(spec),
+        *_around(_rehearsed_application(spec), spec.hooks.after),
+    ]
+
+
+def login_command(commands: Iterable[Command]) -> str | None:
+    """Commands of the login node as one, the next only after the last has succeeded; None for none."""
+    lines = [shell(command) for command in commands]
+    return " && ".join(lines) if lines else None
+
+
+def shell(command: Command) -> str:
+    """A command as one line of a script; whatever is in it, the script goes on after its end.
+
+    Simple ones stand as they were written, others are handed to `eval` in quotes: a quote that is not closed,
+    or a comment, then breaks that one command.
+    """
+    if command.script is None:
+        return join(command.argv or ())
+    return command.script if _simple(command.script) else f"eval {quote(command.script)}"
+
+
+def find_module_command() -> str:
+    """A line after which `module` can be used, if this machine has it."""
+    files = " ".join(MODULE_FILES)
+    return (
+        f"for tarmac_file in {files}; do type module &>/dev/null && break; "
+        '[ ! -r "$tarmac_file" ] || . "$tarmac_file"; done'
+    )
+
+
+def modules_if_there(modules: tuple[str, ...]) -> list[str]:
+    """Lines that load modules where there are modules, and say that they are not loaded elsewhere."""
+    if not modules:
+        return []
+    said = quote(f"tarmac: there is no command 'module' here; not loaded: {', '.join(modules)}")
+    return [
+        find_module_command(),
+        "if type module &>/dev/null; then",
+        *(f"  module load {quote(name)} || exit" for name in modules),
+        f"else echo {said} >&2; fi",
+    ]
+
+
+def _application(spec: RunSpec) -> str:
+    assert spec.site is not None, "only a run for a site has steps of one"
+    image = spec.site.apptainer
+    command = _command(spec)
+    return shell(command) if image is None else f"srun {_in_image(image, image.path, command)}"
+
+
+def _rehearsed_application(spec: RunSpec) -> str:
+    assert spec.site is not None, "only a run for a site has steps of one"
+    image = spec.site.apptainer
+    command = _command(spec)
+    if image is None:
+        return shell(command)
+    said = quote(f"tarmac: there is no 'apptainer' here; without the image {image.path}: {command}")
+    return (
+        f"if type apptainer &>/dev/null; then {_in_image(image, image.source or image.path, command)}; "
+        f"else echo {said} >&2; {shell(command)}; fi"
+    )
+
+
+def _command(spec: RunSpec) -> Command:
+    """The entry point: the command of the run's only role."""
+    return spec.roles[0].processes[0].command
+
+
+def _in_image(image: Apptainer, path: str, command: Command) -> str:
+    """`apptainer run OPTIONS IMAGE COMMAND`; what is more than plain words needs a shell inside the image."""
+    words = ["apptainer", "run", *map(expandable, image.options)]
+    words.append(expandable(path) if image.remote else quote(path))
+    if command.script is None or (_simple(command.script) and not re.search(r"[$~*?\[]", command.script)):
+        return " ".join([*words, shell(command)])
+    return " ".join([*words, "sh", "-c", quote(command.script)])
+
+
+def _activation(spec: RunSpec) -> list[str]:
+    venv = spec.site.venv if spec.site is not None else None
+    return [] if venv is None else [f"source {expandable(f'{venv}/bin/activate')} || exit"]
+
+
+def _activation_if_there(spec: RunSpec) -> Iterator[str]:
+    """One in the project must be there; one of the site may be missing here, and that is said."""
+    venv = spec.site.venv if spec.site is not None else None
+    if venv is None:
+        return
+    if not venv.startswith(("/", "$")):
+        yield from _activation(spec)
+        return
+    path = expandable(f"{venv}/bin/activate")
+    said = quote(f"tarmac: the virtual environment {venv} is not on this machine; the usual python is used")
+    yield f"if [ -e {path} ]; then source {path} || exit; else echo {said} >&2; fi"
+
+
+def _around(application: str, after: tuple[Command, ...]) -> list[str]:
+    """The application, in a shell of its own if something is to run after it whatever it does."""
+    if not after:
+        return [application]
+    return [
+        f"( {application}\n)",
+        "tarmac_code=$?",
+        *(f"( {shell(command)}\n) || tarmac_code=$((tarmac_code ? tarmac_code : $?))" for command in after),
+        'exit "$tarmac_code"',
+    ]
+
+
+def _simple(script: str) -> bool:
+    """Whether a line of shell is one command of plain words: without operators, all quotes closed."""
+    if not script.isprintable() or _KEYWORD.match(script):
+        return False
+    bare = _QUOTED.sub(lambda found: "`" if re.search(r"[`\\]|\$\(", found[2] or "") else "", script)
+    if re.search(r"[`\\!#;&|<>(){}'\"]", bare):
+        return False
+    try:
+        return bool(shlex.split(script))
+    except ValueError:
+        return False
+
+
+_QUOTED = re.compile(r"('[^']*')|\"([^\"]*)\"|\$\{\w+\}", re.ASCII)
+_KEYWORD = re.compile(r"\s*(if|for|while|until|case|select|function|time|coproc|\[\[)\b", re.ASCII)

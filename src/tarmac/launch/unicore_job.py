@@ -1,0 +1,84 @@
+"""A run for a site as a UNICORE job description: what is sent there, and what a dry run prints. Pure.
+
+Called by `control.reports` for a dry run. The steps travel as a script inside the description, variables
+included: UNICORE itself would expand `$` in their values.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tarmac.launch.batch_script import LOG
+from tarmac.launch.quoting import assignment, join
+from tarmac.launch.site_steps import login_command, site_steps
+from tarmac.model.site import SiteRequest
+from tarmac.model.spec import Command, RunSpec
+
+SCRIPT = "tarmac.sh"
+"""The name of the script in the job's directory."""
+
+USUAL_SLOTS_KEY = "GPUsPerNode"
+_MIB = 1 << 20
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+def unicore_description(
+    spec: RunSpec, *, name: str, project: str | None = None, slots_key: str = USUAL_SLOTS_KEY
+) -> dict[str, Any]:
+    """The job description as JSON values. `slots_key` is the site's own name for that resource."""
+    assert spec.site is not None, "only a run for a site has a job description"
+    before = _on_login_node(spec, spec.hooks.before_login)
+    after = _on_login_node(spec, spec.hooks.after_login)
+    described: dict[str, Any] = {
+        "Name": name,
+        "Project": project,
+        "Executable": "/bin/bash",
+        "Arguments": ["-l", SCRIPT],
+        "Imports": [{"From": "inline://script", "To": SCRIPT, "Data": "\n".join(site_steps(spec)) + "\n"}],
+        "Stdout": LOG,
+        "Stderr": LOG,
+        "User precommand": before,
+        "RunUserPrecommandOnLoginNode": "true" if before else None,
+        "User postcommand": after,
+        "RunUserPostcommandOnLoginNode": "true" if after else None,
+        "Resources": _resources(spec.site, spec.time_limit_s, slots_key),
+    }
+    return {key: value for key, value in described.items() if value is not None}
+
+
+def unicore_text(spec: RunSpec, *, name: str) -> str:
+    """The job description as it is printed."""
+    return json.dumps(unicore_description(spec, name=name), indent=2, ensure_ascii=False) + "\n"
+
+
+def _on_login_node(spec: RunSpec, commands: tuple[Command, ...]) -> str | None:
+    """The commands as one line, with the run's variables."""
+    line = login_command(commands)
+    if line is None:
+        return None
+    exports = [f"export {assignment(name, value)}" for name, value in spec.environment.variables.items()]
+    return join(["bash", "-c", " && ".join([*exports, line])])
+
+
+def _resources(site: SiteRequest, time_limit_s: float | None, slots_key: str) -> dict[str, Any]:
+    memory = site.memory_per_node_bytes
+    asked = {
+        "Queue": site.queue,
+        "Runtime": None if time_limit_s is None else _runtime(int(time_limit_s)),
+        "Nodes": site.nodes,
+        "TotalCPUs": site.total_cpus,
+        "CPUsPerNode": site.cpus_per_node,
+        slots_key: site.slots_per_node,
+        "MemoryPerNode": f"{-(-memory // _MIB)}M" if memory is not None else None,
+        "Reservation": site.reservation,
+        "NodeConstraints": site.constraints,
+        "QoS": site.qos,
+    }
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def _runtime(limit_s: int) -> str:
+    """In the largest unit that leaves no rest."""
+    unit, each = next((unit, each) for unit, each in _UNITS if limit_s % each == 0)
+    return f"{limit_s // each}{unit}"
