@@ -62,7 +62,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         number=attempt.number,
         token=attempt.token,
         code_digest=run.code_digest,
-        setup=tuple(argv(step) for step in spec.setup if isinstance(step, Command)),
+        setup=tuple(argv(step) if isinstance(step, Command) else step for step in spec.setup),
         setup_env=setup,
         nodes=tuple(
             NodeLaunch(

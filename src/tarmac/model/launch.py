@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
+
+SetupLaunch = tuple[str, ...] | Checkout | PythonPackages | SystemPackages
+"""A setup step as it is carried out on a node: the argv of a command, or what the node knows how to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,7 @@ class Launch:
     """An attempt, ready for an engine: made by `launch.compose`, a pure function of run, attempt and nodes.
 
     `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
-    `setup` argvs run once per node, in order, before the workers, in the same directory, with `setup_env`.
+    `setup` steps run once per node, in order, before the workers, in the same directory, with `setup_env`.
     `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
     the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
     setting up is part of it (`allots_setup`).
@@ -77,7 +81,7 @@ class Launch:
     number: int
     token: str
     code_digest: str | None
-    setup: tuple[tuple[str, ...], ...]
+    setup: tuple[SetupLaunch, ...]
     setup_env: Mapping[str, str]
     nodes: tuple[NodeLaunch, ...]
     time_limit_s: float | None

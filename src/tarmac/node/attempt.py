@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, Optional
 
-from tarmac.node import protocol
+from tarmac.node import protocol, steps
+from tarmac.node.gitrules import GitRules
+from tarmac.node.steps import Step
 
 
 class Unreadable(Exception):
@@ -49,7 +51,9 @@ class AttemptPart(NamedTuple):
     workers: tuple[WorkerPart, ...]
     notify: Optional[str]
     code: Optional[str]
-    setup: tuple[tuple[str, ...], ...]
+    setup: tuple[Step, ...]
+    environments: Optional[str]
+    git: GitRules
     setup_env: dict[str, str]
     time_limit_s: Optional[float]
     ran_s: float
@@ -76,6 +80,8 @@ class AttemptPart(NamedTuple):
             notify=None,
             code=None,
             setup=(),
+            environments=None,
+            git=GitRules(),
             setup_env={},
             time_limit_s=None,
             ran_s=0.0,
@@ -119,7 +125,9 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         workers=tuple(_worker(item) for item in mine["workers"]),
         notify=told.get("notify"),
         code=told.get("code"),
-        setup=tuple(tuple(step) for step in told.get("setup") or ()),
+        setup=tuple(steps.read_step(step) for step in told.get("setup") or ()),
+        environments=told.get("environments"),
+        git=steps.read_rules(told.get("git")),
         setup_env=dict(told.get("setup_env") or {}),
         time_limit_s=told.get("time_limit_s"),
         ran_s=float(told.get("ran_s") or 0.0),

@@ -18,6 +18,9 @@ def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     env = {**_account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     env.update(told)
     env.update(run.node_env)
+    if run.venv is not None:
+        env["VIRTUAL_ENV"] = run.venv
+        env["PATH"] = os.pathsep.join([*run.programs, env.get("PATH", os.defpath)])
     env[protocol.TOKEN_VARIABLE] = run.part.token
     env[protocol.PAUSE_VARIABLE] = run.node.pause
     env[protocol.FINISHED_VARIABLE] = run.node.finished

@@ -54,6 +54,9 @@ class NodeRun:
         self.workers = [Worker(item, attempt) for item in part.workers]
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
+        self.venv: Optional[str] = None
+        self.programs: list[str] = []
+        self.held: list[int] = []
         self.witness: Optional[Witness] = None
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None

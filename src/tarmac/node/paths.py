@@ -41,6 +41,7 @@ class NodePaths:
         self.wake = os.path.join(directory, protocol.WAKE_FIFO)
         self.work = os.path.join(directory, protocol.WORK)
         self.files = os.path.join(directory, protocol.FILES)
+        self.venv = os.path.join(directory, protocol.VENV)
         self.reports = os.path.join(directory, protocol.REPORTS_FILE)
         self.finished = os.path.join(directory, protocol.FINISHED_FILE)
         self.pause = os.path.join(directory, protocol.PAUSE_FILE)

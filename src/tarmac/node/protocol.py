@@ -20,6 +20,7 @@
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
+      nodes/NODE/venv/                what this attempt alone installs, over the environments it shares
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
 
     The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
@@ -29,7 +30,9 @@ ATTEMPT_JSON
     {"protocol": 1, "attempt_id", "run_id", "run_name", "number", "token",
      "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
      "code": directory to copy into work/, or null,
-     "setup": [argv, ...], "setup_env": {NAME: value},
+     "setup": [step, ...], "setup_env": {NAME: value},
+     "environments": directory of the Python environments that runs share, or null (may be absent),
+     "git": {"transports", "key", "known_hosts"}: what the step `checkout` may use (may be absent),
      "time_limit_s": number or null, counted from the claim (setup takes part of it),
      "ran_s": number, of the run's limit, that earlier attempts spent (may be absent),
      "allotted_s": number or null, when it is to be asked to leave, for the workers to know (may be absent):
@@ -44,6 +47,9 @@ ATTEMPT_JSON
                     /mnt/crud and /mnt/lossy. A relative source is below files/. The variables name the
                     target where it holds, else the source,
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
+
+    A setup step is an argv, {"kind": "checkout", "url", "branch", "commit", "submodules", "path", "install"},
+    {"kind": "pip", "requirements", "upgrade"} or {"kind": "apt", "packages"}; null is as good as absent.
 
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
     USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
@@ -100,6 +106,7 @@ REPORTS_FILE = "reports.jsonl"
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
 FILES = "files"
+VENV = "venv"
 RUNNER_LOG = "runner.log"
 
 HEARTBEAT_PERIOD_S = 5.0

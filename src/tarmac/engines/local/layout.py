@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
+from tarmac.node.protocol import ARTIFACT_KINDS
 
 _ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
 
@@ -36,11 +36,24 @@ class Layout:
         """A code snapshot."""
         return self.home / "code" / digest
 
+    @property
+    def environments(self) -> Path:
+        """The Python environments that setup steps made, by what is in them."""
+        return self.home / "environments"
+
     def attempt(self, attempt_id: str) -> Path | None:
         """The directory of an attempt; None if this cannot be the id of one."""
         match = _ATTEMPT_ID.fullmatch(attempt_id)
         return self.home / "runs" / match[1] / "attempts" / match[2] if match else None
 
-    def artifacts(self, run_id: str) -> Mapping[str, Path]:
-        """The directories that every attempt of a run finds again, by kind."""
-        return {kind: self.home / "runs" / run_id / "artifacts" / kind for kind in ARTIFACT_KINDS}
+    def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, Path]:
+        """The directories that every attempt of a run finds again, by kind; on the disk of that node alone."""
+        return {kind: self._kept(run_id, disk) / kind for kind in ARTIFACT_KINDS}
+
+    def artifact_state(self, run_id: str, *, disk: str | None = None) -> Path:
+        """The file that says which attempt those directories hold."""
+        return self._kept(run_id, disk) / "state.json"
+
+    def _kept(self, run_id: str, disk: str | None) -> Path:
+        root = self.home / "runs" if disk is None else self.home / "disks" / disk
+        return root / run_id / "artifacts"

@@ -14,10 +14,23 @@ from typing import Any
 from tarmac.engines.local.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
-from tarmac.node import protocol
+from tarmac.model.launch import Launch, NodeLaunch, SetupLaunch, WorkerLaunch
+from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
+from tarmac.node import protocol, steps
+from tarmac.node.gitrules import GitRules
+from tarmac.node.protocol import ARTIFACT_KINDS
 
 HIDDEN = "(hidden)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How artifacts are kept: in which store, by which command, and for how long it tries while that is down."""
+
+    store: str
+    command: tuple[str, ...]
+    patience_s: float
+NO_RULES = GitRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +49,7 @@ class LocalRequest:
         lines = [f"{self.directory / protocol.ATTEMPT_FILE}:", json.dumps(shown, indent=2)]
         for node in self.document["nodes"]:
             lines.append(f"on node {node['node']} ({node['address']}), rank {node['rank']}:")
-            lines.extend(f"  setup: {join(step)}" for step in self.document["setup"])
+            lines.extend(f"  setup: {_shown(step)}" for step in self.document["setup"])
             lines.extend(
                 f"  {worker['role']}.{worker['replica']}.{worker['index']}: {join(worker['argv'])}"
                 for worker in node["workers"]
@@ -44,12 +57,14 @@ class LocalRequest:
         return "\n".join(lines)
 
 
-def render(launch: Launch, layout: Layout, sdk: Path) -> LocalRequest:
+def render(
+    launch: Launch, layout: Layout, sdk: Path, git: GitRules = NO_RULES, keeping: Keeping | None = None
+) -> LocalRequest:
     """The request for a launch; raises InvalidInput for an attempt id that cannot be a path."""
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
-    document = {
+    document: dict[str, Any] = {
         "protocol": protocol.PROTOCOL,
         "attempt_id": launch.attempt_id,
         "run_id": launch.run_id,
@@ -58,7 +73,7 @@ def render(launch: Launch, layout: Layout, sdk: Path) -> LocalRequest:
         "token": launch.token,
         "notify": str(layout.notify),
         "code": str(layout.code(launch.code_digest)) if launch.code_digest else None,
-        "setup": [list(step) for step in launch.setup],
+        "setup": [_step(step) for step in launch.setup],
         "setup_env": dict(sorted(launch.setup_env.items())),
         "time_limit_s": launch.time_limit_s,
         "pause_signal": launch.pause_signal,
@@ -68,9 +83,63 @@ def render(launch: Launch, layout: Layout, sdk: Path) -> LocalRequest:
         "allots_setup": launch.allots_setup,
         "artifacts": {kind: str(path) for kind, path in layout.artifacts(launch.run_id).items()},
         "sdk": str(sdk),
-        "nodes": [_node(node) for node in launch.nodes],
+        "nodes": [
+            {**_node(node), **_kept(node, launch.run_id, layout, keeping)} for node in launch.nodes
+        ],
     }
+    if keeping is not None:
+        document["sync"] = {
+            "command": list(keeping.command),
+            "store": keeping.store,
+            "every_s": {kind: getattr(launch.artifacts, f"{kind}_every_s") for kind in ARTIFACT_KINDS},
+            "patience_s": keeping.patience_s,
+            "inputs": list(launch.input_artifacts),
+        }
+    if launch.setup:
+        document["environments"] = str(layout.environments)
+    if any(isinstance(step, Checkout) for step in launch.setup):
+        document["git"] = {
+            "transports": list(git.transports),
+            "key": git.key,
+            "known_hosts": git.known_hosts,
+        }
     return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
+
+
+def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: Keeping | None) -> dict[str, Any]:
+    """Where a node keeps artifacts: on the disk that all share, unless it has one of its own."""
+    told: dict[str, Any] = {}
+    disk = node.node if node.own_disk else None
+    if disk is not None:
+        told["own_disk"] = True
+        told["artifacts"] = {kind: str(path) for kind, path in layout.artifacts(run_id, disk=disk).items()}
+    if keeping is not None:
+        told["artifact_state"] = str(layout.artifact_state(run_id, disk=disk))
+    return told
+
+
+def _step(step: SetupLaunch) -> list[str] | dict[str, Any]:
+    match step:
+        case Checkout():
+            return {
+                "kind": steps.CHECKOUT,
+                "url": step.repository.url,
+                "branch": step.repository.branch,
+                "commit": step.repository.commit,
+                "submodules": step.repository.submodules,
+                "path": step.path,
+                "install": step.install,
+            }
+        case PythonPackages():
+            return {"kind": steps.PIP, "requirements": list(step.requirements), "upgrade": step.upgrade}
+        case SystemPackages():
+            return {"kind": steps.APT, "packages": list(step.packages)}
+        case _:
+            return list(step)
+
+
+def _shown(step: list[str] | dict[str, Any]) -> str:
+    return join(step) if isinstance(step, list) else steps.in_words(steps.read_step(step))
 
 
 def _node(node: NodeLaunch) -> dict[str, Any]:

@@ -1,80 +1,81 @@
-"""Hook: the setup steps, once per node, in order, before any worker. Called by `runner`."""
+"""Hook: the setup steps, once per node, in order, before any worker. Called by `runner`.
+
+What they install goes into environments of the run's own (see `layers`), which later steps and the workers
+find first on their PATH.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
-import time
 from typing import Optional, Sequence
 
-from tarmac.node import environment, judge, tail, words
-from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked, verdict
+from tarmac.node import checkout, gitrules, judge, packages, systempackages, tail, words
+from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node.layers import Layers, open_layers
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.spawn import CannotStart
-
-_STEP_GRACE_S = 0.3
+from tarmac.node.setupwork import SetupWork, StepFailed
+from tarmac.node.steps import (
+    AptStep,
+    CheckoutStep,
+    CommandStep,
+    PipStep,
+    Step,
+    in_words,
+    pip_arguments,
+    script_lines,
+    split,
+)
 
 
 def set_up(run: NodeRun) -> None:
     """Run every step; raises Leave when one fails, or when the attempt is asked to leave."""
     if not run.part.setup:
         return
-    log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
-    env = environment.complete(run.part.setup_env, run)
+    work = SetupWork(run)
     run.events.flush()
+    layers: Optional[Layers] = None
     for number, step in enumerate(run.part.setup):
         leave_if_asked(run)
         try:
-            child = run.children.start(step, env=env, directory=run.node.work, log=log)
-        except CannotStart as problem:
-            raise _failed(run, number, log=log, exit_code=problem.exit_code, why=str(problem)) from None
-        _attend(run, child)
-        if child.exit_code != 0:
-            raise _failed(run, number, log=log, exit_code=child.exit_code, ended_by=child.signal)
+            if number == 0:
+                layers = open_layers(work)
+            _carry_out(work, layers, step)
+        except StepFailed as failed:
+            raise _failed(run, number, step, failed, log=work.log) from None
 
 
-def _attend(run: NodeRun, child: Child) -> None:
-    """Wait for a step; when the attempt is asked to leave, end it and everything it started."""
-    while not child.left:
-        run.pulse.wait(run.limit_due)
-        run.children.reap()
-        if not child.left:
-            try:
-                leave_if_asked(run)
-            except Leave:
-                _end(run, child)
-                raise Leave(verdict(run)) from None
+def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
+    if isinstance(step, CommandStep):
+        for line in script_lines(step):
+            work.say(f"+ {line}")
+        work.do(step.argv, env=work.env())
+    elif isinstance(step, CheckoutStep):
+        commit = checkout.clone(work, step)
+        if step.install:
+            place = os.path.join(work.directory, step.path)
+            source = (gitrules.shown(step.url), commit, step.submodules)
+            packages.install(work, layers, split(step.install), directory=place, source=source)
+    elif isinstance(step, PipStep):
+        upgrade = ["--upgrade"] if step.upgrade else []
+        arguments = [*upgrade, *pip_arguments(step.requirements)]
+        packages.install(work, layers, arguments, directory=work.directory)
+    elif isinstance(step, AptStep):
+        systempackages.install(work, step)
 
 
-def _end(run: NodeRun, child: Child) -> None:
-    """Let a step leave by SIGTERM; what does not is ended like everything else of the node's part."""
-    child.send(signal.SIGTERM)
-    deadline = time.monotonic() + _STEP_GRACE_S
-    while not run.children.none_left and time.monotonic() < deadline:
-        run.pulse.wait(deadline)
-        run.children.reap()
-
-
-def _failed(
-    run: NodeRun,
-    number: int,
-    *,
-    log: str,
-    exit_code: Optional[int],
-    ended_by: Optional[str] = None,
-    why: Optional[str] = None,
-) -> Leave:
+def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
     """The end of an attempt whose setup failed: the other nodes are told too."""
-    lines: Sequence[str] = tail.last_lines(log)
-    run.events.append("setup_failed", step=number, exit_code=exit_code, signal=ended_by, tail=lines)
-    how = why or (f"was ended by {ended_by}" if ended_by else f"exited with {exit_code}")
+    lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log)]
+    run.events.append(
+        "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
+    )
+    how = f"{failed.how} ({failed.hint})" if failed.hint else failed.how
     told = {
         "code": words.SETUP_FAILED,
-        "message": f"setup step {number + 1} on {run.part.node} failed: {how}",
+        "message": f"setup step {number + 1} ({in_words(step)}) on {run.part.node} failed: {how}",
         "node": run.part.node,
-        "exit_code": exit_code,
-        "signal": ended_by,
+        "exit_code": failed.exit_code,
+        "signal": failed.ended_by,
         "tail": lines,
     }
     run.note_failure({key: value for key, value in told.items() if value not in (None, [])})

@@ -1,0 +1,224 @@
+"""How git is called with names that others wrote: what may be asked for, and that nothing else counts.
+
+Called by the setup step `checkout` on nodes and by the server that fetches code. No configuration of a user
+or of the machine, no hook, no helper, no prompt; names never become options; no other transport is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import Mapping, NamedTuple, Optional, Sequence
+
+SAFE_TRANSPORTS = ("https", "ssh")
+TRANSPORTS = ("https", "ssh", "http", "file")
+"""All that a setting may allow: `http` is sent in the clear, `file` reads this machine."""
+
+NO_PROGRESS_S = 60
+"""A connection that moves next to nothing for so long is given up, by git and by ssh themselves."""
+
+LONGEST_URL = 2048
+
+
+class GitRules(NamedTuple):
+    """What a machine allows: transports, and the deploy key and known hosts that ssh is to use."""
+
+    transports: tuple[str, ...] = SAFE_TRANSPORTS
+    key: Optional[str] = None
+    known_hosts: Optional[str] = None
+
+
+class Refused(Exception):
+    """A name or URL that git must not be given; the text says which and why."""
+
+
+def check_url(url: str, rules: GitRules) -> str:
+    """The URL, if it can only mean a repository over an allowed transport; raises Refused."""
+    if len(url) > LONGEST_URL or not _PRINTABLE.fullmatch(url):
+        raise Refused("the URL of the repository has blanks, control characters or no end")
+    if _SECRET.match(url):
+        raise Refused(f"a password or token stands in the URL {shown(url)}: give the machine a deploy key")
+    transport = transport_of(url)
+    if transport is None:
+        raise Refused(f"{shown(url)} is not the URL of a git repository")
+    if transport not in rules.transports:
+        raise Refused(f"{shown(url)}: git may not use {transport!r} here, only {', '.join(rules.transports)}")
+    return url
+
+
+def check_reference(name: str) -> str:
+    """The name of a branch or tag, if it can be nothing else; raises Refused."""
+    if not _REFERENCE.fullmatch(name) or ".." in name or "@{" in name or name.endswith((".lock", "/", ".")):
+        raise Refused(f"{name!r:.80} is not the name of a branch or tag")
+    return name
+
+
+def check_commit(name: str) -> str:
+    """A commit, long or short, in lower case; raises Refused."""
+    if not _COMMIT.fullmatch(name):
+        raise Refused(f"{name!r:.80} is not a commit of 4 to 64 hexadecimal digits")
+    return name.lower()
+
+
+def is_whole(commit: str) -> bool:
+    """Whether the name of a commit is whole (SHA-1 or SHA-256)."""
+    return len(commit) in (40, 64)
+
+
+def transport_of(url: str) -> Optional[str]:
+    """What a URL of one of the known forms is fetched by."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return "ssh" if _SCP.fullmatch(url) else None
+    return found[1]
+
+
+def shown(url: str) -> str:
+    """A URL as people may see it: without what stands before the host, where that may be a secret."""
+    return _CREDENTIALS.sub(r"\1***@", url)
+
+
+def argv(*arguments: str) -> list[str]:
+    """git with its own configuration switched off where the environment cannot do it."""
+    settings = (
+        "core.hooksPath=/dev/null",
+        "core.fsmonitor=false",
+        "core.attributesFile=/dev/null",
+        "core.autocrlf=false",
+        "credential.helper=",
+        "http.lowSpeedLimit=1000",
+        f"http.lowSpeedTime={NO_PROGRESS_S}",
+        "gc.auto=0",
+        "maintenance.auto=false",
+        "advice.detachedHead=false",
+        "init.defaultBranch=main",
+        "submodule.recurse=false",
+        "protocol.version=2",
+    )
+    return ["git", *(word for setting in settings for word in ("-c", setting)), *arguments]
+
+
+def environment(rules: GitRules, around: Mapping[str, str]) -> dict[str, str]:
+    """What git finds around it; of `around` only where programs and proxies are."""
+    env = {name: around[name] for name in _PASSED_ON if name in around}
+    env.update(
+        {
+            "HOME": "/nonexistent",  # no ~/.gitconfig, ~/.netrc, ~/.config/git; ssh asks the account instead
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "/bin/false",
+            "SSH_ASKPASS": "/bin/false",
+            "SSH_ASKPASS_REQUIRE": "never",
+            "GIT_ALLOW_PROTOCOL": ":".join(rules.transports),
+            "GIT_SSH_VARIANT": "ssh",
+            "GIT_SSH_COMMAND": " ".join(shlex.quote(word) for word in ssh_argv(rules)),
+            "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_TEMPLATE_DIR": "",
+            "GIT_FLUSH": "1",
+        }
+    )
+    return env
+
+
+def ssh_argv(rules: GitRules) -> list[str]:
+    """ssh as git calls it: asks nobody, knows its hosts, forwards and runs nothing else."""
+    options = [
+        "BatchMode=yes",
+        "StrictHostKeyChecking=yes",
+        "UpdateHostKeys=no",
+        "ClearAllForwardings=yes",
+        "ForwardAgent=no",
+        "ForwardX11=no",
+        "PermitLocalCommand=no",
+        "ProxyCommand=none",
+        "ControlMaster=no",
+        "ControlPath=none",
+        "ConnectTimeout=20",
+        f"ServerAliveInterval={NO_PROGRESS_S // 4}",
+        "ServerAliveCountMax=4",
+        "LogLevel=ERROR",
+    ]
+    if rules.known_hosts is not None:
+        options += [
+            f"UserKnownHostsFile={_ssh_path(rules.known_hosts)}",
+            f"GlobalKnownHostsFile={os.devnull}",
+        ]
+    key: Sequence[str] = ()
+    if rules.key is not None:
+        options += ["IdentitiesOnly=yes", "IdentityAgent=none"]
+        key = ("-i", rules.key)
+    return ["ssh", "-F", os.devnull, *(f"-o{option}" for option in options), *key]
+
+
+def without_secrets(line: str) -> str:
+    """A line that git or pip wrote, with what stands before a host in its URLs taken out."""
+    return _CREDENTIALS.sub(r"\1***@", line)
+
+
+def hint_for(lines: Sequence[str]) -> Optional[str]:
+    """What to do about a failure that git's last lines tell of, where we know it."""
+    said = "\n".join(lines)
+    for sign, hint in _HINTS:
+        if sign in said:
+            return hint
+    return None
+
+
+_HINTS = (
+    (
+        "Host key verification failed",
+        "the host is not among the known hosts: add its key (ssh-keyscan HOST, checked against what the host "
+        "publishes) to the file that the setting git_known_hosts_file_path names",
+    ),
+    (
+        "Permission denied (publickey",
+        "the key is not accepted: name a deploy key in the setting git_private_ssh_key_file_path",
+    ),
+    (
+        "could not read Username",
+        "the repository is private, or there is none: use its SSH URL with a deploy key",
+    ),
+    (
+        "not found",
+        "there is no such repository, or it is private: use its SSH URL with a deploy key",
+    ),
+    ("Could not resolve host", "no machine of that name is known here"),
+    ("transport '", "git may not use that transport here"),
+)
+_PASSED_ON = (
+    "PATH",
+    "TMPDIR",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+    "CURL_CA_BUNDLE",
+    "SSH_AUTH_SOCK",
+)
+_PRINTABLE = re.compile(r"[!-~]+")
+_CREDENTIALS = re.compile(r"([A-Za-z0-9+.-]+://)[^/@\s'\"]*@")
+_SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@")
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+_USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*@"
+_PATH = r"[A-Za-z0-9._~/%+-]+"
+_URL = re.compile(rf"(https?|ssh|file)://(?:{_USER})?(?:{_HOST}(?::[0-9]{{1,5}})?)?/{_PATH}")
+_SCP = re.compile(rf"(?:{_USER})?{_HOST}:(?!/?/)(?!-){_PATH}")
+_REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,254}")
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+
+
+def _ssh_path(path: str) -> str:
+    """A path as a value of an ssh option, which splits at blanks and knows `%` as a sign."""
+    return '"' + path.replace("%", "%%") + '"'
