@@ -28,6 +28,9 @@ _LAZY = {
 }
 """Public name -> the module that has it."""
 
+_MODULES = ("clusterfudge",)
+"""Modules that are public by themselves."""
+
 __all__ = [
     "Client",
     "GitRepo",
@@ -38,6 +41,7 @@ __all__ = [
     "Run",
     "__version__",
     "checkpoint",
+    "clusterfudge",
     "finished",
     "latest_checkpoint",
     "report",
@@ -47,6 +51,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -1,3 +1,4 @@
+from tarmac import clusterfudge as clusterfudge
 from tarmac.client import Client as Client
 from tarmac.client import GitRepo as GitRepo
 from tarmac.client import LocalDir as LocalDir

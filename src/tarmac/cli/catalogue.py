@@ -22,6 +22,7 @@ class Entry:
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry("Runs", f"{_HOME}.run", "run", "Submit a run and follow it to its end."),
+    "launch": Entry("Runs", f"{_HOME}.launch", "launch", "Start a Clusterfudge launch script as it is."),
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),

@@ -11,8 +11,13 @@ from tarmac.spec.dialect import Extras
 def reading_of(file: str, how: How) -> tuple[RunText, Reading]:
     """The text and what it says; raises InvalidInput with every problem in it."""
     text = read_run_file(file)
+    return text, reading_in(text, how)
+
+
+def reading_in(text: RunText, how: How) -> Reading:
+    """What a text says; likewise."""
     extras = how.extras(text.directory)
-    reading = read(
+    return read(
         text.text,
         filename=text.filename,
         directory=text.directory,
@@ -23,4 +28,3 @@ def reading_of(file: str, how: How) -> tuple[RunText, Reading]:
             parameters=tuple(how.parameters.items()),
         ),
     )
-    return text, reading

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -30,11 +31,21 @@ class RunText:
 def read_run_file(file: str) -> RunText:
     """The run file `file` ("-": standard input); raises InvalidInput when it cannot be read."""
     path = Path(file)
-    if path.suffix in _PROGRAMS and path.is_file():
+    if path.suffix in _PROGRAMS and path.is_file() and not _launches(path):
         raise InvalidInput(
             f"{file} is a program, not a run file", hint=f"tarmac run -- {_PROGRAMS[path.suffix]} {file}"
         )
     return read_text(file, what="a run file")
+
+
+def rehearsal_of(rehearsal: str) -> str | dict[str, str]:
+    """What `--rehearse` says, as an override: `2x1` as it is, else the file of a cluster."""
+    if re.fullmatch(r"\d+x\d+", rehearsal, re.ASCII):
+        return rehearsal
+    if Path(rehearsal).suffix or os.sep in rehearsal or Path(rehearsal).exists():
+        file = read_text(rehearsal, what="a cluster file")
+        return {"source": file.text, "filename": file.filename}
+    return rehearsal
 
 
 def read_text(file: str, *, what: str) -> RunText:
@@ -76,6 +87,14 @@ def name_of(argv: Sequence[str]) -> str:
         program = Path(scripts[0]).stem if scripts else program
     name = re.sub(r"[^a-z0-9]+", "-", program.lower()).strip("-")
     return name[:40] or "run"
+
+
+def _launches(path: Path) -> bool:
+    """Whether a program speaks of Clusterfudge: its dialect then says what to do with it."""
+    try:
+        return b"clusterfudge" in path.read_bytes()[:_LIMIT_BYTES]
+    except OSError:
+        return False
 
 
 def _decoded(content: bytes, name: str) -> str:

@@ -47,8 +47,13 @@ class Gateway:
         try:
             answer = self._answer(question, notices)
         except TarmacError as error:
-            return {"error": _error_form(error), "notices": notices}
+            return {"error": error_form(error), "notices": notices}
         return {"answer": answer, "notices": notices}
+
+    def close(self) -> None:
+        """Close the connections. What was launched goes on."""
+        for client in self._clients.values():
+            client.close()
 
     def _answer(self, question: Mapping[str, Any], notices: list[str]) -> Any:
         client = self._client(question, notices)
@@ -107,7 +112,7 @@ class _NoRoom(TarmacError):
         self.log = reasons.replace("; ", "\n")
 
 
-def _error_form(error: TarmacError) -> dict[str, Any]:
+def error_form(error: TarmacError) -> dict[str, Any]:
     form: dict[str, Any] = {"kind": "tarmac", "message": error.message, "hint": error.hint}
     if isinstance(error, _NoRoom):
         return {**form, "kind": "scheduling", "log": error.log}

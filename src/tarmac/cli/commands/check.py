@@ -11,13 +11,14 @@ import click
 from tarmac.cli.errors import render_error, render_warning
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.readfile import reading_of
+from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN
+from tarmac.cli.runfile import STDIN, read_run_file
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import RunSpec
+from tarmac.spec.clusterfudge.script import ScriptReport, check_script, is_launch_script
 
 INVALID = 2
 
@@ -44,11 +45,20 @@ def check(*, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
 def _check(file: str, how: How) -> dict[str, Any]:
     """One file: its problems, its warnings, and in a few words what it asks for."""
     try:
-        _, reading = reading_of(file, how)
+        text = read_run_file(file)
+        if how.dialect in (None, "clusterfudge") and is_launch_script(text.text):
+            return _script(file, check_script(text.text, filename=text.filename))
+        reading = reading_in(text, how)
     except InvalidInput as error:
         problems = [_problem(item) for item in error.problems]
         return {"file": file, "problems": problems, "warnings": [], "run": None}
     return {"file": file, "problems": [], "warnings": list(reading.warnings), "run": _spec(reading.spec)}
+
+
+def _script(file: str, report: ScriptReport) -> dict[str, Any]:
+    """A launch script, which is looked through and not started."""
+    problems = [_problem(item) for item in report.problems]
+    return {"file": file, "problems": problems, "warnings": list(report.warnings), "run": None}
 
 
 def _spec(spec: RunSpec) -> dict[str, Any]:
@@ -70,6 +80,9 @@ def _report(finding: dict[str, Any], *, quiet: bool) -> None:
         click.echo(render_error(error, terminal), err=True, color=True)
     elif not quiet:
         name = "standard input" if finding["file"] == STDIN else finding["file"]
+        if finding["run"] is None:
+            print_text(f"{name}: ok, a launch script: tarmac launch {name}")
+            return
         dialect = finding["run"].get("dialect", "native")
         kind = "a run file" if dialect == "native" else f"a run file ({dialect})"
         print_text(f"{name}: ok, {kind} of {finding['run']['name']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from tarmac.cli.followview import standard_view
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.reading import How, how_of, reading_options
-from tarmac.cli.runfile import STDIN, from_command, read_run_file, read_text
+from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.terminal import stderr_terminal, stdout_terminal
 
@@ -169,9 +168,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
     given |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
     if options["uneven"]:
         given["uneven"] = True
-    if (rehearsal := options["rehearse"]) is not None and _names_a_file(rehearsal):
-        file = read_text(rehearsal, what="a cluster file")
-        given["rehearse"] = {"source": file.text, "filename": file.filename}
+    if (rehearsal := options["rehearse"]) is not None:
+        given["rehearse"] = rehearsal_of(rehearsal)
     if options["variables"]:
         given["env"] = dict(options["variables"])
     if options["labels"]:
@@ -181,13 +179,6 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
     if command is not None:
         given["command"] = list(command)
     return given
-
-
-def _names_a_file(rehearsal: str) -> bool:
-    """Whether a rehearsal is not given as `2x1`, or meant to be."""
-    if re.fullmatch(r"\d+x\d+", rehearsal, re.ASCII):
-        return False
-    return bool(Path(rehearsal).suffix) or os.sep in rehearsal or Path(rehearsal).exists()
 
 
 def _one_source(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DISPLAYS: Mapping[str, str] = {
+    "clusterfudge": "tarmac.cli.displays.clusterfudge",
     "isc": "tarmac.cli.displays.isc",
     "mcli": "tarmac.cli.displays.mcli",
 }

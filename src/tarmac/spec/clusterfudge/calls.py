@@ -128,13 +128,7 @@ class Calls:
         if found is None and constant is None:
             return
         takes = parameter.takes
-        right = {
-            Takes.TEXT: isinstance(constant, str),
-            Takes.FLAG: isinstance(constant, bool),
-            Takes.COUNT: type(constant) is int and constant >= 1,
-            Takes.AMOUNT: type(constant) is int and constant >= 0,
-        }
-        if found is not None or not right[takes]:
+        if found is not None or not _right(takes, constant):
             shown = found or repr(constant)[:60]
             if takes is Takes.COUNT and constant == 0:
                 self._refuse(given, f"{name}: replicas must be non-empty", "it is 0; write 1 or more")
@@ -257,7 +251,17 @@ def _named(call: ast.Call, name: str) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords if keyword.arg == name)
 
 
-def _constant(node: ast.expr) -> str | float | None:
+def _right(takes: Takes, constant: str | int | float | None) -> bool:
+    """Whether a literal is what a plain field takes."""
+    if takes is Takes.TEXT:
+        return isinstance(constant, str)
+    if takes is Takes.FLAG:
+        return isinstance(constant, bool)
+    least = 1 if takes is Takes.COUNT else 0
+    return isinstance(constant, int) and not isinstance(constant, bool) and constant >= least
+
+
+def _constant(node: ast.expr) -> str | int | float | None:
     """The value that stands there literally; None where there is none, or it is None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
         return node.value

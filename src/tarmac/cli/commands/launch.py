@@ -1,0 +1,91 @@
+"""`tarmac launch`: start a Clusterfudge launch script as it is; what it launches goes to tarmac."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from tarmac.cli import following
+from tarmac.cli.following import LogChoice
+from tarmac.cli.followview import standard_view
+from tarmac.cli.output import print_text, remark
+from tarmac.cli.runfile import rehearsal_of
+from tarmac.cli.scripts import run_script, script_python
+from tarmac.cli.session import connect
+from tarmac.clusterfudge.asking import SOCKET_VARIABLE
+from tarmac.clusterfudge.broker import answering, script_environment
+from tarmac.clusterfudge.dry import DryRun
+from tarmac.clusterfudge.gateway import Gateway
+from tarmac.model.errors import InvalidInput
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("script", type=click.Path())
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--rehearse",
+    metavar="NODESxSLOTS|FILE",
+    help="Each launch on a cluster made up on this machine for it alone: 2x8 is two nodes of eight slots.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print each launch as a native run file; start and keep nothing."
+)
+@click.option(
+    "--follow", "-f", is_flag=True, help="Follow what was launched, once the script has ended, to its end."
+)
+@click.option("--python", metavar="PROGRAM", help="The Python to run it with; by default that of your shell.")
+def launch(
+    *,
+    script: str,
+    arguments: tuple[str, ...],
+    rehearse: str | None,
+    dry_run: bool,
+    follow: bool,
+    python: str | None,
+) -> None:
+    """Start a Clusterfudge launch script as it is.
+
+    In the script, `import clusterfudge` is tarmac's: what it launches goes to tarmac. Everything else in it
+    runs as ever, with ARGS as its own. The exit code is the script's; with --follow that of the first launch
+    that did not complete.
+
+    \b
+    tarmac launch launch.py
+    tarmac launch --rehearse 2x8 --follow launch.py
+    tarmac launch --dry-run launch.py
+    """
+    _refuse_unreadable(script)
+    overrides = {"rehearse": rehearsal_of(rehearse)} if rehearse is not None else {}
+    gateway = Gateway(overrides=overrides)
+    reply = DryRun(tell=print_text, overrides=overrides).reply if dry_run else gateway.reply
+    with answering(reply) as socket:
+        environment = script_environment(os.environ, socket=socket, variable=SOCKET_VARIABLE)
+        program = python or script_python(environment)
+        code = run_script([program, script, *arguments], environment)
+    if code == 0 and follow:
+        code = _followed(gateway.created)
+    gateway.close()
+    sys.exit(code)
+
+
+def _refuse_unreadable(script: str) -> None:
+    path = Path(script)
+    if path.is_dir() or not path.exists():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise InvalidInput(f"{script} {what}", hint="give the launch script: tarmac launch launch.py")
+
+
+def _followed(runs: list[str]) -> int:
+    """Follow runs one after the other; the code of the first that did not complete."""
+    if not runs:
+        remark("the script launched nothing")
+    client = connect()
+    codes = []
+    for run in runs:
+        view = standard_view(as_json=False)
+        view.submitted(client.run(run))
+        codes.append(following.follow(client, run, view, LogChoice()))
+    return next((code for code in codes if code), 0)

@@ -1,0 +1,167 @@
+"""Runs as Clusterfudge shows launches: a number, a status, jobs and their replicas.
+
+Found by `registry` under the name clusterfudge. It had a web page, no command; these are the fields of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.terminal import Terminal, one_line
+from tarmac.cli.wording import Json, state_cell
+from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.spec.clusterfudge.status import status_word
+from tarmac.spec.dialect import Report
+
+_LAUNCHES = (
+    Column(title="LAUNCH", right=True),
+    Column(title="NAME", flexible=True),
+    Column(title="STATUS"),
+    Column(title="LAUNCHED BY"),
+    Column(title="SUBMITTED"),
+    Column(title="RUN"),
+)
+_PROCESSES = (
+    Column(title="JOB"),
+    Column(title="REPLICA", right=True),
+    Column(title="PROCESS", right=True),
+    Column(title="NODE"),
+    Column(title="PID", right=True),
+    Column(title="STATE"),
+)
+_COLOURS = {
+    "LAUNCH_STATUS_QUEUED": "queued",
+    "LAUNCH_STATUS_PENDING": "starting",
+    "LAUNCH_STATUS_RUNNING": "running",
+    "LAUNCH_STATUS_COMPLETED": "completed",
+    "LAUNCH_STATUS_FAILED": "failed",
+    "LAUNCH_STATUS_STOPPED": "stopped",
+}
+"""tarmac's state whose colour a word has."""
+
+
+class ClusterfudgeDisplay:
+    """A list of launches, and one launch with its processes."""
+
+    def status(self, report: Report) -> str:
+        return status_word(report)
+
+    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = (
+            (
+                str(launch_number(run["id"])),
+                Cell(run["name"], "bold"),
+                self._status(run),
+                run["user"],
+                _when(run["created_at"]),
+                run["id"],
+            )
+            for run in runs
+        )
+        return render(_LAUNCHES, rows, terminal)
+
+    def run(
+        self,
+        run: Json,
+        attempts: Sequence[Json],
+        events: Sequence[Json],  # noqa: ARG002 the port's
+        *,
+        now: float,  # noqa: ARG002 the port's
+        terminal: Terminal,
+    ) -> str:
+        facts = _facts(run)
+        target = run["spec"].get("target", {})
+        status = self._status(run)
+        fields = {
+            "Launch": str(launch_number(run["id"])),
+            "Id": launch_uuid(run["id"]),
+            "Run": run["id"],
+            "Title": one_line(str(facts.get("title") or run["name"])),
+            "Description": one_line(str(facts.get("description") or "")),
+            "Status": terminal.paint(status.text, status.style),
+            "Message": one_line((run["cause"] or {}).get("message") or ""),
+            "Launched by": run["user"],
+            "Submitted": _when(run["created_at"]),
+            "Script": str(facts.get("launch_script") or ""),
+            "Deployment": _deployment(run),
+            "Cluster": target.get("cluster") or "",
+            "Shard": target.get("shard") or "",
+            "Hostnames": ", ".join(target.get("hostnames", ())),
+            "Jobs": ", ".join(_listed(run)),
+        }
+        lines = [
+            f"{terminal.paint(name.ljust(12), 'dim')} {value}" for name, value in fields.items() if value
+        ]
+        table = _processes(run, attempts, terminal)
+        return "\n".join(lines) + (f"\n\n{table}" if table else "")
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:
+        return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "
+
+    def _status(self, run: Json) -> Cell:
+        word = self.status(report_of(run))
+        return Cell(word, state_cell(_COLOURS.get(word, word)).style)
+
+
+DISPLAY = ClusterfudgeDisplay()
+
+
+def _facts(run: Json) -> Mapping[str, object]:
+    facts: Mapping[str, object] = run["spec"].get("conventions", {}).get("facts", {})
+    return facts
+
+
+def _short_name(run: Json, role: str) -> str:
+    """What the launch called the role."""
+    names = _facts(run).get("short_names")
+    return str(names.get(role, role)) if isinstance(names, Mapping) else role
+
+
+def _listed(run: Json) -> Sequence[str]:
+    """The roles with their replicas: `trainer x 2`."""
+    return [
+        f"{_short_name(run, role.get('name', 'main'))} x {role.get('replicas', 1) or 1}"
+        for role in run["spec"]["roles"]
+    ]
+
+
+def _deployment(run: Json) -> str:
+    code = run["spec"].get("code") or {}
+    if "url" not in code:
+        return f"local directory {code['path']}" if "path" in code else ""
+    at = run.get("code_commit") or code.get("commit") or code.get("branch") or ""
+    return f"{code['url']} at {at}" if at else str(code["url"])
+
+
+def _processes(run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+    """The processes of the newest attempt."""
+    workers = attempts[-1]["workers"] if attempts else []
+    if not workers:
+        return ""
+    rows = (
+        (
+            _short_name(run, worker["role"]),
+            str(worker["replica"]),
+            str(worker["index"]),
+            worker["node"],
+            str(worker["pid"] or ""),
+            _state(worker),
+        )
+        for worker in workers
+    )
+    return render(_PROCESSES, rows, terminal)
+
+
+def _state(worker: Json) -> Cell:
+    if worker["signal"] is not None:
+        return Cell(worker["signal"], "red")
+    if worker["exit_code"] is not None:
+        return Cell(f"exited {worker['exit_code']}", "green" if worker["exit_code"] == 0 else "red")
+    return Cell("running", "cyan") if worker["pid"] is not None else Cell("waiting", "dim")
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
