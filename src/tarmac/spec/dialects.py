@@ -8,13 +8,20 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.spec.determined.dialect import DeterminedDialect
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Dialect, Extras, Reading
 from tarmac.spec.mantik.dialect import MantikDialect
 from tarmac.spec.mcli.dialect import McliDialect
 from tarmac.spec.native.dialect import NativeDialect
 from tarmac.spec.problems import nearest
 
-DIALECTS: Sequence[Dialect] = (NativeDialect(), McliDialect(), MantikDialect(), ClusterfudgeDialect())
+DIALECTS: Sequence[Dialect] = (
+    NativeDialect(),
+    McliDialect(),
+    MantikDialect(),
+    ClusterfudgeDialect(),
+    DeterminedDialect(),
+)
 
 
 def read(

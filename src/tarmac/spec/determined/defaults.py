@@ -1,0 +1,73 @@
+"""What a cluster gives to every experiment: the table `[determined]` of the server's settings.
+
+Read once by the server's wiring; the dialect merges it below what each configuration says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.spec.determined.merging import normalised
+from tarmac.spec.determined.schema import Field, Record, Whole, Word
+from tarmac.spec.determined.sections import ENVIRONMENT
+from tarmac.spec.determined.table import EXPERIMENT
+from tarmac.spec.determined.walk import Walk
+from tarmac.spec.located import from_plain
+from tarmac.spec.problems import Problems
+from tarmac.spec.section import Value
+
+TASK_DEFAULTS = Record(
+    fields={
+        "image": ENVIRONMENT.fields["image"],
+        "environment_variables": ENVIRONMENT.fields["environment_variables"],
+        "bind_mounts": EXPERIMENT.fields["bind_mounts"],
+        "preemption_timeout": EXPERIMENT.fields["preemption_timeout"],
+        "log_policies": Field(shape=EXPERIMENT.fields["log_policies"].shape),
+        "startup_hook": Field(shape=Word(wanted="a script")),
+    }
+)
+SETTINGS = Record(
+    fields={
+        "task_container_defaults": Field(shape=TASK_DEFAULTS),
+        "checkpoint_storage": EXPERIMENT.fields["checkpoint_storage"],
+        "default_priority": Field(shape=Whole(least=1, most=99)),
+    }
+)
+USUAL_PRIORITY = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDefaults:
+    """`config` lies below every configuration; `startup_hook` runs before every entry point."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = USUAL_PRIORITY
+    startup_hook: str | None = None
+
+
+NO_DEFAULTS = ClusterDefaults()
+
+
+def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults:
+    """The defaults that the settings name; raises InvalidInput with all that is wrong with them."""
+    if not table:
+        return NO_DEFAULTS
+    problems = Problems(filename)
+    found = Walk().value(Value(from_plain(table), "determined", problems), SETTINGS)
+    problems.raise_any()
+    tasks = found.get("task_container_defaults", {})
+    environment = {name: tasks[name] for name in ("image", "environment_variables") if name in tasks}
+    config = {
+        name: tasks[name] for name in ("bind_mounts", "preemption_timeout", "log_policies") if name in tasks
+    }
+    if environment:
+        config["environment"] = environment
+    if "checkpoint_storage" in found:
+        config["checkpoint_storage"] = found["checkpoint_storage"]
+    return ClusterDefaults(
+        config=normalised(config),
+        priority=found.get("default_priority", USUAL_PRIORITY),
+        startup_hook=tasks.get("startup_hook"),
+    )

@@ -1,0 +1,242 @@
+"""Reads an experiment configuration: checked as Determined does, merged, completed, made into a `RunSpec`.
+
+Called by the dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.model.resources import Resources
+from tarmac.model.spec import (
+    Bind,
+    Command,
+    Conventions,
+    Environment,
+    LocalDirectory,
+    PausePolicy,
+    Process,
+    Role,
+    RunSpec,
+    Target,
+)
+from tarmac.spec import names
+from tarmac.spec.determined.context import BUILT_IN_IGNORES, IGNORE_FILE, LIMIT_BYTES
+from tarmac.spec.determined.defaults import ClusterDefaults
+from tarmac.spec.determined.entrypoint import read_entrypoint
+from tarmac.spec.determined.merging import completed, merged, normalised
+from tarmac.spec.determined.searchers import SUPPORTED
+from tarmac.spec.determined.secrets import holds_secret, masked
+from tarmac.spec.determined.storage import DEFAULT_STORAGE
+from tarmac.spec.determined.table import EXPERIMENT
+from tarmac.spec.determined.walk import Walk
+from tarmac.spec.dialect import Reading
+from tarmac.spec.kinds import Misfit
+from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.native.surroundings import image_warning
+from tarmac.spec.problems import Problems
+from tarmac.spec.section import Value
+from tarmac.spec.yaml_tree import compose
+
+NAME = "determined"
+MIDDLE_PRIORITY = 42
+"""Determined's usual priority, of 1 (first) to 99 (last): it becomes 0."""
+
+MOST_RETRIES = 1_000
+
+
+def read_experiment(text: str, *, filename: str, directory: str, defaults: ClusterDefaults) -> Reading:
+    """The spec in an experiment configuration; raises InvalidInput with every problem in it."""
+    problems = Problems(filename)
+    walk = Walk()
+    tree = compose(text, problems, leniently=walk.warnings)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'entrypoint: ...' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    given = walk.record(Value(tree, "", problems), EXPERIMENT)
+    file = _File(tree, problems, walk.warnings)
+    file.refuse_other_searchers(given)
+    config = _whole(given, filename, defaults)
+    spec = RunSpec(
+        name=file.name(given.get("name"), names.name_from_file(filename)),
+        project=_fit(config["project"]) or "default",
+        dialect=NAME,
+        source=text,
+        conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
+        roles=(file.role(given, config),),
+        code=LocalDirectory(
+            path=directory, ignore_file=IGNORE_FILE, exclude=BUILT_IN_IGNORES, limit_bytes=LIMIT_BYTES
+        ),
+        target=Target(pool=file.pool(config["resources"]["resource_pool"])),
+        priority=MIDDLE_PRIORITY - (config["resources"]["priority"] or defaults.priority),
+        weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,
+        retries=file.retries(config["max_restarts"]),
+        pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
+        environment=file.environment(config),
+        binds=tuple(
+            Bind(source=item["host_path"], target=item["container_path"], read_only=item["read_only"])
+            for item in config["bind_mounts"]
+        ),
+        labels=_labels(config),
+    )
+    file.warn_of_storage(given)
+    problems.raise_any()
+    return Reading(spec=spec, warnings=tuple(walk.warnings))
+
+
+def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
+    """The configuration as a run of Determined is handed it."""
+    below = merged(defaults.config, {"checkpoint_storage": dict(DEFAULT_STORAGE)}, EXPERIMENT)
+    if "checkpoint_storage" in defaults.config:
+        below["checkpoint_storage"] = defaults.config["checkpoint_storage"]
+    config = completed(merged(normalised(given), below, EXPERIMENT), EXPERIMENT)
+    del config["version"]
+    config["name"] = config["name"] or f"Experiment ({names.name_from_file(filename)})"
+    return config
+
+
+def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, Any]:
+    facts: dict[str, Any] = {"config": masked(config)}
+    if defaults.startup_hook:
+        facts["startup_hook"] = defaults.startup_hook
+    return facts
+
+
+class _File:
+    """The file under reading: turns parts of its configuration into parts of a spec, problems located."""
+
+    def __init__(self, tree: Table, problems: Problems, warnings: list[str]) -> None:
+        self._tree = tree
+        self._problems = problems
+        self._warnings = warnings
+
+    def refuse_other_searchers(self, given: Mapping[str, Any]) -> None:
+        word = (given.get("searcher") or {}).get("name", SUPPORTED)
+        if word != SUPPORTED:
+            self._at("searcher", "name").refuse(
+                f"the searcher {word!r} comes with a later version of tarmac",
+                f"'{SUPPORTED}' runs one trial",
+            )
+
+    def name(self, given: str | None, usual: str) -> str:
+        """A name that tarmac can use, from one that may be any text."""
+        if not given:
+            return usual
+        fit = _fit(given)
+        if fit != given:
+            self._warn("name", f"the run is called {fit or usual!r} here: names have no blanks or signs")
+        return fit or usual
+
+    def role(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
+        """The trial: its entry point once on each node."""
+        resources = config["resources"]
+        slots = resources["slots_per_trial"]
+        if (most := resources["max_slots"]) is not None and most < slots:
+            self._warn(
+                "resources", f"max_slots ({most}) is less than slots_per_trial ({slots}): it is not applied"
+            )
+        command = Command(argv=("true",))
+        if "entrypoint" in given:
+            command = read_entrypoint(self._at("entrypoint"), given["entrypoint"], self._warnings)
+        if slots == 0:
+            return Role(processes=(Process(command=command),))
+        if resources["is_single_node"]:
+            return Role(processes=(Process(command=command, resources=Resources(slots=slots)),))
+        return Role(processes=(Process(command=command),), replicas=None, slots=slots)
+
+    def pool(self, given: str) -> str | None:
+        if not given:
+            return None
+        value = self._at("resources", "resource_pool")
+        try:
+            return names.NAME.read(Scalar(text=given))
+        except Misfit as misfit:
+            value.expected(names.NAME.wanted, misfit.hint)
+            return None
+
+    def retries(self, restarts: int) -> int:
+        if restarts > MOST_RETRIES:
+            self._warn("max_restarts", f"at most {MOST_RETRIES} here")
+        return min(restarts, MOST_RETRIES)
+
+    def environment(self, config: Mapping[str, Any]) -> Environment:
+        """Variables and image for the kind of device that the trial runs on."""
+        kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
+        asked = config["environment"]
+        image = (asked["image"] or {}).get(kind)
+        if image is not None:
+            self._warnings.append(image_warning(image))
+        return Environment(
+            variables=self._variables(asked["environment_variables"].get(kind) or []), image=image
+        )
+
+    def warn_of_storage(self, given: Mapping[str, Any]) -> None:
+        storage = given.get("checkpoint_storage")
+        if storage is not None:
+            self._warn(
+                "checkpoint_storage",
+                "is kept for the run to read; what tarmac itself keeps is what the run writes to "
+                "$CHECKPOINT_ARTIFACT_PATH",
+            )
+        if holds_secret(given):
+            self._warnings.append(
+                "the file holds a password or key, and its text stays in the record of the run: a file of "
+                "the node is a better place"
+            )
+
+    def _variables(self, listed: list[str]) -> dict[str, str]:
+        variables: dict[str, str] = {}
+        for item in listed:
+            name, equals, value = item.partition("=")
+            if not equals:
+                self._warn("environment.environment_variables", f"{name} has no value, so it is not set")
+                continue
+            if names.reserved(name) or name.startswith("DET_"):
+                self._warn(
+                    "environment.environment_variables", f"{name} is set for every run: this value is lost"
+                )
+            if not name.startswith("DET_"):
+                variables[name] = value
+        return variables
+
+    def _warn(self, path: str, text: str) -> None:
+        line = self._at(*path.split(".")).node.line
+        place = f"line {line}: " if line is not None else ""
+        self._warnings.append(f"{place}{path}: {text}")
+
+    def _at(self, *keys: str) -> Value:
+        """The value at a path, or the nearest thing above it that is there."""
+        node: Any = self._tree
+        for key in keys:
+            inner = (
+                next((item for name, item in node.entries if name.text == key), None)
+                if isinstance(node, Table)
+                else None
+            )
+            if inner is None:
+                break
+            node = inner
+        return Value(node, ".".join(keys), self._problems)
+
+
+def _labels(config: Mapping[str, Any]) -> dict[str, str]:
+    """Labels, workspace and description, as far as labels can hold them."""
+    labels = {fit: "" for label in config["labels"] if (fit := _fit(label))}
+    if config["workspace"]:
+        labels["workspace"] = _one_line(config["workspace"])
+    if config["description"]:
+        labels["description"] = _one_line(config["description"])
+    return labels
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:255]
+
+
+def _fit(text: str) -> str:
+    """The nearest name that is allowed; "" where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text, flags=re.ASCII)[:63].strip("-._")

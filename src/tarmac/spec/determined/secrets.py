@@ -1,0 +1,49 @@
+"""Keeps secrets out of what a run hands around: the configuration as facts, variables and files have it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MASK = "********"
+
+_KEYS = frozenset(
+    {"access_key", "secret_key", "connection_string", "credential", "password", "auth", "token"}
+    | {"identitytoken", "registrytoken", "client_secret", "secret"}
+)
+_SECTIONS = frozenset(
+    {"checkpoint_storage", "environment", "integrations", "data_layer", "tensorboard_storage", "security"}
+)
+_NAMES = re.compile(
+    r"SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE
+)
+
+
+def masked(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with stars in place of secrets; the user's own (data, hyperparameters) stays."""
+    return {key: _masked(value) if key in _SECTIONS else value for key, value in config.items()}
+
+
+def holds_secret(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration says a secret in one of its own fields."""
+    return any(_masked(config[key]) != config[key] for key in _SECTIONS & config.keys())
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: MASK if key in _KEYS and isinstance(item, (str, int, float)) and item else _masked(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_masked(item) for item in value]
+    return _variable(value) if isinstance(value, str) else value
+
+
+def _variable(text: str) -> str:
+    """A variable `NAME=VALUE` whose name tells of a secret, without its value."""
+    name, equals, value = text.partition("=")
+    if equals and value and re.fullmatch(r"\w+", name, re.ASCII) and _NAMES.search(name):
+        return f"{name}={MASK}"
+    return text
