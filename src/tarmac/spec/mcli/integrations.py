@@ -13,13 +13,15 @@ from tarmac.spec.mcli import fields
 from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
 from tarmac.spec.mcli.kinds import read_word, read_words, truth
 from tarmac.spec.mcli.surroundings import DATABRICKS, expanded
+from tarmac.spec.native.code import REFERENCE, read_url
 from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import nearest
 from tarmac.spec.section import Section, Value
 
 DEFAULT_HOST = "github.com"
 
-_COMMIT = re.compile(r"[0-9a-fA-F]{4,40}", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
+_ACCOUNT = re.compile(r"[^\s/@]*@")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
@@ -111,9 +113,10 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
         branch, commit = commit, None  # the name of a branch or tag is taken there too
     if branch and commit:
         warnings.append(f"{where(value)}git_commit {commit} wins over git_branch {branch}")
-    path = _path(section, env, warnings) or url.rstrip("/").rpartition("/")[2].removesuffix(".git")
-    if not url or not path:
+    path = _path(section, env, warnings)
+    if url is None:
         return
+    path = path or re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git")
     found.setup.append(
         Checkout(
             repository=Repository(
@@ -128,32 +131,34 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     )
 
 
-def _url(value: Value, repository: str, *, host: str, by_ssh: bool) -> str:
+def _url(value: Value, repository: str, *, host: str, by_ssh: bool) -> str | None:
     """The address of a repository: `org/name` on the host, or a whole address as it is."""
-    if re.match(r"(https?|ssh)://|[\w.-]+@[\w.-]+:", repository, re.ASCII):
-        return repository
+    if re.match(r"[A-Za-z0-9+.-]+:(//|:)|[\w.-]+@[\w.-]+:", repository, re.ASCII):
+        return _checked(value, repository)
     name = repository.removesuffix(".git").strip("/")
-    if not re.fullmatch(r"[A-Za-z0-9_.~][\w.~-]*(/[A-Za-z0-9_.~][\w.~-]*)+", name, re.ASCII) or ".." in name:
+    if not re.fullmatch(r"[\w.~][\w.~-]*(/[\w.~][\w.~-]*)+", name, re.ASCII) or ".." in name:
         value.refuse(
-            f"{repository!r} is no repository of the form organization/name",
-            f"such as {DEFAULT_HOST.partition('.')[0]}'s mosaicml/composer; another site goes into 'host'",
+            f"{_ACCOUNT.sub('***@', repository)!r} is no repository of the form organization/name",
+            "such as mosaicml/composer; a site other than github.com goes into 'host'",
         )
-        return ""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(:[0-9]{1,5})?", host, re.ASCII):
-        value.refuse(f"host {host!r} is no host name", f"such as {DEFAULT_HOST}")
-        return ""
-    return f"git@{host}:{name}.git" if by_ssh else f"https://{host}/{name}.git"
+        return None
+    return _checked(value, f"git@{host}:{name}.git" if by_ssh else f"https://{host}/{name}.git")
+
+
+def _checked(value: Value, url: str) -> str | None:
+    """The address, if it is one that git may be given."""
+    at = Scalar(text=url, quoted=True, line=value.node.line, column=value.node.column)
+    return read_url(Value(at, value.path, value.problems))
 
 
 def _revision(section: Section, name: str, env: Mapping[str, str]) -> str | None:
     word = _word(section, name, env)
     value = section.get(name)
-    if word is None or value is None:
+    if not word or value is None:
         return None
-    if word.startswith("-") or re.search(r"[\s~^:?*\\\[]|\.\.|@\{", word):
-        value.refuse(f"{word!r} is no name of a branch or commit")
-        return None
-    return word
+    return Value(
+        Scalar(text=word, line=value.node.line, column=value.node.column), value.path, value.problems
+    ).read(REFERENCE, None)
 
 
 def _path(section: Section, env: Mapping[str, str], warnings: list[str]) -> str | None:
