@@ -42,6 +42,7 @@ class Role:
     processes: Sequence[Process] | None = None
     replicas: int | None = None
     slots: int | None = None
+    nodes: int | None = None
     uneven: bool | None = None
     resources: Resources | None = None
     on_failure: str | None = None
@@ -79,6 +80,7 @@ class Run:
     name: str | None = None
     command: Command | None = None
     slots: int | None = None
+    nodes: int | None = None
     uneven: bool | None = None
     replicas: int | None = None
     resources: Resources | None = None

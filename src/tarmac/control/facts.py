@@ -81,6 +81,11 @@ def _demand(role: Role, nodes: int | None) -> Demand:
         per_slot = role.replica_resources
         each = Resources(slot_type=role.slot_type, cpus=per_slot.cpus, memory_bytes=per_slot.memory_bytes)
         return Demand(
-            role=role.name, replicas=None, slots=role.slots, each=each, uneven=role.uneven, nodes=nodes
+            role=role.name,
+            replicas=None,
+            slots=role.slots,
+            each=each,
+            uneven=role.uneven,
+            nodes=role.nodes or nodes,
         )
     return Demand(role=role.name, replicas=role.replicas, slots=None, each=role.replica_resources)

@@ -78,7 +78,7 @@ class Role:
     With `slots`, the placement makes nodes x slots per node of it, equal where possible on the fewest
     nodes, and the one process is run once per node. With `replicas`, each replica sits on one node and
     its resources are the sum of its processes'. `uneven` allows the slots to be split unequally where no
-    equal split fits the cluster.
+    equal split fits the cluster; `nodes` is on how many they must be split, equally (None: the fewest).
     """
 
     name: str = DEFAULT_ROLE
@@ -86,6 +86,7 @@ class Role:
     replicas: int | None = 1
     slots: int | None = None
     slot_type: str | None = None
+    nodes: int | None = None
     uneven: bool = False
     on_failure: FailureBehaviour = FailureBehaviour.STOP
 

@@ -13,11 +13,12 @@ from typing import Any
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
 from tarmac.spec import names, quantities
-from tarmac.spec.kinds import Kind, choice, flag
+from tarmac.spec.kinds import Kind, choice, flag, integer
 from tarmac.spec.located import Scalar, Table, from_plain
 from tarmac.spec.native.commands import read_command
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.reader import PRIORITY, RETRIES, WEIGHT, read_target
+from tarmac.spec.native.roles import MOST_NODES
 from tarmac.spec.native.surroundings import IMAGE, path_from, read_labels, read_variables
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
@@ -25,7 +26,7 @@ from tarmac.spec.section import Fields, Section, Value
 
 OVERRIDES = Fields(
     known=frozenset(
-        {"name", "slots", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
+        {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code"}
     ),
@@ -97,6 +98,8 @@ def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
         role = _with_slots(spec, role, slots)
     if (kind := flags.get("slot_type")) is not None:
         role = _of_type(spec, role, kind)
+    if (nodes := flags.get("nodes")) is not None:
+        role = _on_nodes(spec, role, nodes)
     if (uneven := flags.get("uneven")) is not None:
         if role.slots is None or len(spec.roles) > 1:
             uneven.refuse("only a run with one role that asks for slots can be split unequally")
@@ -115,8 +118,10 @@ def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
             f"the run asks for {role.replicas} fixed replicas, not for slots", "change the run file instead"
         )
     if wanted.slots == 0:  # it asks for nothing: one copy, on any node
-        return replace(role, replicas=1, slots=None, slot_type=None, uneven=False)
-    return replace(role, replicas=None, slots=wanted.slots, slot_type=wanted.slot_type or role.slot_type)
+        return replace(role, replicas=1, slots=None, slot_type=None, nodes=None, uneven=False)
+    return replace(
+        role, replicas=None, nodes=None, slots=wanted.slots, slot_type=wanted.slot_type or role.slot_type
+    )
 
 
 def _bare(role: Role) -> bool:
@@ -131,6 +136,15 @@ def _with_command(spec: RunSpec, role: Role, value: Value) -> Role:
     if command is None:
         return role
     return replace(role, processes=(Process(command=command, resources=role.processes[0].resources),))
+
+
+def _on_nodes(spec: RunSpec, role: Role, value: Value) -> Role:
+    count = value.read(integer(1, MOST_NODES), None)
+    if role.slots is None or len(spec.roles) > 1:
+        value.refuse("only a run with one role that asks for slots is split over nodes")
+    elif count is not None and role.slots % count:
+        value.refuse(f"{role.slots} slots cannot be split equally over {count} nodes")
+    return replace(role, nodes=count, uneven=False)
 
 
 def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:

@@ -40,3 +40,13 @@ def test_an_unknown_dialect_is_refused_with_the_nearest(settled: Shell) -> None:
         assert (
             "did you mean 'native'?" in settled.tarmac(command, "a.yaml", "--dialect", "natve", code=2).stderr
         )
+
+
+def test_slots_over_a_number_of_nodes(settled: Shell) -> None:
+    """M1: `nodes` splits slots over more nodes than would be needed."""
+    settled.write("two.yaml", "slots: 4\nrehearse: 3x4\ncommand: echo $NODE_RANK of $NNODES x $N_PROC\n")
+    assert "0 of 1 x 4" in settled.tarmac("run", "two.yaml", code=0).stdout
+    said = settled.tarmac("run", "two.yaml", "--nodes", "2", code=0).stdout
+    assert sorted(line.split("| ")[1] for line in said.splitlines()) == ["0 of 2 x 2", "1 of 2 x 2"]
+    refused = settled.tarmac("run", "two.yaml", "--nodes", "4", code=2).stderr
+    assert "3" in refused

@@ -80,6 +80,14 @@ def test_priorities_have_names_too(word: str, number: int) -> None:
     assert override(spec(), {"priority": word}).priority == number
 
 
+def test_slots_are_split_over_as_many_nodes_as_asked_for() -> None:
+    """M1: --nodes; a number that cannot be split equally is refused."""
+    (role,) = override(spec(), {"nodes": 4}).roles
+    assert (role.slots, role.nodes) == (8, 4)
+    with pytest.raises(InvalidInput, match="8 slots cannot be split equally over 3 nodes"):
+        override(spec(), {"nodes": 3})
+
+
 def test_no_override_changes_nothing() -> None:
     assert override(spec(), {}) == spec()
 

@@ -51,7 +51,7 @@ def test_every_field_for_later_is_listed() -> None:
     assert [name for name in sorted(later) if f"`{name}`" not in section] == []
 
 
-BESIDE = {"uneven": "slots: 7\n", "max_rapid_cycles": "mode: cycle\n"}
+BESIDE = {"uneven": "slots: 7\n", "nodes": "slots: 4\n", "max_rapid_cycles": "mode: cycle\n"}
 """What a field needs beside it to mean something."""
 
 

@@ -29,7 +29,7 @@ _COMMAND = "tarmac.command"
 
 _PLAIN = (
     *("name", "slots", "cluster", "pool", "shard", "mode", "max_rapid_cycles"),
-    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image"),
+    *("priority", "weight", "time_limit", "retries", "rehearse", "slot_type", "image", "nodes"),
 )
 """Options that say the same as a field of a run file."""
 
@@ -58,6 +58,7 @@ class RunCommand(click.Command):
 )
 @click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="The same as --slots.")
 @click.option("--gpu-type", "--slot-type", "slot_type", metavar="TYPE", help="Slots of this type only.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Split the slots over N nodes.")
 @click.option("--uneven", is_flag=True, help="Split the slots unequally where no equal split fits.")
 @click.option("--cluster", metavar="NAME", help="Run on this cluster.")
 @click.option("--pool", metavar="NAME", help="Run in this pool.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.spec.section import Fields
 
-ROLE_FIELDS = ("command", "slots", "uneven", "replicas", "resources", "processes", "on_failure")
+ROLE_FIELDS = ("command", "slots", "nodes", "uneven", "replicas", "resources", "processes", "on_failure")
 """Fields of a role; a file without `roles` has them at its top, for its only role."""
 
 ROLE = Fields(
@@ -50,9 +50,8 @@ RUN = Fields(
         "excludes": "exclude_hostnames",
         "rapid_cycles": "max_rapid_cycles",
         "share": "weight",
-        "nodes": "slots",
-        "num_nodes": "slots",
-        "nnodes": "slots",
+        "num_nodes": "nodes",
+        "nnodes": "nodes",
         "partition": "pool",
         "queue": "pool",
         "resource_pool": "pool",

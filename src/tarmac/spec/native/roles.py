@@ -14,6 +14,7 @@ from tarmac.spec.section import Section, Value
 
 MOST_REPLICAS = 10_000
 MOST_ROLES = 100
+MOST_NODES = 10_000
 MOST_PROCESSES = 100
 
 
@@ -51,6 +52,7 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
     )
     spread = section.read("slots", quantities.slots(1), None)
     replicas = section.read("replicas", integer(1, MOST_REPLICAS), 1)
+    nodes = _nodes(section, spread)
     uneven = _uneven(section)
     on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
     processes = _processes(section, warnings)
@@ -66,9 +68,25 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
         replicas=None,
         slots=spread.slots,
         slot_type=spread.slot_type,
+        nodes=nodes,
         uneven=uneven,
         on_failure=on_failure,
     )
+
+
+def _nodes(section: Section, spread: Resources | None) -> int | None:
+    """On how many nodes the slots are split; said of slots only, and equally."""
+    value = section.get("nodes")
+    if value is None:
+        return None
+    section.exclude("nodes", "uneven", reason="on a given number of nodes slots are split equally")
+    count = value.read(integer(1, MOST_NODES), None)
+    if "slots" not in section:
+        value.refuse("cannot stand without 'slots'", "copies without slots are 'replicas'")
+    elif count is not None and spread is not None and spread.slots % count:
+        fits = count * (spread.slots // count + 1)
+        value.refuse(f"{spread.slots} slots cannot be split equally over {count} nodes", f"{fits} could")
+    return count
 
 
 def _uneven(section: Section) -> bool:

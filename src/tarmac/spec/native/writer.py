@@ -146,6 +146,7 @@ def _roles(roles: tuple[Role, ...]) -> Fields:
 def _role(role: Role) -> Fields:
     fields: Fields = {
         "slots": _slots(role.slots, role.slot_type) if role.slots is not None else None,
+        "nodes": role.nodes,
         "uneven": role.uneven or None,
         "replicas": role.replicas if role.replicas not in (None, 1) else None,
         "on_failure": role.on_failure.value if role.on_failure is not FailureBehaviour.STOP else None,
