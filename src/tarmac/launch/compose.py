@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tarmac.launch.commands import argv
 from tarmac.launch.environment import (
     common_environment,
     on_one_machine,
@@ -16,11 +15,12 @@ from tarmac.launch.environment import (
     worker_environment,
 )
 from tarmac.launch.found import files, mounts
+from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Standing, standings
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import Disks, Node
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Command, FailureBehaviour, Mode
+from tarmac.model.spec import FailureBehaviour, Mode
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
@@ -43,7 +43,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             role=standing.role.name,
             replica=standing.seat.replica,
             index=standing.index,
-            argv=argv(standing.process.command),
+            argv=worker_argv(spec, standing.process.command),
             env=worker_environment(
                 standing,
                 common=common,
@@ -62,16 +62,20 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         number=attempt.number,
         token=attempt.token,
         code_digest=run.code_digest,
-        setup=tuple(argv(step) if isinstance(step, Command) else step for step in spec.setup),
+        setup=setup_launches(spec),
         setup_env=setup,
         nodes=tuple(
             NodeLaunch(
                 node=node.name,
                 address=node.address,
                 rank=rank,
-                workers=tuple(worker(standing, node) for standing in placed[node.name]),
+                # A batch job begins on its first node; the others are for what it starts there.
+                workers=tuple(worker(standing, node) for standing in placed[node.name])
+                if spec.site is None or rank == 0
+                else (),
                 files=files(spec),
                 mounts=mounts(spec),
+                own_disk=node.disks is Disks.OWN,
             )
             for rank, node in enumerate(ranked)
         ),
@@ -80,7 +84,10 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         grace_s=spec.pause.grace_s,
         ran_s=run.ran_s,
         allotted_s=attempt.allotted_s,
+        hooks=hooks_launch(spec),
         allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
+        artifacts=spec.artifacts,
+        input_artifacts=spec.input_artifacts,
     )
 
 

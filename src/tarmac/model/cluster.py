@@ -26,6 +26,13 @@ class NodeState(StrEnum):
     LOST = "lost"
 
 
+class Disks(StrEnum):
+    """Where the files of a run lie: on a disk that the nodes of its cluster share, or on each node's own."""
+
+    SHARED = "shared"
+    OWN = "own"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One machine of a cluster (or one the local engine stands for).
@@ -42,6 +49,7 @@ class Node:
     pool: str = DEFAULT_POOL
     shard: str | None = None
     state: NodeState = NodeState.UP
+    disks: Disks = Disks.SHARED
 
 
 class Policy(StrEnum):
@@ -114,6 +122,7 @@ class NodeGroup:
     shard: str | None = None
     hostnames: tuple[str, ...] = ()
     prefix: str = "node"
+    disks: Disks = Disks.SHARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,7 @@ def described_nodes(
             ),
             pool=group.pool,
             shard=group.shard,
+            disks=group.disks,
         )
         for number, (group, hostname) in enumerate(hostnames_of(cluster.groups))
     )

@@ -61,6 +61,16 @@ class Home:
     def code(self) -> Path:
         return self.root / "code"
 
+    @property
+    def artifacts(self) -> Path:
+        """The artifact store, where the settings name no other."""
+        return self.root / "artifacts"
+
+    @property
+    def datasets(self) -> Path:
+        """What was fetched of datasets."""
+        return self.root / "datasets"
+
 
 def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:
     """The home that an environment names: TARMAC_HOME, else the place XDG gives to state.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
+from tarmac.model.spec import ArtifactRules, Checkout, PythonPackages, SystemPackages
 
 SetupLaunch = tuple[str, ...] | Checkout | PythonPackages | SystemPackages
 """A setup step as it is carried out on a node: the argv of a command, or what the node knows how to do."""
@@ -53,7 +53,7 @@ class NodeLaunch:
     """What one node of an attempt runs; `rank` is its index among the attempt's nodes.
 
     `files` (relative path -> text) are written before anything runs, readable by the run alone; `mounts` are
-    made true in order.
+    made true in order. `own_disk`: what the run keeps there is seen by no other node.
     """
 
     node: str
@@ -62,6 +62,17 @@ class NodeLaunch:
     workers: tuple[WorkerLaunch, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    own_disk: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HooksLaunch:
+    """The commands around the workers, as argvs: `model.spec.Hooks`, ready to be carried out."""
+
+    before_login: tuple[tuple[str, ...], ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()
+    after: tuple[tuple[str, ...], ...] = ()
+    after_login: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +83,8 @@ class Launch:
     `setup` steps run once per node, in order, before the workers, in the same directory, with `setup_env`.
     `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
     the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
-    setting up is part of it (`allots_setup`).
+    setting up is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
+    which versions are placed into the run's own directories before its first workers start.
     """
 
     attempt_id: str
@@ -90,6 +102,9 @@ class Launch:
     ran_s: float = 0.0
     allotted_s: float | None = None
     allots_setup: bool = False
+    hooks: HooksLaunch = field(default_factory=HooksLaunch)
+    artifacts: ArtifactRules = field(default_factory=ArtifactRules)
+    input_artifacts: tuple[str, ...] = ()
 
 
 Equip = Callable[[Run, Attempt, Launch], Launch]

@@ -39,6 +39,14 @@ class MountPart(NamedTuple):
     variables: tuple[str, ...]
 
 
+class SyncPart(NamedTuple):
+    """How artifacts are kept: by which command, how often, and what is placed into them at first."""
+
+    command: tuple[str, ...]
+    every_s: dict[str, float]
+    inputs: tuple[str, ...]
+
+
 class AttemptPart(NamedTuple):
     """What one node needs to know of its attempt."""
 
@@ -55,6 +63,7 @@ class AttemptPart(NamedTuple):
     environments: Optional[str]
     git: GitRules
     setup_env: dict[str, str]
+    hooks: dict[str, tuple[tuple[str, ...], ...]]
     time_limit_s: Optional[float]
     ran_s: float
     allotted_s: Optional[float]
@@ -65,6 +74,9 @@ class AttemptPart(NamedTuple):
     sdk: Optional[str]
     files: dict[str, str]
     mounts: tuple[MountPart, ...]
+    sync: Optional[SyncPart]
+    own_disk: bool
+    artifact_state: Optional[str]
 
     @classmethod
     def unreadable(cls, node: str) -> AttemptPart:
@@ -83,6 +95,7 @@ class AttemptPart(NamedTuple):
             environments=None,
             git=GitRules(),
             setup_env={},
+            hooks={},
             time_limit_s=None,
             ran_s=0.0,
             allotted_s=None,
@@ -93,6 +106,9 @@ class AttemptPart(NamedTuple):
             sdk=None,
             files={},
             mounts=(),
+            sync=None,
+            own_disk=False,
+            artifact_state=None,
         )
 
 
@@ -129,16 +145,31 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         environments=told.get("environments"),
         git=steps.read_rules(told.get("git")),
         setup_env=dict(told.get("setup_env") or {}),
+        hooks={
+            name: tuple(tuple(argv) for argv in commands)
+            for name, commands in (told.get("hooks") or {}).items()
+        },
         time_limit_s=told.get("time_limit_s"),
         ran_s=float(told.get("ran_s") or 0.0),
         allotted_s=told.get("allotted_s"),
         allots_setup=bool(told.get("allots_setup")),
         pause_signal=told.get("pause_signal"),
         grace_s=float(told["grace_s"]),
-        artifacts=dict(told.get("artifacts") or {}),
+        artifacts={**(told.get("artifacts") or {}), **(mine.get("artifacts") or {})},
         sdk=told.get("sdk"),
         files=dict(mine.get("files") or {}),
         mounts=tuple(_mount(item) for item in mine.get("mounts") or ()),
+        sync=_sync(told["sync"]) if told.get("sync") else None,
+        own_disk=bool(mine.get("own_disk")),
+        artifact_state=mine.get("artifact_state"),
+    )
+
+
+def _sync(told: dict[str, Any]) -> SyncPart:
+    return SyncPart(
+        command=tuple(told["command"]),
+        every_s={kind: float(every) for kind, every in told["every_s"].items()},
+        inputs=tuple(told.get("inputs") or ()),
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
+from tarmac.node import procfs
 from tarmac.node.spawn import spawn
 
 
@@ -41,17 +42,45 @@ class Child:
 
 
 class Children:
-    """Everything started on this node, and whether anything below us is left."""
+    """Everything started on this node, and whether anything below us is left.
+
+    `aside` are processes of our own beside the attempt: nobody waits for them, and nothing ends them.
+    """
 
     def __init__(self) -> None:
         self._by_pid: dict[int, Child] = {}
         self.none_left = True
+        self.aside: frozenset[int] = frozenset()
 
-    def start(self, argv: Sequence[str], *, env: dict[str, str], directory: str, log: str) -> Child:
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str],
+        directory: str,
+        log: str,
+        told: Optional[str] = None,
+    ) -> Child:
         """Start a process; raises spawn.CannotStart, or OSError."""
-        child = Child(spawn(argv, env=env, directory=directory, log=log))
+        child = Child(spawn(argv, env=env, directory=directory, log=log, told=told))
         self._by_pid[child.pid] = child
         self.none_left = False
+        return child
+
+    def start_aside(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        directory: str,
+        log: str,
+        told: str,
+        hearing: int,
+    ) -> Child:
+        """Start a process that is none of the attempt's own; it leaves when we do."""
+        pid = spawn(argv, env=env, directory=directory, log=log, told=told, hearing=hearing)
+        child = self._by_pid[pid] = Child(pid)
+        self.aside |= {pid}
         return child
 
     def reap(self) -> list[Child]:
@@ -64,12 +93,14 @@ class Children:
                 self.none_left = True
                 return left
             if pid == 0:
-                self.none_left = False
+                self.none_left = bool(self.aside) and not procfs.descendants(os.getpid(), but=self.aside)
                 return left
             child = self._by_pid.pop(pid, None)
             if child is not None:
                 _note_exit(child, status)
-                left.append(child)
+                if pid not in self.aside:
+                    left.append(child)
+                self.aside -= {pid}
 
 
 def _note_exit(child: Child, status: int) -> None:

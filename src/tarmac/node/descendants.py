@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Collection
 
 from tarmac.node import procfs, signals
 from tarmac.node.procfs import Process
@@ -15,18 +16,18 @@ from tarmac.node.procfs import Process
 _ROUNDS = 50
 
 
-def living() -> list[Process]:
-    """Every living process below this one."""
-    return procfs.descendants(os.getpid())
+def living(*, but: Collection[int] = ()) -> list[Process]:
+    """Every living process below this one; `but` are spared, here as in what follows."""
+    return procfs.descendants(os.getpid(), but=but)
 
 
-def ask_to_end() -> None:
+def ask_to_end(*, but: Collection[int] = ()) -> None:
     """SIGTERM to every descendant of this process."""
-    for process in living():
+    for process in living(but=but):
         _deliver(process, signal.SIGTERM)
 
 
-def end() -> list[Process]:
+def end(*, but: Collection[int] = ()) -> list[Process]:
     """SIGKILL to every descendant of this process; returns those that we may not signal.
 
     All are stopped first, round by round until nothing new shows up: what is stopped forks no more. The
@@ -35,7 +36,7 @@ def end() -> list[Process]:
     stopped: set[Process] = set()
     refusing: list[Process] = []
     for _ in range(_ROUNDS):
-        fresh = [found for found in living() if found not in stopped]
+        fresh = [found for found in living(but=but) if found not in stopped]
         if not fresh:
             break
         for process in fresh:

@@ -15,6 +15,7 @@ from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
 from tarmac.node.evidence import Witness
 from tarmac.node.judge import Asked, Cause, Exit, Verdict
+from tarmac.node.keeper import Keeper
 from tarmac.node.memory import Victims
 from tarmac.node.paths import AttemptPaths, NodePaths
 from tarmac.node.pulse import Pulse
@@ -50,6 +51,7 @@ class NodeRun:
         self.events = events
         self.pulse = Pulse(node, events.flush)
         self.children = Children()
+        self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children)
         self.victims = Victims()
         self.workers = [Worker(item, attempt) for item in part.workers]
         self.exits: list[Exit] = []

@@ -16,6 +16,7 @@ class AttemptPaths:
         self.ask = os.path.join(self.directory, protocol.ASK_FILE)
         self.failed = os.path.join(self.directory, protocol.FAILED_FILE)
         self.logs = os.path.join(self.directory, protocol.LOGS)
+        self.prepared = os.path.join(self.directory, protocol.PREPARED_FILE)
 
     def node(self, name: str) -> NodePaths:
         """The paths of one node's part."""
@@ -45,4 +46,7 @@ class NodePaths:
         self.reports = os.path.join(directory, protocol.REPORTS_FILE)
         self.finished = os.path.join(directory, protocol.FINISHED_FILE)
         self.pause = os.path.join(directory, protocol.PAUSE_FILE)
+        self.left = os.path.join(directory, protocol.LEFT_FILE)
         self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)
+        self.sync = os.path.join(directory, protocol.SYNC_FILE)
+        self.sync_log = os.path.join(directory, protocol.SYNC_LOG)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Optional
+from typing import Collection, NamedTuple, Optional
 
 
 class Process(NamedTuple):
@@ -44,8 +44,8 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def descendants(of_pid: int) -> list[Process]:
-    """Every living process below `of_pid`, those nearest first; the unreaped are left out."""
+def descendants(of_pid: int, *, but: Collection[int] = ()) -> list[Process]:
+    """Every living process below `of_pid`, those nearest first; left out are the unreaped, and `but`."""
     children: dict[int, list[Status]] = {}
     for pid in pids():
         found = status(pid)
@@ -55,6 +55,8 @@ def descendants(of_pid: int) -> list[Process]:
     pending = [of_pid]
     while pending:
         for found in children.get(pending.pop(0), ()):
+            if found.process.pid in but:
+                continue
             pending.append(found.process.pid)
             if not found.unreaped:
                 below.append(found.process)

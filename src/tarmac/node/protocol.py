@@ -8,7 +8,8 @@
                                       disk end their workers too (elsewhere the server asks them to)
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
-      logs/setup.NODE.log             what the setup steps wrote
+      logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
+      prepared                        only with hooks: those before the workers are done, they may start
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
@@ -21,7 +22,10 @@
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
       nodes/NODE/venv/                what this attempt alone installs, over the environments it shares
+      nodes/NODE/left                 only with hooks: the workers of this node have ended
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
+      nodes/NODE/sync.jsonl           only where there are artifacts: what the sidecar that keeps them says
+      nodes/NODE/sync.log             what it writes besides: nothing, unless it fails
 
     The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
     the claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause", "at"}.
@@ -31,6 +35,8 @@ ATTEMPT_JSON
      "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
      "code": directory to copy into work/, or null,
      "setup": [step, ...], "setup_env": {NAME: value},
+     "hooks": {"before_login", "before", "after", "after_login": [argv, ...]} (may be absent): run once, on
+               the node of rank 0, around the workers of all nodes, with `setup_env`,
      "environments": directory of the Python environments that runs share, or null (may be absent),
      "git": {"transports", "key", "known_hosts"}: what the step `checkout` may use (may be absent),
      "time_limit_s": number or null, counted from the claim (setup takes part of it),
@@ -39,8 +45,13 @@ ATTEMPT_JSON
                counted from the start of the workers, or from the claim where "allots_setup" is true,
      "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
+     "sync": (may be absent) {"command": argv of the sidecar that keeps artifacts, "store": URL of the store,
+              "every_s": {kind: seconds}, "patience_s": how long to try at the start and the end of the
+              attempt while the store is down, "inputs": [id, ...] placed into the directories at first},
      "sdk": directory that makes `import tarmac` work, or null,
      "nodes": [{"node", "address", "rank",
+                "artifacts": {kind: dir} (may be absent): those of a node with a disk of its own ("own_disk"),
+                "artifact_state": file beside them that says which attempt they hold (may be absent),
                 "files": {relative path: text} (may be absent): written before anything runs,
                 "mounts": [{"source", "target", "read_only", "variables"}, ...] (may be absent): literal
                     paths to make true in this attempt's private view of the disk, besides /mnt/checkpoints,
@@ -69,6 +80,8 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
+    artifact         {"id", "files", "bytes"}   a new version of an artifact stands in the store
+    artifact_placed  {"id"}              a version was placed into its directory, before the workers
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
                      any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes
 
@@ -108,6 +121,12 @@ PAUSE_FILE = "pause"
 FILES = "files"
 VENV = "venv"
 RUNNER_LOG = "runner.log"
+PREPARED_FILE = "prepared"
+LEFT_FILE = "left"
+SYNC_FILE = "sync.jsonl"
+SYNC_LOG = "sync.log"
+
+ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
 
 HEARTBEAT_PERIOD_S = 5.0
 HEARTBEAT_LEASE_S = 30.0

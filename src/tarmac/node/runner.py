@@ -15,7 +15,8 @@ from typing import Callable
 
 from tarmac.node import descendants, syscalls, words
 from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
-from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out
+from tarmac.node.hooks.around import run_after, run_before
+from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
 from tarmac.node.hooks.asks import verdict
 from tarmac.node.hooks.claim import claim
 from tarmac.node.hooks.code import copy_code
@@ -32,10 +33,13 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     artifacts_in,
     write_files,
     mount,
+    place_artifacts,
     copy_code,
     set_up,
+    run_before,
     start_workers,
     watch,
+    run_after,
     artifacts_out,
 )
 
@@ -56,6 +60,7 @@ def run_attempt(directory: str, node_name: str) -> None:
         return
     end = _supervise(run)
     _end_everything(run)
+    run.keeper.finish(run.exits)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
 
@@ -87,9 +92,10 @@ def _end_everything(run: NodeRun) -> None:
     """Whatever the hooks left running when they were broken off is ended."""
     run.children.reap()
     while not run.children.none_left:
-        refusing = descendants.end()
+        aside = run.children.aside
+        refusing = descendants.end(but=aside)
         run.children.reap()
-        if run.children.none_left or len(refusing) >= len(descendants.living()):
+        if run.children.none_left or len(refusing) >= len(descendants.living(but=aside)):
             return  # nothing is left but what belongs to another user
         run.pulse.wait(time.monotonic() + _LOOK_AGAIN_S)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import NoReturn, Optional, Sequence
+from typing import Mapping, NoReturn, Optional, Sequence
 
 from tarmac.node import pulse, syscalls, words
 
@@ -22,22 +22,38 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
-def spawn(argv: Sequence[str], *, env: dict[str, str], directory: str, log: str) -> int:
-    """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError."""
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    directory: str,
+    log: str,
+    told: Optional[str] = None,
+    hearing: Optional[int] = None,
+) -> int:
+    """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
+
+    With `told`, what is written to its standard output alone goes there. `hearing` becomes its input.
+    """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    apart = -1
     try:
+        apart = output if told is None else os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         hear, say = os.pipe()  # closed by exec: end of file means that the command runs
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(argv, env=env, directory=directory, output=output, say=say, runner=runner)
+            streams = (hearing, apart, output)
+            _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
         os.close(say)
     finally:
         os.close(output)
-    with open(hear, "rb") as told:
-        problem = told.read()
+        if apart not in (-1, output):
+            os.close(apart)
+    with open(hear, "rb") as heard:
+        problem = heard.read()
     if problem:
         os.waitpid(pid, 0)
         raise _explain(argv[0], int(problem), env=env, directory=directory)
@@ -45,7 +61,13 @@ def spawn(argv: Sequence[str], *, env: dict[str, str], directory: str, log: str)
 
 
 def _become(
-    argv: Sequence[str], *, env: dict[str, str], directory: str, output: int, say: int, runner: int
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    directory: str,
+    streams: tuple[Optional[int], int, int],
+    say: int,
+    runner: int,
 ) -> NoReturn:
     """In the child: become the command, or say through the pipe why not. Never returns."""
     try:
@@ -53,10 +75,10 @@ def _become(
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
             os._exit(1)  # the runner was gone before we were tied to it
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
+        hearing, output, errors = streams
+        os.dup2(os.open(os.devnull, os.O_RDONLY) if hearing is None else hearing, 0)
         os.dup2(output, 1)
-        os.dup2(output, 2)
+        os.dup2(errors, 2)
         os.chdir(directory)
         for ignored in pulse.IGNORED:
             signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
@@ -68,7 +90,7 @@ def _become(
         os._exit(words.NOT_FOUND_EXIT)
 
 
-def _explain(command: str, number: int, *, env: dict[str, str], directory: str) -> CannotStart:
+def _explain(command: str, number: int, *, env: Mapping[str, str], directory: str) -> CannotStart:
     path = _find(command, env=env, directory=directory)
     if number == errno.ENOENT and path is None:
         if "/" in command:
@@ -87,7 +109,7 @@ def _explain(command: str, number: int, *, env: dict[str, str], directory: str) 
     return CannotStart(f"{path or command}: {reason}", words.NOT_EXECUTABLE_EXIT)
 
 
-def _find(command: str, *, env: dict[str, str], directory: str) -> Optional[str]:
+def _find(command: str, *, env: Mapping[str, str], directory: str) -> Optional[str]:
     places = [""] if "/" in command else os.get_exec_path(env)
     for place in places:
         path = os.path.join(directory, place, command)

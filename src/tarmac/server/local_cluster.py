@@ -1,4 +1,4 @@
-"""The parts of the settings that are written as in a cluster description: pool rules and sizes.
+"""The parts of the settings that are written as in a cluster description: pool rules, sizes, durations.
 
 Called by `settings`, and only for a file that has them: what it imports takes longer than all the rest.
 """
@@ -13,7 +13,7 @@ from tarmac.model.errors import Problem
 from tarmac.spec.located import from_plain
 from tarmac.spec.pool_rules import read_pools
 from tarmac.spec.problems import Problems
-from tarmac.spec.quantities import size_bytes
+from tarmac.spec.quantities import duration_s, size_bytes
 from tarmac.spec.section import Value
 
 
@@ -34,3 +34,9 @@ def memory_bytes(text: str, path: str, file: str) -> tuple[int | None, Sequence[
     """A size such as `64GiB`, and what is wrong with it."""
     problems = Problems(file)
     return Value(from_plain(text), path, problems).read(size_bytes(), None), problems.found
+
+
+def seconds(text: str, path: str, file: str) -> tuple[float | None, Sequence[Problem]]:
+    """A duration such as `2m`, and what is wrong with it."""
+    problems = Problems(file)
+    return Value(from_plain(text), path, problems).read(duration_s(), None), problems.found

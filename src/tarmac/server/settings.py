@@ -16,6 +16,9 @@ from tarmac.model.cluster import DEFAULT_POOL, NodeGroup, Pool
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
 
+DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
+"""How long a store that is down is waited for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -29,12 +32,23 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactSettings:
+    """Where artifacts are kept (None: in the home), for how long the store is waited for, and what stays."""
+
+    store: str | None = None
+    patience_s: float = DEFAULT_PATIENCE_S
+    keep_versions: int = 3
+    keep_days: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told; `local` and `pools` make the local cluster."""
 
     database_url: str | None = None
     listen: str | None = None
     ended_days: float = 7.0
+    artifacts: ArtifactSettings = ArtifactSettings()
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
 
@@ -54,6 +68,33 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             kind=str,
             meaning="a loopback address and port to serve over TCP too, such as `127.0.0.1:8400`; "
             "the token is in the file `token` of the home",
+        ),
+    ),
+    "artifacts": (
+        Setting(
+            key="store",
+            kind=str,
+            meaning="where artifacts are kept: the absolute path of a directory, or a URL such as "
+            "`s3://bucket/path` (with the extra `tarmac[s3]`); without it, `artifacts` in the home",
+        ),
+        Setting(
+            key="patience",
+            kind=str,
+            default=DEFAULT_PATIENCE,
+            meaning="how long the start and the end of an attempt wait for a store that is down",
+        ),
+        Setting(
+            key="keep_versions",
+            kind=int,
+            default=3,
+            least=1,
+            meaning="how many versions of each artifact of a run are kept",
+        ),
+        Setting(
+            key="keep_days",
+            kind=float,
+            least=0,
+            meaning="how long after its end the artifacts of a run are kept; without it, always",
         ),
     ),
     "list": (
@@ -162,12 +203,19 @@ class _Reader:
             groups = []
         local = [self._group(group, f"local[{at}].") for at, group in enumerate(groups)]
         pools = self._pools(content.get("pools"), local)
+        artifacts = ArtifactSettings(
+            store=self._store(values["artifacts"]["store"]),
+            patience_s=self._seconds(values["artifacts"]["patience"], "artifacts.patience"),
+            keep_versions=values["artifacts"]["keep_versions"],
+            keep_days=values["artifacts"]["keep_days"],
+        )
         if self._problems:
             raise InvalidInput(self._problems)
         return Settings(
             database_url=values["database"]["url"],
             listen=values["server"]["listen"],
             ended_days=values["list"]["ended_days"],
+            artifacts=artifacts,
             local=tuple(local),
             pools=pools,
         )
@@ -187,6 +235,20 @@ class _Reader:
             shard=values["shard"],
             hostnames=tuple(values["hostnames"]),
         )
+
+    def _store(self, text: str | None) -> str | None:
+        if text is not None and "://" not in text and not text.startswith("/"):
+            self._problem(f"artifacts.store: an absolute path or a URL is expected, not {text!r}")
+        return text
+
+    def _seconds(self, text: str, path: str) -> float:
+        if text == DEFAULT_PATIENCE:
+            return DEFAULT_PATIENCE_S
+        from tarmac.server import local_cluster  # noqa: PLC0415 - see its docstring
+
+        seconds, problems = local_cluster.seconds(text, path, self._file)
+        self._problems += problems
+        return seconds or 0.0
 
     def _memory_bytes(self, text: str | None, path: str) -> int | None:
         if text is None:

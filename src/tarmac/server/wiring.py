@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac.artifacts.code import DirectoryCodeStore
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
-from tarmac.engines.local import LocalEngine
+from tarmac.engines.local import Keeping, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import local_nodes
@@ -50,7 +51,12 @@ def join(home: Home, settings: Settings) -> Parts:
     clock = SystemClock()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
     machine = survey()
-    engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine)
+    keeping = Keeping(
+        store=settings.artifacts.store or str(home.artifacts.resolve()),
+        command=(sys.executable, "-P", "-m", "tarmac.artifacts.sidecar"),
+        patience_s=settings.artifacts.patience_s,
+    )
+    engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping)
     code = DirectoryCodeStore(home.code, leave_out=(home.root,))
     plane = ControlPlane(
         store=store,

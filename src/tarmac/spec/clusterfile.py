@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, NodeGroup
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
 from tarmac.spec import names
 from tarmac.spec.kinds import Kind, Misfit, matching
 from tarmac.spec.located import Scalar, Table, shown
-from tarmac.spec.node_groups import read_groups
+from tarmac.spec.node_groups import DISKS, read_groups
 from tarmac.spec.pool_rules import read_pools
 from tarmac.spec.problems import Problems, nearest
 from tarmac.spec.section import Fields, Section, Value
 from tarmac.spec.yaml_tree import compose
 
 CLUSTER = Fields(
-    known=frozenset({"name", "nodes", "pools"}),
-    synonyms={"cluster": "name", "groups": "nodes", "node_groups": "nodes", "partitions": "pools"},
+    known=frozenset({"name", "nodes", "pools", "disks"}),
+    synonyms={
+        "cluster": "name",
+        "groups": "nodes",
+        "node_groups": "nodes",
+        "partitions": "pools",
+        "disk": "disks",
+    },
 )
 
 UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
@@ -72,10 +78,11 @@ def read_inline(value: Value, warnings: list[str]) -> Cluster | None:
 def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
     groups: tuple[NodeGroup, ...] = ()
     nodes = section.get("nodes")
+    disks = section.read("disks", DISKS, Disks.SHARED)
     if nodes is None:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
-        groups = read_groups(nodes, warnings)
+        groups = read_groups(nodes, warnings, disks=disks)
     read = read_pools(section.get("pools"), name)
     there = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tarmac.model.cluster import DEFAULT_POOL, NodeGroup
+from tarmac.model.cluster import DEFAULT_POOL, Disks, NodeGroup
 from tarmac.model.described import MOST_NODES, hostnames_of
 from tarmac.model.resources import CPU_ONLY, Resources
 from tarmac.spec import names, quantities
-from tarmac.spec.kinds import integer, matching, number
+from tarmac.spec.kinds import choice, integer, matching, number
 from tarmac.spec.located import Items
 from tarmac.spec.section import Fields, Section, Value
 from tarmac.spec.slot_types import doubt
 
 GROUP = Fields(
     known=frozenset(
-        {"count", "slots", "slot_type", "cpus", "memory", "pool", "shard", "hostnames", "prefix"}
+        {"count", "slots", "slot_type", "cpus", "memory", "pool", "shard", "hostnames", "prefix", "disks"}
     ),
     synonyms={
         "nodes": "count",
@@ -32,21 +32,26 @@ GROUP = Fields(
         "hosts": "hostnames",
         "names": "hostnames",
         "name": "prefix",
+        "disk": "disks",
     },
 )
 
+DISKS = choice(Disks)
 MOST_SLOTS = 1024
 MOST_CPUS = 1_000_000.0
 PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
 
 
-def read_groups(value: Value, warnings: list[str]) -> tuple[NodeGroup, ...]:
-    """The groups of a list; noted are also names that stand twice, and too many nodes."""
+def read_groups(value: Value, warnings: list[str], *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
+    """The groups of a list; noted are also names that stand twice, and too many nodes.
+
+    `disks` are those of groups that do not say.
+    """
     read: list[tuple[NodeGroup, Value]] = []
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
         section = item.section(GROUP)
         if section is not None:
-            read.append((_group(section, item, warnings), item))
+            read.append((_group(section, item, warnings, disks), item))
     groups = tuple(group for group, _ in read)
     if isinstance(value.node, Items) and not value.node.items:
         value.refuse("a cluster has at least one node", "such as [{count: 4, slots: 8}]")
@@ -58,7 +63,7 @@ def read_groups(value: Value, warnings: list[str]) -> tuple[NodeGroup, ...]:
     return groups
 
 
-def _group(section: Section, item: Value, warnings: list[str]) -> NodeGroup:
+def _group(section: Section, item: Value, warnings: list[str], disks: Disks) -> NodeGroup:
     hostnames = _hostnames(section.get("hostnames"))
     count = section.read("count", integer(1, MOST_NODES), len(hostnames) or 1)
     if hostnames and count != len(hostnames) and (wrong := section.get("count")) is not None:
@@ -77,6 +82,7 @@ def _group(section: Section, item: Value, warnings: list[str]) -> NodeGroup:
         shard=section.read("shard", names.NAME, None),
         hostnames=hostnames if count == len(hostnames) else (),
         prefix=section.read("prefix", PREFIX, "node"),
+        disks=section.read("disks", DISKS, disks),
     )
 
 

@@ -18,7 +18,7 @@ from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.notices import NoticeBoard
-from tarmac.engines.local.request import LocalRequest, render
+from tarmac.engines.local.request import Keeping, LocalRequest, render
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import WarmParent
@@ -39,8 +39,8 @@ ABSENT = Observation(state=ObservedState.ABSENT)
 class LocalEngine:
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
-    `nodes` are those of its lasting cluster; `python` runs the runners. After `close` nothing is started
-    any more, and what runs goes on.
+    `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
+    (None: they stay where they are). After `close` nothing is started any more, and what runs goes on.
     """
 
     name = "local"
@@ -53,10 +53,12 @@ class LocalEngine:
         machine: devices.Machine | None = None,
         python: str = sys.executable,
         patience: care.Patience = care.DEFAULT_PATIENCE,
+        keeping: Keeping | None = None,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
+        self._keeping = keeping
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
@@ -74,7 +76,7 @@ class LocalEngine:
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> LocalRequest:
-        return render(launch, self._layout, SDK_DIRECTORY)
+        return render(launch, self._layout, SDK_DIRECTORY, keeping=self._keeping)
 
     def submit(self, request: LocalRequest) -> None:
         with self._staging_lock:

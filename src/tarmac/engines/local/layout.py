@@ -47,7 +47,7 @@ class Layout:
         return self.home / "runs" / match[1] / "attempts" / match[2] if match else None
 
     def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, Path]:
-        """The directories that every attempt of a run finds again, by kind; on the disk of that node alone."""
+        """The directories that every attempt of a run finds again, by kind; `disk`: on that node's own."""
         return {kind: self._kept(run_id, disk) / kind for kind in ARTIFACT_KINDS}
 
     def artifact_state(self, run_id: str, *, disk: str | None = None) -> Path:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tarmac.engines.local.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
-from tarmac.model.launch import Launch, NodeLaunch, SetupLaunch, WorkerLaunch
+from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
 from tarmac.node import protocol, steps
 from tarmac.node.gitrules import GitRules
@@ -25,11 +25,13 @@ HIDDEN = "(hidden)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """How artifacts are kept: in which store, by which command, and for how long it tries while that is down."""
+    """How artifacts are kept: in which store, by which command, and how long it tries while that is down."""
 
     store: str
     command: tuple[str, ...]
     patience_s: float
+
+
 NO_RULES = GitRules()
 
 
@@ -83,9 +85,7 @@ def render(
         "allots_setup": launch.allots_setup,
         "artifacts": {kind: str(path) for kind, path in layout.artifacts(launch.run_id).items()},
         "sdk": str(sdk),
-        "nodes": [
-            {**_node(node), **_kept(node, launch.run_id, layout, keeping)} for node in launch.nodes
-        ],
+        "nodes": [{**_node(node), **_kept(node, launch.run_id, layout, keeping)} for node in launch.nodes],
     }
     if keeping is not None:
         document["sync"] = {
@@ -95,6 +95,8 @@ def render(
             "patience_s": keeping.patience_s,
             "inputs": list(launch.input_artifacts),
         }
+    if launch.hooks != HooksLaunch():
+        document["hooks"] = _hooks(launch.hooks)
     if launch.setup:
         document["environments"] = str(layout.environments)
     if any(isinstance(step, Checkout) for step in launch.setup):
@@ -116,6 +118,11 @@ def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: Keeping | None
     if keeping is not None:
         told["artifact_state"] = str(layout.artifact_state(run_id, disk=disk))
     return told
+
+
+def _hooks(hooks: HooksLaunch) -> dict[str, list[list[str]]]:
+    found = {field.name: getattr(hooks, field.name) for field in fields(hooks)}
+    return {name: [list(argv) for argv in commands] for name, commands in found.items() if commands}
 
 
 def _step(step: SetupLaunch) -> list[str] | dict[str, Any]:

@@ -1,8 +1,8 @@
 """The steps of a runner, in the order in which `runner` takes them; one file each.
 
-    claim -> artifacts_in -> mounts -> code -> setup -> workers -> watch -> artifacts_out
-               |                        |       |         |
-               +------------------------+-------+---------+--> Leave: over before any worker ran
+    claim -> artifacts_in -> mounts -> place_artifacts -> code -> setup -> workers -> watch -> artifacts_out
+               |                             |             |       |         |
+               +-----------------------------+-------------+-------+---------+--> Leave: no worker ran
 
 Each is a function of the `NodeRun` and may be taken only once, because the claim is.
 """

@@ -1,17 +1,24 @@
 """Hooks around the workers: artifact directories are there before, and hold nothing half-written after.
 
-Called by `runner`. What a process was writing through the SDK's `checkpoint()` when it was ended is rubbish:
-its own node clears it away afterwards, a later attempt what a lost node left.
+Called by `runner`. On a node with a disk of its own, and where a run names artifacts as its input, the last
+whole versions are placed into them first; a run whose artifacts cannot be had does not begin without them.
+What a process was writing through the SDK's `checkpoint()` when it was ended is rubbish: its own node clears
+it away afterwards, a later attempt what a lost node left.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 from typing import Callable
 
-from tarmac.node import protocol
-from tarmac.node.noderun import NodeRun
+from tarmac.node import protocol, words
+from tarmac.node.children import Child
+from tarmac.node.hooks.asks import leave_if_asked, verdict
+from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.spawn import CannotStart
 
 
 def artifacts_in(run: NodeRun) -> None:
@@ -26,10 +33,63 @@ def artifacts_in(run: NodeRun) -> None:
     _clear(run, lambda name: not name.startswith(this_attempt))
 
 
+def place_artifacts(run: NodeRun) -> None:
+    """See to it that the directories hold the last whole versions; raises Leave when that cannot be."""
+    part, state = run.part, run.part.artifact_state
+    if part.sync is None or state is None:
+        return
+    if part.own_disk and part.number == 1 and not part.sync.inputs:
+        with open(state, "w", encoding="utf-8") as file:
+            json.dump({"attempt": part.number, "rank": part.rank}, file)
+    elif part.own_disk or (part.sync.inputs and part.rank == 0 and not os.path.exists(state)):
+        _place(run)
+    elif part.sync.inputs:
+        while not os.path.exists(state):  # the node of rank 0 places them, on the disk that all share
+            run.pulse.wait(run.limit_due)
+            leave_if_asked(run)
+
+
 def artifacts_out(run: NodeRun) -> None:
     """Clear away what this node left unfinished: nothing here writes any more."""
     mine = protocol.unfinished_prefix(run.part.number, run.part.rank)
     _clear(run, lambda name: name.startswith(mine))
+
+
+def _place(run: NodeRun) -> None:
+    command = run.keeper.command("fill")
+    # The surroundings of the runner, not those of the run: they lead to the store.
+    env = dict(os.environ)
+    try:
+        child = run.children.start(command, env=env, directory="/", log=run.node.sync_log, told=run.node.sync)
+    except CannotStart as problem:
+        raise _cannot(run, str(problem)) from None
+    while not child.left:
+        run.pulse.wait(run.limit_due)
+        run.children.reap()
+        run.keeper.take_news()
+        if not child.left:
+            try:
+                leave_if_asked(run)
+            except Leave:
+                _end(run, child)
+                raise
+    run.keeper.take_news()
+    if child.exit_code != 0:
+        raise _cannot(run, "see its notices")
+
+
+def _end(run: NodeRun, child: Child) -> None:
+    child.send(signal.SIGKILL)
+    while not child.left:
+        run.pulse.wait()
+        run.children.reap()
+
+
+def _cannot(run: NodeRun, why: str) -> Leave:
+    """The platform's fault: the attempt is tried again by itself, and never begins from nothing instead."""
+    message = f"the run's artifacts could not be placed on {run.part.node}: {why}"
+    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.part.node})
+    return Leave(verdict(run))
 
 
 def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:

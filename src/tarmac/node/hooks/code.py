@@ -1,9 +1,14 @@
-"""Hook: a fresh copy of the code in the node's working directory. Called by `runner`."""
+"""Hook: a fresh copy of the code in the node's working directory. Called by `runner`.
+
+A snapshot is a list of a tree, beside the packs that hold the contents. A run may change what is in its working
+directory, so that every file there is a copy: never the snapshot's own.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Callable
+from typing import Any, Callable, Dict, List, Tuple
 
 from tarmac.node import judge, words
 from tarmac.node.hooks.asks import leave_if_asked
@@ -23,12 +28,85 @@ def copy_code(run: NodeRun) -> None:
             leave_if_asked(run)
 
     try:
-        _copy_tree(run.part.code, run.node.work, between)
-    except OSError as error:
+        if os.path.isdir(run.part.code):  # of a version that kept snapshots as trees
+            _copy_tree(run.part.code, run.node.work, between)
+        else:
+            _make_tree(run.part.code, run.node.work, between)
+    except (OSError, ValueError) as error:
         message = f"the code cannot be copied to {run.part.node}: {error}"
         cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.part.node}
         run.note_failure(cause)
         raise Leave(judge.Verdict(words.FAILED, run.failure_cause)) from error
+
+
+def _make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
+    """Make what a snapshot lists: directories and files, then links, so that nothing is written through one."""
+    packs = _Packs(os.path.join(os.path.dirname(snapshot), "packs"))
+    links: List[Tuple[str, str]] = []
+    directories: List[Tuple[str, int]] = []
+    try:
+        with open(snapshot, encoding="ascii") as lines:
+            next(lines)
+            for line in lines:
+                entry = json.loads(line)
+                to = _inside(target, entry[2])
+                if entry[0] == "d":
+                    os.mkdir(to, 0o700)
+                    directories.append((to, entry[1]))
+                elif entry[0] == "l":
+                    links.append((to, entry[1]))
+                else:
+                    _make_file(packs, entry, to, between)
+                between()
+    finally:
+        packs.close()
+    for to, destination in links:
+        os.symlink(destination, to)
+    for to, mode in reversed(directories):
+        os.chmod(to, mode | 0o700)
+
+
+class _Packs:
+    """The packs of a code store, opened as they are needed."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._open: Dict[str, int] = {}
+
+    def descriptor(self, name: str) -> int:
+        if name not in self._open:
+            path = os.path.join(self._directory, os.path.basename(name))
+            self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._open[name]
+
+    def close(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+
+
+def _make_file(packs: _Packs, entry: List[Any], to: str, between: Callable[[], None]) -> None:
+    _, mode, _, pack, offset, size_bytes, dated_ns = entry
+    writing = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        reading = packs.descriptor(pack)
+        end = offset + size_bytes
+        while offset < end:
+            sent = os.sendfile(writing, reading, offset, min(end - offset, _CHUNK_BYTES))
+            if sent == 0:
+                raise ValueError(f"{pack} ends before {entry[2]} does")
+            offset += sent
+            between()
+        os.fchmod(writing, mode | 0o600)
+        os.utime(writing, ns=(dated_ns, dated_ns))
+    finally:
+        os.close(writing)
+
+
+def _inside(target: str, path: str) -> str:
+    """Where a path of the snapshot lies; the store has checked it, and it costs little to look again."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} leads out of the directory")
+    return os.path.join(target, path)
 
 
 def _copy_tree(source: str, target: str, between: Callable[[], None]) -> None:

@@ -61,6 +61,7 @@ class Watch:
             if self._sweep():
                 return
             self._note_growth()
+            run.keeper.look()
             run.events.flush()
             run.pulse.wait(self._next_due())
 
@@ -152,7 +153,7 @@ class Watch:
         if self._told and any(child.group_lives for child in started):
             return
         if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
-            descendants.ask_to_end()
+            descendants.ask_to_end(but=self._run.children.aside)
             self._sweep_within(MOMENT_S)
 
     def _sweep_within(self, patience_s: float) -> None:
@@ -166,7 +167,7 @@ class Watch:
             return False
         self._swept_at = self._swept_at or now
         self._sweep_due = now + _SWEEP_AGAIN_S
-        refusing = descendants.end()
+        refusing = descendants.end(but=self._run.children.aside)
         if refusing and now - self._swept_at > _GIVE_UP_S:
             pids = ", ".join(str(process.pid) for process in refusing)
             self._run.events.append("notice", text=f"processes of another user cannot be ended: {pids}")

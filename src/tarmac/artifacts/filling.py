@@ -1,0 +1,111 @@
+"""Before an attempt's workers start: the node's artifact directories hold the last whole versions.
+
+Called by the sidecar. What lies on the node already is kept where nothing newer stands in the store: an
+attempt that comes back to its node goes on with what it left there. The run's checkpoint is that of the node
+of rank 0, on every node; of the other kinds each node has those of its own rank.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.artifacts.blobs import Blobs
+from tarmac.artifacts.manifest import Manifest, Version, parse_id
+from tarmac.artifacts.order import Order
+from tarmac.artifacts.restore import fill
+from tarmac.artifacts.versions import latest, read_manifest
+from tarmac.model.errors import NotFound
+
+_CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Which attempt last had the directories of a node, as which rank; `given`: a checkpoint placed there."""
+
+    attempt: int
+    rank: int
+    given: str | None = None
+
+
+def fill_all(blobs: Blobs, order: Order, *, seen: Mapping[str, str]) -> list[Version]:
+    """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
+    state = read_state(order.state)
+    placed: list[Version] = []
+    given: str | None = state.given if state is not None else None
+    for kind, directory in order.directories.items():
+        if kind == "log" and not order.own_disk:
+            continue
+        manifests = _wanted(blobs, order, kind, state)
+        if manifests is None:
+            continue
+        fill(blobs, manifests, Path(directory), seen_at=seen.get(kind, directory))
+        placed += [manifest.version for manifest in manifests]
+        if kind == _CHECKPOINT and order.rank != 0:
+            given = manifests[0].version.id if manifests else None
+    write_state(order.state, State(attempt=order.attempt, rank=order.rank, given=given))
+    return placed
+
+
+def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
+    """What rank 0's node gave this one: it is kept there, not here."""
+    state = read_state(order.state)
+    reference = parse_id(state.given) if state is not None and state.given else None
+    if order.rank == 0 or not order.own_disk or reference is None or reference.number is None:
+        return None
+    version = Version(
+        run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
+    )
+    try:
+        return read_manifest(blobs, version)
+    except NotFound:
+        return None
+
+
+def read_state(path: Path) -> State | None:
+    """What the directories of a node hold; None where nobody has had them."""
+    try:
+        told = json.loads(path.read_bytes())
+        return State(attempt=int(told["attempt"]), rank=int(told["rank"]), given=told.get("given"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_state(path: Path, state: State) -> None:
+    """Say what they hold now; seen whole or not at all."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps({"attempt": state.attempt, "rank": state.rank, "given": state.given}))
+    draft.replace(path)
+
+
+def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Sequence[Manifest] | None:
+    """What a directory is to hold; None: leave it as it is."""
+    rank = 0 if kind == _CHECKPOINT else order.rank
+    newest = latest(blobs, order.run_id, kind, rank)
+    stood = read_manifest(blobs, newest) if newest is not None else None
+    ours = state is not None and state.rank == order.rank and (kind != _CHECKPOINT or order.rank == 0)
+    if ours and state is not None and (stood is None or state.attempt >= stood.attempt):
+        return None
+    if stood is not None:
+        return [stood]
+    inputs = [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
+    return inputs if inputs or order.own_disk else None
+
+
+def inputs_of(ids: Sequence[str]) -> list[Version]:
+    """The versions that a run names as its input; raises NotFound for what was never pinned down."""
+    found = []
+    for text in ids:
+        reference = parse_id(text)
+        if reference is None or reference.number is None:
+            raise NotFound(f"there is no artifact {text!r}")
+        found.append(
+            Version(
+                run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
+            )
+        )
+    return found

@@ -1,0 +1,236 @@
+"""What a version of an artifact holds: a list of entries with digests, kept as one piece. Pure.
+
+A version exists once its manifest does. `Entry.chunks` name the pieces that hold a file, in order, by the
+SHA-256 of their content; so equal content is kept once, whichever version, run or file it belongs to.
+
+    manifests/RUN/KIND/RANK/NUMBER      one version: RANK is that of the node it came from
+    blobs/aa/aabbcc...                  one piece of content
+    syncing/...  collecting             who is at work (see `turns`)
+
+A version is called RUN.KIND.NUMBER; what came from a node of another rank than 0, RUN.KIND.NUMBER.RANK.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tarmac.node.protocol import ARTIFACT_KINDS as KINDS
+
+FORMAT = 1
+CHUNK_BYTES = 8 * 1024 * 1024
+"""A bigger file is several pieces: what did not change of it is kept once, and a broken-off sync goes on."""
+
+FILE, DIRECTORY, LINK = "file", "directory", "link"
+
+MANIFESTS = "manifests"
+BLOBS = "blobs"
+
+_ID = re.compile(
+    r"(?P<run>[A-Za-z0-9][A-Za-z0-9_-]{0,99})\.(?P<kind>[a-z]+)(\.(?P<number>[1-9][0-9]{0,8})(\.(?P<rank>[0-9]{1,6}))?)?"
+)
+_NAME = re.compile(rf"{MANIFESTS}/([^/]+)/([^/]+)/([0-9]+)/([0-9]+)")
+
+
+class Broken(Exception):
+    """What should be a manifest is none: damaged, or of another format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One piece of a file."""
+
+    digest: str
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        return f"{BLOBS}/{self.digest[:2]}/{self.digest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file, directory or link; `path` is relative to the artifact directory.
+
+    `target` is the text of a link, or, where `inside`, an absolute link to that path of the same artifact.
+    """
+
+    path: str
+    kind: str
+    mode: int = 0
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    chunks: tuple[Chunk, ...] = ()
+    target: str = ""
+    inside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Version:
+    """Which version: orders by run, kind, rank and number."""
+
+    run_id: str
+    kind: str
+    rank: int = 0
+    number: int
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        rank = f".{self.rank}" if self.rank else ""
+        return f"{self.run_id}.{self.kind}.{self.number}{rank}"
+
+    @property
+    def name(self) -> str:
+        """The name of its manifest in the store."""
+        return f"{directory_of(self.run_id, self.kind, self.rank)}/{self.number:09d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A version and all it holds. `read_at` is when the directory was looked at."""
+
+    version: Version
+    attempt: int
+    created_at: float
+    read_at: float
+    entries: tuple[Entry, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its files together."""
+        return sum(entry.size_bytes for entry in self.entries)
+
+    @property
+    def files(self) -> int:
+        """How many files it holds."""
+        return sum(entry.kind == FILE for entry in self.entries)
+
+
+def directory_of(run_id: str, kind: str, rank: int) -> str:
+    """Where the manifests of one node's artifact of a run lie."""
+    return f"{MANIFESTS}/{run_id}/{kind}/{rank}"
+
+
+def version_named(name: str) -> Version | None:
+    """The version whose manifest has this name; None for any other name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return Version(run_id=match[1], kind=match[2], rank=int(match[3]), number=int(match[4]))
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a user typed that looks like the id of an artifact; without a number, the latest version."""
+
+    run_id: str
+    kind: str
+    number: int | None
+    rank: int
+
+
+def parse_id(text: str) -> Reference | None:
+    """The artifact that an id names; None for a text that can be none."""
+    match = _ID.fullmatch(text)
+    if match is None or match["kind"] not in KINDS:
+        return None
+    number = int(match["number"]) if match["number"] else None
+    return Reference(match["run"], match["kind"], number, int(match["rank"] or 0))
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The manifest as it is kept, with a digest over itself."""
+    told = {
+        "format": FORMAT,
+        "version": manifest.version.id,
+        "attempt": manifest.attempt,
+        "created_at": manifest.created_at,
+        "read_at": manifest.read_at,
+        "entries": [_entry_told(entry) for entry in manifest.entries],
+    }
+    return json.dumps({**told, "digest": _digest(told)}, separators=(",", ":")).encode()
+
+
+def from_bytes(data: bytes, version: Version) -> Manifest:
+    """The manifest in these bytes; raises Broken. Paths are checked: what they name lies inside."""
+    try:
+        told = json.loads(data)
+        digest = told.pop("digest")
+        if told["format"] != FORMAT or digest != _digest(told) or told["version"] != version.id:
+            raise Broken(f"{version.id} is damaged, or was kept by another version of tarmac")
+        return Manifest(
+            version=version,
+            attempt=int(told["attempt"]),
+            created_at=float(told["created_at"]),
+            read_at=float(told["read_at"]),
+            entries=tuple(_entry(item) for item in told["entries"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Broken(f"{version.id} cannot be read: {error}") from error
+
+
+def clashes(manifests: Sequence[Manifest]) -> Mapping[str, tuple[str, str]]:
+    """Paths that two artifacts of one kind both hold, other than as a directory, and which two."""
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
+    for manifest in manifests:
+        for entry in manifest.entries:
+            key = (manifest.version.kind, entry.path)
+            other = seen.setdefault(key, (manifest.version.id, entry.kind))
+            if other[0] != manifest.version.id and not other[1] == entry.kind == DIRECTORY:
+                found[entry.path] = (other[0], manifest.version.id)
+    return found
+
+
+def _entry_told(entry: Entry) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": entry.path, "kind": entry.kind, "mode": entry.mode}
+    if entry.kind == FILE:
+        told["mtime_ns"] = entry.mtime_ns
+        told["chunks"] = [[chunk.digest, chunk.size_bytes] for chunk in entry.chunks]
+    elif entry.kind == LINK:
+        told["target"] = entry.target
+        told["inside"] = entry.inside
+    return told
+
+
+def _entry(told: Mapping[str, Any]) -> Entry:
+    path, kind = told["path"], told["kind"]
+    check_path(path)
+    if kind not in (FILE, DIRECTORY, LINK):
+        raise ValueError(f"{path!r} is a {kind!r}")
+    chunks = tuple(Chunk(_hex(digest), int(size)) for digest, size in told.get("chunks", ()))
+    target, inside = str(told.get("target", "")), bool(told.get("inside"))
+    if inside and target:
+        check_path(target)
+    return Entry(
+        path=path,
+        kind=kind,
+        mode=int(told["mode"]) & 0o7777,
+        size_bytes=sum(chunk.size_bytes for chunk in chunks),
+        mtime_ns=int(told.get("mtime_ns", 0)),
+        chunks=chunks,
+        target=target,
+        inside=inside,
+    )
+
+
+def check_path(path: str) -> None:
+    """Raises ValueError for a path that does not stay inside."""
+    if not path or path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
+        raise ValueError(f"{path!r} would lie outside the artifact")
+
+
+def _hex(digest: str) -> str:
+    if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
+        raise ValueError(f"{digest!r} is no digest")
+    return digest
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

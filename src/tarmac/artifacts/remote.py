@@ -1,0 +1,127 @@
+"""A store behind a URL, through fsspec: s3://bucket/path and whatever else is installed for it.
+
+Opened by `blobs.open_blobs` alone. Credentials are those of the surroundings (AWS_ACCESS_KEY_ID and so on, or
+~/.aws), never in the URL. The only module, with `datasets`, that knows fsspec.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+
+from tarmac.artifacts.blobs import Held
+from tarmac.model.errors import InvalidInput, Unavailable
+
+_WHOLE_IN_ONE_STEP = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "memory"})
+"""Where a put is seen whole or not at all. Elsewhere a piece is put under another name and moved."""
+
+
+class RemoteBlobs:
+    """A store that fsspec knows how to reach."""
+
+    def __init__(self, url: str) -> None:
+        """Raises InvalidInput for a URL that nothing installed here can reach."""
+        parts = urlsplit(url)
+        if parts.username or parts.password:
+            raise InvalidInput(
+                "the URL of the artifact store holds a user or password",
+                hint="credentials belong into the environment of the server, such as AWS_ACCESS_KEY_ID",
+            )
+        try:
+            self._files, root = fsspec.core.url_to_fs(url, **_options(parts.scheme))
+        except (ImportError, ValueError) as error:
+            hint = "pip install 'tarmac[s3]'" if parts.scheme.startswith("s3") else None
+            message = f"the artifact store {url!r} cannot be reached from here: {error}"
+            raise InvalidInput(message, hint=hint) from None
+        self._root = root.rstrip("/")
+        self._at_once = parts.scheme in _WHOLE_IN_ONE_STEP
+
+    def put(self, name: str, data: bytes) -> None:
+        with _told(f"writing {name}"):
+            if self._at_once:
+                self._files.pipe_file(self._path(name), data)
+                return
+            path, draft = self._path(name), f"{self._path(name)}.draft"
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(draft, data)
+            self._files.mv(draft, path)
+
+    def create(self, name: str, data: bytes) -> bool:
+        with _told(f"writing {name}"):
+            if self._at_once and self._files.protocol not in ("memory", ("memory",)):
+                try:
+                    self._files.pipe_file(self._path(name), data, mode="create")
+                except FileExistsError:
+                    return False
+                return True
+        if self.has(name):
+            return False
+        self.put(name, data)
+        return True
+
+    def get(self, name: str) -> bytes | None:
+        with _told(f"reading {name}"):
+            try:
+                data: bytes = self._files.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+            return data
+
+    def has(self, name: str) -> bool:
+        with _told(f"looking for {name}"):
+            self._files.invalidate_cache()
+            return bool(self._files.isfile(self._path(name)))
+
+    def remove(self, name: str) -> None:
+        with _told(f"removing {name}"), contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
+
+    def held(self, prefix: str) -> Iterator[Held]:
+        with _told(f"listing {prefix}"):
+            self._files.invalidate_cache()
+            try:
+                found: dict[str, dict[str, Any]] = self._files.find(self._path(prefix), detail=True)
+            except FileNotFoundError:
+                return
+        for path, facts in found.items():
+            name = path[len(self._root) + 1 :]
+            if not name.endswith(".draft"):
+                yield Held(name, int(facts.get("size") or 0), _changed_at(facts))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    """Short patience: the sidecar tries again by itself, and says so meanwhile."""
+    if scheme not in ("s3", "s3a"):
+        return {}
+    config = {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 2, "mode": "standard"}}
+    return {"config_kwargs": config, "use_listings_cache": False}
+
+
+def _changed_at(facts: dict[str, Any]) -> float:
+    for key in ("LastModified", "last_modified", "mtime", "created"):
+        at = facts.get(key)
+        if isinstance(at, datetime):
+            return at.timestamp()
+        if isinstance(at, (int, float)):
+            return float(at)
+    return 0.0
+
+
+@contextlib.contextmanager
+def _told(doing: str) -> Iterator[None]:
+    """Whatever an installed file system raises says that the store is not there now."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        raise Unavailable(f"the artifact store failed {doing}: {why}") from error

@@ -1,0 +1,85 @@
+"""Filling an artifact directory with whole versions from the store, and nothing else.
+
+Called by the sidecar before an attempt's workers start. Every piece is checked against its digest; links come
+last, so that nothing is ever written through one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tarmac.artifacts.blobs import Blobs
+from tarmac.artifacts.manifest import DIRECTORY, FILE, LINK, Entry, Manifest
+from tarmac.artifacts.versions import read_chunk
+
+THREADS = 4
+
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def fill(blobs: Blobs, manifests: Sequence[Manifest], root: Path, *, seen_at: str) -> None:
+    """Make `root` hold these versions and nothing else. `seen_at` is the path under which programs know it.
+
+    The directory itself stays: it may be mounted elsewhere. May be broken off at any point and done again.
+    """
+    clear(root)
+    entries = {entry.path: entry for manifest in manifests for entry in manifest.entries}
+    with ThreadPoolExecutor(THREADS) as pool:
+        for entry in entries.values():
+            path = root / entry.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if entry.kind == DIRECTORY:
+                path.mkdir(exist_ok=True)
+            elif entry.kind == FILE:
+                _fill_file(blobs, entry, path, pool)
+    for entry in entries.values():
+        if entry.kind == LINK:
+            target = os.path.join(seen_at, entry.target) if entry.inside else entry.target  # noqa: PTH118
+            (root / entry.path).symlink_to(target)
+    for entry in reversed(entries.values()):
+        if entry.kind == DIRECTORY:
+            (root / entry.path).chmod(entry.mode | 0o700)
+
+
+def clear(root: Path) -> None:
+    """Remove everything in a directory."""
+    root.mkdir(parents=True, exist_ok=True)
+    for path in root.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _fill_file(blobs: Blobs, entry: Entry, path: Path, pool: ThreadPoolExecutor) -> None:
+    handle = os.open(path, _WRITE_NEW, 0o600)
+    try:
+        starts = [0]
+        for chunk in entry.chunks:
+            starts.append(starts[-1] + chunk.size_bytes)
+
+        def write(number: int) -> None:
+            data = read_chunk(blobs, entry.chunks[number])
+            while data:
+                written = os.pwrite(handle, data, starts[number])
+                starts[number] += written
+                data = data[written:]
+
+        futures = [pool.submit(write, number) for number in range(len(entry.chunks))]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            for future in futures:
+                if not future.cancelled():
+                    future.exception()
+        os.fchmod(handle, entry.mode)
+        os.utime(handle, ns=(entry.mtime_ns, entry.mtime_ns))
+    finally:
+        os.close(handle)

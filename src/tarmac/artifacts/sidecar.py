@@ -1,0 +1,205 @@
+"""The sidecar: keeps the artifacts of one node's part of an attempt in the store. Started by the runner.
+
+    python -m tarmac.artifacts.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
+    python -m tarmac.artifacts.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
+
+KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends. `sync` runs
+beside them until its input says {"end": {"at", "clean"}}: then it syncs once more and ends. A closed input
+means that the runner is gone. It may be killed at any point. What it tells are lines of JSON on its output:
+
+    {"synced": ID, "files", "bytes", "took_s"}      a new version stands
+    {"placed": ID}                                  a version was placed into its directory
+    {"failed": KIND, "why", "again_s": seconds or null}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tarmac.artifacts.blobs import Blobs, open_blobs
+from tarmac.artifacts.filling import fill_all, given_checkpoint
+from tarmac.artifacts.manifest import Broken
+from tarmac.artifacts.order import Order, read_order
+from tarmac.artifacts.sync import Ending, Place, Syncer, Unsettled
+from tarmac.model.errors import TarmacError
+
+FIRST_DELAY_S = 1.0
+LONGEST_DELAY_S = 60.0
+STILL_AGAIN_S = 3.0
+_TELL_UNSETTLED = 10
+
+_FAILURES = (TarmacError, Broken, OSError)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one of the two commands; its exit code."""
+    doing, directory, node, *seen = arguments
+    order = read_order(Path(directory), node)
+    paths = dict(item.split("=", 1) for item in seen)
+    if doing == "fill":
+        return _fill(order, paths)
+    return Sidecar(order, paths).run()
+
+
+def tell(**told: object) -> None:
+    """One line to the runner."""
+    os.write(1, json.dumps({"at": round(time.time(), 3), **told}).encode() + b"\n")
+
+
+def _fill(order: Order, paths: Mapping[str, str]) -> int:
+    """Fill, and try again for as long as the order's patience lasts."""
+    deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
+    while True:
+        try:
+            for version in fill_all(open_blobs(order.store), order, seen=paths):
+                tell(placed=version.id)
+            return 0
+        except _FAILURES as error:
+            again = time.monotonic() + delay_s < deadline
+            tell(failed="fill", why=str(error), again_s=delay_s if again else None)
+            if not again:
+                return 1
+        time.sleep(delay_s)
+        delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """One kind of artifact and when its next sync is due."""
+
+    kind: str
+    every_s: float
+    due_at: float
+    syncer: Syncer | None = None
+    delay_s: float = FIRST_DELAY_S
+    unsettled: int = 0
+
+
+class Sidecar:
+    """The loop beside the workers."""
+
+    def __init__(
+        self, order: Order, paths: Mapping[str, str], *, opened: Callable[[str], Blobs] = open_blobs
+    ):
+        self._order = order
+        self._paths = paths
+        self._open = opened
+        self._blobs: Blobs | None = None
+        self._heard = b""
+        self._gone = False
+        self._ending: Ending | None = None
+        now = time.monotonic()
+        # The first look is at once: it was started because something is due, or because it is the end.
+        self._kinds = [_Kind(kind, order.every_s.get(kind, 600.0), now) for kind in order.directories]
+
+    def run(self) -> int:
+        """Until the runner is gone, or the last sync is done; 0 when everything is in the store."""
+        self._listen(0.0)
+        while self._ending is None and not self._gone:
+            due = min(kind.due_at for kind in self._kinds)
+            for kind in self._kinds:
+                if kind.due_at <= time.monotonic() and self._ending is None and not self._gone:
+                    self._sync(kind)
+                    self._listen(0.0)
+            due = min(kind.due_at for kind in self._kinds)
+            self._listen(max(0.0, due - time.monotonic()))
+        return self._finish() if self._ending is not None else 1
+
+    def _sync(self, kind: _Kind) -> None:
+        """One sync on its interval; whatever goes wrong is tried again."""
+        began = time.monotonic()
+        try:
+            self._sync_once(kind, None)
+        except Unsettled as reason:
+            kind.unsettled += 1
+            if kind.unsettled == _TELL_UNSETTLED:
+                tell(failed=kind.kind, why=f"it never holds still: {reason}", again_s=kind.every_s)
+            later_s = STILL_AGAIN_S if kind.unsettled < _TELL_UNSETTLED else kind.every_s
+            kind.due_at = time.monotonic() + min(later_s, kind.every_s)
+        except _FAILURES as error:
+            tell(failed=kind.kind, why=str(error), again_s=kind.delay_s)
+            kind.due_at = time.monotonic() + kind.delay_s
+            kind.delay_s = min(kind.delay_s * 2, max(kind.every_s, LONGEST_DELAY_S))
+            self._forget(kind)
+        else:
+            kind.delay_s, kind.unsettled = FIRST_DELAY_S, 0
+            kind.due_at = max(began + kind.every_s, time.monotonic())
+
+    def _finish(self) -> int:
+        """The last sync of every kind; bounded in time where the store does not take it."""
+        deadline, delay_s = time.monotonic() + self._order.patience_s, FIRST_DELAY_S
+        left = list(self._kinds)
+        while left:
+            kind = left[0]
+            try:
+                self._sync_once(kind, self._ending)
+            except Unsettled as reason:
+                why = f"{reason}, when the attempt ended: the version before stands"
+                tell(failed=kind.kind, why=why, again_s=None)
+            except _FAILURES as error:
+                again = time.monotonic() + delay_s < deadline
+                tell(failed=kind.kind, why=str(error), again_s=delay_s if again else None)
+                self._forget(kind)
+                if not again:
+                    return 1
+                self._listen(delay_s)
+                if self._gone:
+                    return 1
+                delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+                continue
+            left.pop(0)
+        return 0
+
+    def _sync_once(self, kind: _Kind, ending: Ending | None) -> None:
+        began = time.monotonic()
+        if kind.syncer is None:
+            kind.syncer = self._syncer(kind.kind)
+        made = kind.syncer.sync(ending)
+        if made is not None:
+            took_s = round(time.monotonic() - began, 3)
+            tell(synced=made.version.id, files=made.files, bytes=made.size_bytes, took_s=took_s)
+
+    def _syncer(self, kind: str) -> Syncer:
+        if self._blobs is None:
+            self._blobs = self._open(self._order.store)
+        order, root = self._order, self._order.directories[kind]
+        place = Place(
+            run_id=order.run_id,
+            attempt=order.attempt,
+            kind=kind,
+            rank=order.rank,
+            root=root,
+            seen_at=tuple(dict.fromkeys((root, self._paths.get(kind, root)))),
+        )
+        given = given_checkpoint(self._blobs, order) if kind == "checkpoint" else None
+        return Syncer(self._blobs, place, given=given)
+
+    def _forget(self, kind: _Kind) -> None:
+        """After a failure look at the store afresh: another may have written there meanwhile."""
+        kind.syncer = None
+        self._blobs = None
+
+    def _listen(self, patience_s: float) -> None:
+        """Take in what the runner says, for at most so long."""
+        if self._gone or not select.select([0], [], [], patience_s)[0]:
+            return
+        heard = os.read(0, 65536)
+        self._gone = not heard
+        self._heard += heard
+        while b"\n" in self._heard:
+            line, _, self._heard = self._heard.partition(b"\n")
+            told: Mapping[str, Any] = json.loads(line)
+            if "end" in told:
+                self._ending = Ending(at=float(told["end"]["at"]), clean=bool(told["end"]["clean"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,285 @@
+"""One sync of an artifact directory: from what lies there to a new version in the store, or to none.
+
+Called by the sidecar. What arrived in the store stays there when a sync is broken off, and is not sent again;
+the version stands only once its manifest does, which comes last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from tarmac.artifacts import stillness, turns
+from tarmac.artifacts.blobs import Blobs
+from tarmac.artifacts.manifest import (
+    CHUNK_BYTES,
+    FILE,
+    LINK,
+    Chunk,
+    Entry,
+    Manifest,
+    Version,
+    to_bytes,
+)
+from tarmac.artifacts.stillness import Found
+from tarmac.artifacts.versions import latest, read_manifest
+
+THREADS = 4
+"""How many pieces are on their way at once: each is in memory."""
+
+DOUBT_S = 5.0
+"""What a program changed so shortly before it was ended may be half a file."""
+
+_SETTLED_S = 2.0
+_CHECKPOINT, _CRUD = "checkpoint", "crud"
+
+
+class Unsettled(Exception):
+    """The directory changes under our hands, or holds something half-written: there is no version now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The attempt's workers have ended: nobody writes any more. `clean`: each of them left with 0."""
+
+    at: float
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One artifact directory of a run on a node. `seen_at` are the paths programs know it by."""
+
+    run_id: str
+    attempt: int
+    kind: str
+    rank: int
+    root: str
+    seen_at: tuple[str, ...]
+
+
+class Syncer:
+    """Keeps one artifact directory in the store. Used by one thread."""
+
+    def __init__(
+        self, blobs: Blobs, place: Place, *, given: Manifest | None = None, threads: int = THREADS
+    ) -> None:
+        """`given` is what was placed into the directory from elsewhere: it is not this node's to keep."""
+        self._blobs = blobs
+        self._place = place
+        self._given = {entry.path: entry for entry in given.entries} if given is not None else {}
+        self._threads = threads
+        self._last: Manifest | None = None
+        self._last_known = False
+        self._sent: set[str] = set()
+
+    def sync(self, ending: Ending | None = None) -> Manifest | None:
+        """A new version, or None where nothing changed. Raises Unsettled, and Unavailable (try later)."""
+        if not self._last_known:
+            found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
+            self._last = read_manifest(self._blobs, found) if found is not None else None
+            self._last_known = True
+        read_at = time.time()
+        taken, carried = self._choose(ending)
+        if not taken and not carried:
+            return None
+        if self._unchanged(taken, carried):
+            return None
+        name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
+        with turns.syncing(self._blobs, name):
+            entries = self._send(taken)
+            entries += carried
+            entries.sort(key=lambda entry: os.fsencode(entry.path))
+            self._last = self._commit(entries, read_at)
+        return self._last
+
+    # --- what to take
+
+    def _choose(self, ending: Ending | None) -> tuple[list[Found], list[Entry]]:
+        """What is taken as it lies there, and what stays as it was in the last version."""
+        if self._place.kind not in (_CHECKPOINT, _CRUD):
+            return self._scan(), []
+        first = self._settle(self._scan(), ending)
+        if ending is None and first != self._settle(self._scan(), ending):
+            raise Unsettled("its files change at this moment")
+        return first
+
+    def _scan(self) -> list[Found]:
+        return [item for item in stillness.scan(self._place.root) if not self._is_given(item)]
+
+    def _settle(self, found: list[Found], ending: Ending | None) -> tuple[list[Found], list[Entry]]:
+        """Leave out what is half-written, or say that there is no version now."""
+        if self._place.kind != _CHECKPOINT:
+            return found, []
+        seen_at = self._place.seen_at
+        left = stillness.unfinished(found, seen_at=seen_at)
+        found = [item for item in found if not stillness.below(item.path, left)]
+        whole = stillness.linked(found, seen_at=seen_at)
+        loose = [item for item in found if item.kind == FILE and not stillness.below(item.path, whole)]
+        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        loose = [item for item in loose if not self._same(item, known.get(item.path))]
+        moving = _moving(loose, ending)
+        drop: set[str] = set()
+        carried: list[Entry] = []
+        for item in loose:
+            if item.path not in moving:
+                continue
+            old, top = known.get(item.path), item.path.split("/")[0]
+            if old is None:
+                drop.add(item.path if top in known else top)
+            elif old.kind == FILE and self._only_grew(item, old):
+                drop.add(item.path)
+                carried.append(old)
+            else:
+                raise Unsettled(f"{item.path} is being written")
+        return [item for item in found if not stillness.below(item.path, drop)], carried
+
+    def _only_grew(self, item: Found, old: Entry) -> bool:
+        """Whether a file was only appended to, as far as its first piece tells: a log, no checkpoint."""
+        if not old.chunks or item.size_bytes < old.size_bytes:
+            return not old.chunks
+        first = old.chunks[0]
+        try:
+            with open(os.path.join(self._place.root, item.path), "rb") as file:  # noqa: PTH118, PTH123
+                return hashlib.sha256(file.read(first.size_bytes)).hexdigest() == first.digest
+        except OSError:
+            return False
+
+    def _is_given(self, item: Found) -> bool:
+        """Whether this lies here because it was placed here, and not changed since."""
+        entry = self._given.get(item.path)
+        if entry is None or entry.kind != item.kind:
+            return False
+        return item.kind != FILE or (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
+
+    def _same(self, item: Found, entry: Entry | None) -> bool:
+        """Whether a file is as it was in the last version, without reading it."""
+        if entry is None or self._last is None or entry.kind != item.kind:
+            return False
+        if item.kind == LINK:
+            return (entry.target, entry.inside) == self._link(item)
+        if item.kind == FILE:
+            settled = item.mtime_ns < (self._last.read_at - _SETTLED_S) * 1e9
+            same = (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
+            return settled and same and item.mode == entry.mode
+        return item.mode == entry.mode
+
+    def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
+        if self._last is None:
+            return False
+        known = {entry.path: entry for entry in self._last.entries}
+        if {item.path for item in taken} | {entry.path for entry in carried} != known.keys():
+            return False
+        return all(self._same(item, known[item.path]) for item in taken)
+
+    # --- sending
+
+    def _send(self, taken: Sequence[Found]) -> list[Entry]:
+        """Every entry, its content in the store. Raises Unsettled where a file changed while it was read."""
+        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
+        strict = self._place.kind in (_CHECKPOINT, _CRUD)
+        entries = [self._plain_entry(item) for item in taken]
+        with ThreadPoolExecutor(self._threads) as pool:
+            pending = {}
+            for number, item in enumerate(taken):
+                if item.kind == FILE and self._same(item, known.get(item.path)):
+                    entries[number] = replace(entries[number], chunks=known[item.path].chunks)
+                elif item.kind == FILE:
+                    starts = range(0, item.size_bytes, CHUNK_BYTES)
+                    pending[number] = [pool.submit(self._send_piece, item, start) for start in starts]
+            try:
+                for number, futures in pending.items():
+                    chunks = [chunk for future in futures if (chunk := future.result()) is not None]
+                    size = sum(chunk.size_bytes for chunk in chunks)
+                    entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
+                    if strict and not self._still(taken[number]):
+                        raise Unsettled(f"{taken[number].path} changed while it was read")
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return entries
+
+    def _send_piece(self, item: Found, start: int) -> Chunk | None:
+        """One piece of a file, in the store when this returns; None where the file has become shorter."""
+        length = min(CHUNK_BYTES, item.size_bytes - start)
+        try:
+            path = os.path.join(self._place.root, item.path)  # noqa: PTH118
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                data = _read(handle, length, start)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise Unsettled(f"{item.path} cannot be read: {error.strerror}") from error
+        if not data:
+            return None
+        chunk = Chunk(hashlib.sha256(data).hexdigest(), len(data))
+        if chunk.digest not in self._sent:
+            if not self._blobs.has(chunk.name):
+                self._blobs.put(chunk.name, data)
+            self._sent.add(chunk.digest)
+        return chunk
+
+    def _still(self, item: Found) -> bool:
+        """Whether a file is what it was when it was found."""
+        try:
+            now = os.lstat(os.path.join(self._place.root, item.path))  # noqa: PTH118
+        except OSError:
+            return False
+        return (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == item.stamp
+
+    def _plain_entry(self, item: Found) -> Entry:
+        target, is_inside = self._link(item)
+        return Entry(
+            path=item.path,
+            kind=item.kind,
+            mode=item.mode,
+            size_bytes=item.size_bytes if item.kind == FILE else 0,
+            mtime_ns=item.mtime_ns,
+            target=target,
+            inside=is_inside,
+        )
+
+    def _link(self, item: Found) -> tuple[str, bool]:
+        """What a link is kept as: an absolute one into the artifact by the path within."""
+        if item.kind != LINK:
+            return "", False
+        path = stillness.inside(item.target, seen_at=self._place.seen_at)
+        return (item.target, False) if path is None else (path, True)
+
+    def _commit(self, entries: list[Entry], read_at: float) -> Manifest:
+        """The new version stands when this returns."""
+        place = self._place
+        number = self._last.version.number if self._last is not None else 0
+        while True:
+            number += 1
+            version = Version(run_id=place.run_id, kind=place.kind, rank=place.rank, number=number)
+            manifest = Manifest(
+                version=version,
+                attempt=place.attempt,
+                created_at=time.time(),
+                read_at=read_at,
+                entries=tuple(entries),
+            )
+            if self._blobs.create(version.name, to_bytes(manifest)):
+                return manifest
+
+
+def _moving(loose: Sequence[Found], ending: Ending | None) -> set[str]:
+    """Which of these files somebody may be writing; after the end, those that may have been cut short."""
+    if ending is not None:
+        return set() if ending.clean else stillness.changed_since(loose, ending.at - DOUBT_S)
+    return stillness.being_written(loose) | stillness.changed_since(loose, time.time() - stillness.QUIET_S)
+
+
+def _read(handle: int, length: int, start: int) -> bytes:
+    """Up to `length` bytes: fewer only at the end of the file."""
+    data = os.pread(handle, length, start)
+    while data and len(data) < length and (more := os.pread(handle, length - len(data), start + len(data))):
+        data += more
+    return data

@@ -1,0 +1,54 @@
+"""Which versions a store holds, and what is in them. Called by the sidecar and the server's catalogue."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from tarmac.artifacts.blobs import Blobs
+from tarmac.artifacts.manifest import (
+    MANIFESTS,
+    Broken,
+    Chunk,
+    Manifest,
+    Version,
+    directory_of,
+    from_bytes,
+    version_named,
+)
+from tarmac.model.errors import NotFound
+
+
+def versions(blobs: Blobs, run_id: str | None = None) -> list[Version]:
+    """All of a run (or of all runs), in order."""
+    return sorted(_versions(blobs, f"{MANIFESTS}/{run_id}" if run_id else MANIFESTS))
+
+
+def latest(blobs: Blobs, run_id: str, kind: str, rank: int) -> Version | None:
+    """The newest whole version of one kind of artifact of a run, from the node of that rank."""
+    return max(_versions(blobs, directory_of(run_id, kind, rank)), default=None)
+
+
+def read_manifest(blobs: Blobs, version: Version) -> Manifest:
+    """What a version holds; raises NotFound when there is none such, Broken when it is damaged."""
+    data = blobs.get(version.name)
+    if data is None:
+        raise NotFound(f"there is no artifact {version.id}")
+    return from_bytes(data, version)
+
+
+def read_chunk(blobs: Blobs, chunk: Chunk) -> bytes:
+    """A piece of a file; raises Broken when it is not there or not what it was."""
+    data = blobs.get(chunk.name)
+    if data is None:
+        raise Broken(f"the piece {chunk.digest[:12]} is gone from the artifact store")
+    if hashlib.sha256(data).hexdigest() != chunk.digest:
+        raise Broken(f"the piece {chunk.digest[:12]} is damaged in the artifact store")
+    return data
+
+
+def _versions(blobs: Blobs, prefix: str) -> Iterator[Version]:
+    for held in blobs.held(prefix):
+        version = version_named(held.name)
+        if version is not None:
+            yield version
