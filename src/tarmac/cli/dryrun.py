@@ -35,6 +35,10 @@ def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[st
     workers = [worker for node in answer["nodes"] for worker in node["workers"]]
     shared = _shared(workers) if len(workers) > 1 else _Shared()
     parts = []
+    if answer["rendered"]:
+        parts.append(_rendered(answer["rendered"], terminal))
+        if answer["placement"] is None and not answer["reasons"]:
+            return "\n".join([*parts, _title(answer, terminal)])
     if answer["request"]:
         parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer['request'])}")
     if shared.argv or shared.env:
@@ -44,8 +48,17 @@ def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[st
         ]
         parts.append("\n".join(lines))
     parts += [_node(node, shared, terminal, inherited) for node in answer["nodes"]]
-    title = terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
-    return "\n\n".join([*parts, f"{title}\n{_placement(answer, terminal)}"])
+    return "\n\n".join([*parts, f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"])
+
+
+def _title(answer: DryRunRecord, terminal: Terminal) -> str:
+    return terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
+
+
+def _rendered(text: str, terminal: Terminal) -> str:
+    """What a site would be sent; as it is, so that it can be copied."""
+    lines = "\n".join(printable(line) for line in text.splitlines())
+    return f"{terminal.paint('what the site is sent', 'bold')}\n{lines}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,6 +345,7 @@ class DryRunRecord(TypedDict):
     reasons: list[ReasonRecord]
     largest: str | None
     request: str | None
+    rendered: str | None
     nodes: list[NodeLaunchRecord]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
+from tarmac.launch import site_name
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, rehearsal_cluster
 from tarmac.model.copying import changed
@@ -50,6 +51,7 @@ class Admission:
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
+        _refuse_what_no_engine_takes(submission.spec)
         run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
         self._refuse_what_never_fits(run)
         events = (RunEvent.STAGED,) if run.spec.code is None else ()
@@ -80,6 +82,15 @@ class Admission:
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             fits = f"what would fit: {verdict.largest}" if verdict.largest else None
             raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=fits)
+
+
+def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
+    if spec.site is not None and spec.rehearsal is None:
+        shape = f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
+        raise Refused(
+            f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
+            hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine",
+        )
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:

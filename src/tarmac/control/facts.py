@@ -16,9 +16,8 @@ Shape = tuple[tuple[Demand, ...], Target]
 
 
 def shape_of(spec: RunSpec) -> Shape:
-    """What a run of this spec asks for. What goes to a site asks for so many nodes, as a batch job does."""
-    nodes = None if spec.site is None else spec.site.nodes or 1
-    return tuple(_demand(role, nodes) for role in spec.roles), spec.target
+    """What a run of this spec asks for."""
+    return tuple(_demand(role) for role in spec.roles), spec.target
 
 
 def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
@@ -76,7 +75,7 @@ def usage_fact(bucket: UsageBucket) -> Usage:
     )
 
 
-def _demand(role: Role, nodes: int | None) -> Demand:
+def _demand(role: Role) -> Demand:
     if role.slots is not None:
         per_slot = role.replica_resources
         each = Resources(slot_type=role.slot_type, cpus=per_slot.cpus, memory_bytes=per_slot.memory_bytes)
@@ -86,6 +85,6 @@ def _demand(role: Role, nodes: int | None) -> Demand:
             slots=role.slots,
             each=each,
             uneven=role.uneven,
-            nodes=role.nodes or nodes,
+            nodes=role.nodes,
         )
     return Demand(role=role.name, replicas=role.replicas, slots=None, each=role.replica_resources)

@@ -12,6 +12,7 @@ from tarmac.control.passes.deliver import launch_of
 from tarmac.control.passes.schedule import FIRST_PORT
 from tarmac.control.steps import placed
 from tarmac.control.world import World
+from tarmac.launch import site_text
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch
 from tarmac.model.ports import OffersNodes
@@ -44,7 +45,8 @@ class DryRun:
     """What would happen to a submission: its launch and the engine's own request, nothing kept.
 
     `reasons` tell why it would wait; then the launch is what an idle cluster would give it. Both are None
-    when no cluster here could ever hold it.
+    when no cluster here could ever hold it, and for a run that goes to a site, which places it itself;
+    `rendered` is what that site would be sent.
     """
 
     run: Run
@@ -52,6 +54,7 @@ class DryRun:
     request: Any
     reasons: tuple[Reason, ...] = ()
     largest: str | None = None
+    rendered: str | None = None
 
 
 def node_reports(world: World) -> list[NodeReport]:
@@ -73,6 +76,13 @@ def dry_run(world: World, submission: Submission) -> DryRun:
     """Place and render a submission without starting or keeping anything."""
     now = world.clock.now()
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now)
+    rendered = site_text(run.spec)
+    if rendered is not None and run.spec.rehearsal is None:
+        return DryRun(run=run, launch=None, request=None, rendered=rendered)
+    return replace(_placed_here(world, run, now), rendered=rendered)
+
+
+def _placed_here(world: World, run: Run, now: float) -> DryRun:
     nodes = world.nodes()
     if isinstance(world.engine, OffersNodes):
         nodes += tuple(rehearsal_nodes(world.engine, run))

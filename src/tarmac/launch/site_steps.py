@@ -151,9 +151,9 @@ def _around(application: str, after: tuple[Command, ...]) -> list[str]:
     if not after:
         return [application]
     return [
-        f"( {application}\n)",
+        f"( {application} )",
         "tarmac_code=$?",
-        *(f"( {shell(command)}\n) || tarmac_code=$((tarmac_code ? tarmac_code : $?))" for command in after),
+        *(f"( {shell(command)} ) || tarmac_code=$((tarmac_code ? tarmac_code : $?))" for command in after),
         'exit "$tarmac_code"',
     ]
 

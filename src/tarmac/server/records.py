@@ -202,6 +202,7 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
         "reasons": [_reason_record(reason) for reason in dry_run.reasons],
         "largest": dry_run.largest,
         "request": None if dry_run.request is None else str(dry_run.request),
+        "rendered": dry_run.rendered,
         "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
     }
 

@@ -118,4 +118,5 @@ class DryRun(BaseModel):
     reasons: list[Reason]
     largest: str | None
     request: str | None
+    rendered: str | None
     nodes: list[NodeLaunch]

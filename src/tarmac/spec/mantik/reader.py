@@ -74,6 +74,7 @@ def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) ->
                 processes=(Process(command=Command(script=project.command)),),
                 replicas=None,
                 slots=(asked.nodes or 1) * (asked.slots_per_node or 1),
+                nodes=asked.nodes or 1,
             ),
         ),
         "time_limit_s": asked.runtime_s,
