@@ -53,7 +53,8 @@ def submitted(shell: Shell, file: str, *options: str) -> str:
 
 def test_m1_m4_m7_m9_a_run_is_followed_listed_and_described(settled: Shell) -> None:
     """M1, M4, M7, M9: `mcli run -f`, `get runs`, `logs`, `describe run`."""
-    text = "cluster: local\ncommand: |\n  echo Start\n  echo 'Hello World!!'\ngpu_num: 0\nimage: bash\nname: hi\n"
+    text = "cluster: local\ncommand: |\n  echo Start\n  echo 'Hello World!!'\ngpu_num: 0\nimage: bash\n"
+    text += "name: hello\n"
     followed = settled.tarmac("run", settled.write("hello.yaml", text), code=0)
     assert followed.stdout == "Start\nHello World!!\n"
     found = re.search(rf"({NAMED}) is run", followed.stderr)

@@ -27,12 +27,12 @@ _INSTANCE = re.compile(r"[._x-]([1-9][0-9]?)$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """`slots` 0 is a run on processors alone, on `nodes` nodes."""
+    """`slots` 0 is a run on processors alone. `nodes` None: as few as hold it."""
 
     slots: int = 0
     slot_type: str | None = None
     cpus: int = 0
-    nodes: int = 1
+    nodes: int | None = None
     target: Target = field(default_factory=Target)
 
     def role(self, command: Command) -> Role:
@@ -43,9 +43,10 @@ class Compute:
                 replicas=None,
                 slots=self.slots,
                 slot_type=self.slot_type,
+                nodes=self.nodes,
             )
         asked = Resources(cpus=float(self.cpus))
-        return Role(processes=(Process(command=command, resources=asked),), replicas=self.nodes)
+        return Role(processes=(Process(command=command, resources=asked),), replicas=self.nodes or 1)
 
 
 def read_compute(run: Section, warnings: list[str]) -> Compute:
@@ -66,7 +67,7 @@ def read_compute(run: Section, warnings: list[str]) -> Compute:
             f"{where(given['gpu_type'])}a GPU type without a number of GPUs: the run gets none; say how many "
             "in compute.gpus, or with --gpus"
         )
-    return Compute(slots=slots, slot_type=slot_type, cpus=cpus, nodes=nodes or 1, target=_target(given))
+    return Compute(slots=slots, slot_type=slot_type, cpus=cpus, nodes=nodes, target=_target(given))
 
 
 def _gathered(run: Section, warnings: list[str]) -> dict[str, Value]:
@@ -116,8 +117,11 @@ def _slots(
                 f"{count} GPUs are asked for, and an instance or type without any",
                 "take out gpu_type or instance, or say 0",
             )
-        elif count and nodes is not None:
-            _check_nodes(given["nodes"], nodes, count, warnings)
+        elif nodes is not None and count % nodes:
+            given["nodes"].refuse(
+                f"{count} GPUs cannot be split equally over {nodes} nodes",
+                f"write {nodes * (count // nodes + 1)} GPUs",
+            )
         return count
     if without or (nodes is None and instance is None):
         return 0
@@ -127,19 +131,6 @@ def _slots(
     why = "as its name ends" if named else "as was usual there"
     warnings.append(f"{where(source)}taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
     return min(each * (nodes or 1), quantities.MOST_SLOTS)
-
-
-def _check_nodes(value: Value, nodes: int, slots: int, warnings: list[str]) -> None:
-    """Nodes beside a number of GPUs must agree with it; the placement chooses the nodes."""
-    if slots % nodes:
-        value.refuse(
-            f"{slots} GPUs cannot be split equally over {nodes} nodes",
-            f"write {nodes * (slots // nodes + 1)}",
-        )
-    elif slots // nodes != USUAL_SLOTS_PER_NODE:
-        warnings.append(
-            f"{where(value)}the placement takes the fewest nodes that hold {slots} GPUs; {nodes} is a wish"
-        )
 
 
 def _target(given: dict[str, Value]) -> Target:
