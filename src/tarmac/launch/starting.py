@@ -1,0 +1,57 @@
+"""What the workers, setup steps and hooks of a run execute: their commands, with the run's modules loaded.
+
+Called by `compose`. A run for a site is one script on the node of rank 0, as its batch job would be.
+"""
+
+from __future__ import annotations
+
+from tarmac.launch.commands import argv
+from tarmac.launch.quoting import quote
+from tarmac.launch.site_steps import find_module_command, modules_if_there, rehearsed_steps
+from tarmac.model.launch import HooksLaunch, SetupLaunch
+from tarmac.model.spec import Command, RunSpec
+
+_EXEC = 'exec "$@"'
+
+
+def worker_argv(spec: RunSpec, command: Command) -> tuple[str, ...]:
+    """What a worker executes."""
+    if spec.site is not None:
+        return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
+    return _with_modules(spec, argv(command))
+
+
+def setup_launches(spec: RunSpec) -> tuple[SetupLaunch, ...]:
+    """The setup steps; commands as argvs."""
+    return tuple(
+        _with_modules(spec, argv(step)) if isinstance(step, Command) else step for step in spec.setup
+    )
+
+
+def hooks_launch(spec: RunSpec) -> HooksLaunch:
+    """The hooks as argvs. Those of the first node are a part of the script, where a run goes to a site."""
+    hooks, at_site = spec.hooks, spec.site is not None
+    return HooksLaunch(
+        before_login=_hook(spec, hooks.before_login),
+        before=() if at_site else _hook(spec, hooks.before),
+        after=() if at_site else _hook(spec, hooks.after),
+        after_login=_hook(spec, hooks.after_login),
+    )
+
+
+def _hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[tuple[str, ...], ...]:
+    if spec.site is not None:  # on a login node no modules are loaded, and the shell is a plain one
+        return tuple(("bash", "-c", command.script or "") for command in commands)
+    return tuple(_with_modules(spec, argv(command)) for command in commands)
+
+
+def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The command in a shell that has loaded the modules; a rehearsal only says that there are none."""
+    modules = spec.environment.modules
+    if not modules:
+        return words
+    if spec.rehearsal is not None:
+        lines = modules_if_there(modules)
+    else:
+        lines = [find_module_command(), *(f"module load {quote(name)} || exit" for name in modules)]
+    return ("bash", "-c", "\n".join([*lines, _EXEC]), "bash", *words)

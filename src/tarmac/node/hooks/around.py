@@ -1,0 +1,205 @@
+"""Hooks: the run's own commands before any worker of any node starts, and after all have ended (K6).
+
+Called by `runner`. They run once for the attempt, on the node of rank 0, which here stands for the login
+node, too. The other nodes wait for those before, and say when their workers have ended.
+
+Those before: a failure ends the attempt as a setup step's does. Those after run however the workers ended,
+unless they were asked to leave (the run goes on later, or was stopped); a failure counts if nothing failed
+before it. A stop or the time limit ends them at once, a pause or preemption only after the grace.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Callable, Iterator, Optional
+
+from tarmac.node import environment, fifo, judge, tail, words
+from tarmac.node.children import Child
+from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.spawn import CannotStart
+from tarmac.node.steps import CommandStep, script_lines
+
+BEFORE = ("before_login", "before")
+AFTER = ("after", "after_login")
+
+_LEAVE_S = 0.3
+_LAST_BYTES = 4096
+
+
+def run_before(run: NodeRun) -> None:
+    """Run the commands before the workers; raises Leave when one fails, or when the attempt is asked to."""
+    if not any(run.part.hooks.get(name) for name in BEFORE):
+        return
+    if run.part.rank != 0:
+        while not os.path.exists(run.attempt.prepared):
+            leave_if_asked(run)
+            run.pulse.wait(run.limit_due)
+        return
+    for name, number, argv in _commands(run, BEFORE):
+        failed = _carry_out(run, name, argv, asked=lambda: leave_if_asked(run))
+        if failed is not None:
+            cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
+            run.note_failure(cause)
+            raise Leave(judge.Verdict(words.FAILED, run.failure_cause))
+    _mark(run.attempt.prepared)
+    for name in run.part.nodes[1:]:
+        fifo.ring(run.attempt.node(name).wake, fifo.RING)
+
+
+def run_after(run: NodeRun) -> None:
+    """Run the commands after the workers of all nodes, unless the attempt was asked to leave."""
+    if not any(run.part.hooks.get(name) for name in AFTER):
+        return
+    if run.part.rank != 0:
+        _mark(run.node.left)
+        fifo.ring(run.attempt.node(run.part.nodes[0]).wake, fifo.RING)
+        return
+    interrupted = _Interruption(run)
+    if run.asked is not None or not _wait_for_others(run, interrupted):
+        return
+    for name, number, argv in _commands(run, AFTER):
+        failed = _carry_out(run, name, argv, asked=interrupted.check)
+        if interrupted.happened:
+            return
+        if failed is not None:
+            _note(run, _cause(run, f"command {number} of the hook {name}", failed, code=words.EXIT_CODE))
+            return
+
+
+class _Interruption:
+    """Whether commands after the workers have to give way to what the attempt is asked meanwhile."""
+
+    def __init__(self, run: NodeRun) -> None:
+        self._run = run
+        self._patience_due: Optional[float] = None
+        self.happened = False
+
+    def check(self) -> None:
+        """Raises Leave when they have to, having noted the ask."""
+        run = self._run
+        ask = run.new_ask()
+        if ask in (words.PAUSE, words.PREEMPT):
+            now = time.monotonic()
+            self._patience_due = self._patience_due or now + run.part.grace_s
+            if now < self._patience_due and not run.pulse.node_leaves:
+                return
+        if ask is not None or run.pulse.node_leaves:
+            if ask is not None:
+                run.note_ask(ask)
+            self.happened = True
+            raise Leave(judge.Verdict(words.STOPPED, None))  # `runner` judges anew, from all there is
+
+
+def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
+    """Wait until the workers of every node have ended; False when these commands should not run at all."""
+    waiting = list(run.part.nodes[1:])
+    while True:
+        cause = run.failure_cause or run.peer_failure()
+        if cause is not None and cause.get("code") in words.PLATFORM_FAULTS:
+            return False  # the attempt is tried again by itself
+        waiting = [name for name in waiting if not _left(run, name)]
+        if not waiting:
+            return True
+        try:
+            interrupted.check()
+        except Leave:
+            return False
+        run.pulse.wait()
+
+
+def _left(run: NodeRun, name: str) -> bool:
+    """Whether the workers of a node have ended: it said so, or its part is over."""
+    node = run.attempt.node(name)
+    if os.path.exists(node.left):
+        return True
+    try:
+        with open(node.events, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LAST_BYTES))
+            return b'"ended"' in file.read().rsplit(b"\n", 2)[-2]
+    except (OSError, IndexError):
+        return False
+
+
+def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    for name in names:
+        for number, argv in enumerate(run.part.hooks.get(name) or (), start=1):
+            yield name, number, argv
+
+
+def _carry_out(
+    run: NodeRun, name: str, argv: tuple[str, ...], *, asked: Callable[[], None]
+) -> Optional[Child]:
+    """Run one command; the process if it failed, None if not. `asked` raises Leave to end it.
+
+    Leave is passed on from commands before the workers only: after them, everything else is still to be done.
+    """
+    log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
+    with open(log, "a", encoding="utf-8", errors="replace") as file:
+        file.writelines(f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
+    run.events.flush()
+    try:
+        asked()
+        child = run.children.start(
+            argv, env=environment.complete(run.part.setup_env, run), directory=run.node.work, log=log
+        )
+        _attend(run, child, asked)
+    except CannotStart as problem:
+        child = Child(0)
+        child.exit_code = problem.exit_code
+        with open(log, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{problem}\n")
+    except Leave:
+        if name in BEFORE:
+            raise
+        return None
+    return None if child.exit_code == 0 else child
+
+
+def _attend(run: NodeRun, child: Child, asked: Callable[[], None]) -> None:
+    while not child.left:
+        run.pulse.wait(run.limit_due)
+        run.children.reap()
+        if not child.left:
+            try:
+                asked()
+            except Leave:
+                _end(run, child)
+                raise
+
+
+def _end(run: NodeRun, child: Child) -> None:
+    """Let it leave by SIGTERM; what does not is ended like everything else of the node's part."""
+    child.send(signal.SIGTERM)
+    deadline = time.monotonic() + _LEAVE_S
+    while not child.left and time.monotonic() < deadline:
+        run.pulse.wait(deadline)
+        run.children.reap()
+
+
+def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> judge.Cause:
+    how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
+    told: judge.Cause = {
+        "code": code,
+        "message": f"{what} on {run.part.node} failed: {how}",
+        "node": run.part.node,
+        "exit_code": child.exit_code,
+        "signal": child.signal,
+        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")),
+    }
+    return {key: value for key, value in told.items() if value not in (None, [])}
+
+
+def _note(run: NodeRun, cause: judge.Cause) -> None:
+    """A failure after the workers is the attempt's, unless it had one before."""
+    if run.failure_cause is None and all(item.good for item in run.exits):
+        run.note_failure(cause)
+    else:
+        run.events.append("notice", text=cause["message"])
+
+
+def _mark(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
