@@ -1,148 +1,213 @@
-"""`DirectoryCodeStore`: snapshots of code directories, named by the digest of what they hold.
+"""`DirectoryCodeStore`: snapshots of code directories and archives, named by the digest of what they hold.
 
-Wired in `server/wiring.py`; `control` calls `snapshot` when it stages a run, and the runner copies
-`ROOT/DIGEST/` into its working directory. A snapshot is written beside, flushed to the disk and renamed:
-it is there whole or not at all, and two that are made at once come to the same.
+Wired in `server/wiring.py`; `control` calls `stage` when it stages a run, the runner makes its working
+directory from `ROOT/DIGEST`, and `arrivals.py` takes in here what clients send. Contents are kept once, in
+packs; a snapshot is a list of them. Both are written beside, flushed and renamed: whole or not at all.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
+from tarmac.artifacts.archives import is_archive, read_archive
 from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.tree import LEAVE_OUT_HINT, Entry, Kind, scan, unreadable
+from tarmac.artifacts.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
+from tarmac.artifacts.snapshots import is_digest, snapshots, summary, write_snapshot
+from tarmac.artifacts.tree import Entry, Kind, check_size, leave_out_hint, mebibytes, scan, unreadable
 from tarmac.model.errors import InvalidInput, Problem, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
 
 DEFAULT_LIMIT_BYTES = 1 << 30
-PARTIAL_PREFIX = ".partial-"
 SCANS = 3
-FLUSHING_THREADS = 8
-LARGEST_SHOWN = 5
+PACKS = "packs"
 
 
 class DirectoryCodeStore:
     """Snapshots under one root directory. Implements the port `CodeStore`; thread-safe.
 
-    A directory of more than `limit_bytes` is refused. `leave_out` are directories that never belong to a
-    snapshot even if they lie inside one, such as the tarmac home; the root itself never does.
+    More than `limit_bytes` is refused where a run file sets no limit of its own. `leave_out` are directories
+    that never belong to a snapshot even if they lie inside one, such as the tarmac home; the root never does.
     """
 
     def __init__(
         self, root: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, leave_out: Sequence[Path] = ()
     ) -> None:
+        self.limit_bytes = limit_bytes
         self._root = root
-        self._limit_bytes = limit_bytes
         self._leave_out = (root, *leave_out)
         self._memory = HashMemory()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sweep()
+        _sweep(root)
+        self.packs = Packs(root / PACKS)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         if isinstance(code, Repository):
             raise InvalidInput(f"code from a git repository cannot be fetched here: {code.url}")
-        return StagedCode(digest=code.digest or self.snapshot(code.path))
+        if code.digest is None:
+            return StagedCode(digest=self.snapshot(code))
+        self.check_sent(code)
+        return StagedCode(digest=code.digest)
 
-    def snapshot(self, directory: str) -> str:
-        """Copy a directory, less what its ignore file leaves out, and return the digest of the copy."""
-        source = _readable_directory(directory)
+    def check_sent(self, code: LocalDirectory) -> None:
+        """Refuse code whose snapshot, sent before, is not here or is more than it may be. Counts as use."""
+        assert code.digest is not None
+        try:
+            if not is_digest(code.digest):
+                raise FileNotFoundError
+            os.utime(self._root / code.digest)
+            size_bytes = summary(self._root / code.digest).size_bytes
+        except FileNotFoundError:
+            raise InvalidInput(
+                f"code: there is no snapshot {code.digest[:80]!r} here", hint="send the directory again"
+            ) from None
+        limit_bytes = self.limit_of(code)
+        if size_bytes > limit_bytes:
+            raise InvalidInput(
+                f"code: {code.path} holds {mebibytes(size_bytes)},"
+                f" more than the {mebibytes(limit_bytes)} allowed",
+                hint=leave_out_hint(code),
+            )
+
+    def limit_of(self, code: LocalDirectory) -> int:
+        """How much this code may hold."""
+        return self.limit_bytes if code.limit_bytes is None else code.limit_bytes
+
+    def snapshot(self, code: LocalDirectory | str) -> str:
+        """Keep a copy of a directory, less what stays behind, or of an archive; the digest of the copy."""
+        code = LocalDirectory(path=code) if isinstance(code, str) else code
+        source = Path(code.path)
+        if is_archive(source):
+            with _opened(source) as file:
+                return self.unpack(file, code)
+        _check_directory(code.path)
         for _ in range(SCANS):
             try:
-                return self._snapshot(source)
+                return self._snapshot(source, code)
             except Vanished:
                 continue
             except Unreadable as failure:
-                raise InvalidInput([unreadable(failure.path, failure.error)]) from None
+                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
         raise Unavailable(
-            f"{directory} keeps changing while it is being copied", hint="submit again when it rests"
+            f"{code.path} keeps changing while it is being copied", hint="submit again when it rests"
         )
 
-    def _snapshot(self, source: Path) -> str:
-        entries = scan(source, leave_out=self._leave_out)
-        self._check_size(source, entries)
-        digest = tree_digest(entries, self._memory.hashes(source, entries))
-        if (self._root / digest).is_dir():
-            return digest
+    def unpack(self, file: BinaryIO, code: LocalDirectory) -> str:
+        """Keep what an archive holds. It goes from the archive into a pack: no file of it is made here."""
         try:
-            return self._copy(source, entries)
+            with self.packs.writer() as writer:
+                keep = partial(self.packs.keep, writer)
+                entries, hashes = read_archive(
+                    file, code, write=writer.write, keep=keep, limit_bytes=self.limit_of(code)
+                )
+                fresh = self.packs.add(writer)
+            return self.commit(entries, hashes, fresh)
         except OSError as error:
-            raise Unavailable(
-                f"cannot keep a copy of {source} in {self._root}: {error.strerror}",
-                hint="free some space there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None,
-            ) from None
+            raise self._no_room(code.path, error) from None
 
-    def _check_size(self, source: Path, entries: Sequence[Entry]) -> None:
-        total_bytes = sum(entry.size_bytes for entry in entries)
-        if total_bytes <= self._limit_bytes:
-            return
-        files = sorted(entries, key=lambda entry: (-entry.size_bytes, entry.path))[:LARGEST_SHOWN]
-        largest = ", ".join(f"{entry.path} ({_mebibytes(entry.size_bytes)})" for entry in files)
-        message = (
-            f"holds {_mebibytes(total_bytes)} of code, more than the {_mebibytes(self._limit_bytes)} allowed"
-            f"; the largest files: {largest}"
-        )
-        raise InvalidInput([Problem(message=message, file=str(source), hint=LEAVE_OUT_HINT)])
-
-    def _copy(self, source: Path, entries: Sequence[Entry]) -> str:
-        """Make the snapshot. It is named by what was copied, which may be newer than what was scanned."""
-        with self._partial() as partial:
-            tree = partial / "tree"
-            tree.mkdir(mode=0o700)
-            hashes = _write_tree(source, entries, tree)
-            digest = tree_digest(entries, hashes)
-            _flush(tree, entries)
-            try:
-                tree.rename(self._root / digest)
-            except OSError as error:
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise
-            _flush_one(self._root)
+    def commit(self, entries: Sequence[Entry], hashes: Mapping[str, str], fresh: Mapping[str, Place]) -> str:
+        """Make the snapshot of a tree whose contents are all kept; `hashes` by path, `fresh` by hash."""
+        digest = tree_digest(entries, hashes)
+        target = self._root / digest
+        if target.exists():
+            os.utime(target)
             return digest
+        places: dict[str, Place] = {}
+        for path, content in hashes.items():
+            place = fresh.get(content) or self.packs.place(content)
+            if place is None:
+                raise Vanished(path)
+            places[path] = place
+        write_snapshot(self._root, digest, entries, places)
+        return digest
 
-    @contextmanager
-    def _partial(self) -> Iterator[Path]:
-        """A directory to work in; the lock on it tells a live one from a leftover."""
-        partial = Path(tempfile.mkdtemp(prefix=PARTIAL_PREFIX, dir=self._root))
-        descriptor = os.open(partial, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield partial
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-            os.close(descriptor)
+    def remove_unused(self, *, snapshots_before: float, packs_before: float) -> int:
+        """Remove snapshots not used since a time, then packs that no snapshot names; how many went.
 
-    def _sweep(self) -> None:
-        """Remove what a crash left half-made."""
-        for partial in self._root.glob(f"{PARTIAL_PREFIX}*"):
+        Packs get an age of their own: an upload that was broken off finds again what it sent.
+        """
+        removed = 0
+        needed: set[str] = set()
+        for path in snapshots(self._root):
+            if path.stat().st_mtime >= snapshots_before:
+                needed |= summary(path).packs
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+            removed += 1
+        return removed + self.packs.remove(needed=needed, before=packs_before)
+
+    def use(self, digests: Sequence[str]) -> None:
+        """These snapshots are needed now."""
+        for digest in digests:
             try:
-                descriptor = os.open(partial, os.O_RDONLY)
+                os.utime(self._root / digest)
             except OSError:
                 continue
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            else:
-                shutil.rmtree(partial, ignore_errors=True)
-            finally:
-                os.close(descriptor)
+
+    def _snapshot(self, source: Path, code: LocalDirectory) -> str:
+        entries = scan(source, code=code, leave_out=self._leave_out)
+        check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
+        known = self._memory.known(source, entries)
+        if self._all_kept(entries, known):
+            return self.commit(entries, known, {})
+        try:
+            with self.packs.writer() as writer:
+                hashes = {
+                    entry.path: self._content(source, entry, known, writer)
+                    for entry in entries
+                    if entry.kind is Kind.FILE
+                }
+                fresh = self.packs.add(writer)
+            self._memory.remember(source, entries, hashes)
+            return self.commit(entries, hashes, fresh)
+        except OSError as error:
+            raise self._no_room(str(source), error) from None
+
+    def _all_kept(self, entries: Sequence[Entry], known: Mapping[str, str]) -> bool:
+        return all(
+            entry.path in known and self.packs.place(known[entry.path]) is not None
+            for entry in entries
+            if entry.kind is Kind.FILE
+        )
+
+    def _content(self, source: Path, entry: Entry, known: Mapping[str, str], writer: PackWriter) -> str:
+        """The hash of a file's content, which is kept from now on: copied while it is read, if need be."""
+        content = known.get(entry.path)
+        if content is not None and self.packs.place(content) is not None:
+            return content
+        content = hash_file(source / entry.path, writer.write)
+        self.packs.keep(writer, content)
+        return content
+
+    def _no_room(self, source: str, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"cannot keep a copy of {source} in {self._root}: {error.strerror}",
+            hint="free some space there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None,
+        )
 
 
-def _readable_directory(directory: str) -> Path:
+def _opened(archive: Path) -> BinaryIO:
+    try:
+        return archive.open("rb")
+    except OSError as error:
+        raise InvalidInput([unreadable(archive, error)]) from None
+
+
+def _check_directory(directory: str) -> None:
     path = Path(directory)
     try:
         os.scandir(path).close()
     except NotADirectoryError:
-        problem = Problem(message="is not a directory", file=directory)
+        problem = Problem(message="is neither a directory nor an archive", file=directory)
     except FileNotFoundError:
         problem = Problem(message="there is no such directory", file=directory)
     except OSError as error:
@@ -150,41 +215,13 @@ def _readable_directory(directory: str) -> Path:
     except ValueError:
         problem = Problem(message="is not the name of a directory", file=repr(directory))
     else:
-        return path
+        return
     raise InvalidInput([problem])
 
 
-def _write_tree(source: Path, entries: Iterable[Entry], tree: Path) -> dict[str, str]:
-    """Write every entry below `tree`; the hashes of what was written, by path."""
-    hashes: dict[str, str] = {}
-    for entry in entries:
-        target = tree / entry.path
-        if entry.kind is Kind.DIRECTORY:
-            target.mkdir()
-            target.chmod(entry.mode)
-        elif entry.kind is Kind.LINK:
-            target.symlink_to(entry.target)
-        else:
-            with target.open("xb") as file:
-                hashes[entry.path] = hash_file(source / entry.path, file.write)
-                os.fchmod(file.fileno(), entry.mode)
-    return hashes
-
-
-def _flush(tree: Path, entries: Iterable[Entry]) -> None:
-    """Bring a written tree to the disk: together, so that the file system's journal groups it."""
-    paths = [tree, *(tree / entry.path for entry in entries if entry.kind is not Kind.LINK)]
-    with ThreadPoolExecutor(FLUSHING_THREADS) as threads:
-        list(threads.map(_flush_one, paths))
-
-
-def _flush_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _mebibytes(size_bytes: int) -> str:
-    return f"{size_bytes / 2**20:,.1f} MiB"
+def _sweep(root: Path) -> None:
+    """Remove what a crash left half-made, in this version's way and in the one before."""
+    for leftover in root.glob(f"{PARTIAL_PREFIX}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+    sweep_partials(root)

@@ -1,17 +1,20 @@
 """Reading file content once: hashes, copies, and what is remembered of both.
 
-Called by `code.py`. A big tree that has not changed is not read again: its hashes are remembered by what
-the file system says of each file.
+Called by `code.py`, and by a client that sends a directory. A big tree that has not changed is not read
+again: its hashes are remembered by what the file system says of each file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import stat
+import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -22,6 +25,8 @@ SETTLED_NS = 2_000_000_000
 """A file changed more recently than this may change again within one tick of the file system's clock."""
 
 REMEMBERED_TREES = 16
+
+_Known = dict[str, tuple[tuple[int, ...], str]]
 
 
 class Vanished(Exception):
@@ -59,33 +64,85 @@ def tree_digest(entries: Iterable[Entry], hashes: Mapping[str, str]) -> str:
 
 
 class HashMemory:
-    """The hashes of the trees read last, by file. Thread-safe: a tree's memory is replaced whole."""
+    """The hashes of the trees read last, by file. Thread-safe: a tree's memory is replaced whole.
 
-    def __init__(self) -> None:
-        self._trees: OrderedDict[Path, dict[str, tuple[tuple[int, ...], str]]] = OrderedDict()
+    With a directory, what is remembered outlives the process: one file for each tree, replaced whole. What
+    cannot be kept there is not remembered, and what cannot be read there is read from the tree again.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._trees: OrderedDict[Path, _Known] = OrderedDict()
         self._lock = Lock()
 
-    def hashes(self, root: Path, entries: Iterable[Entry]) -> dict[str, str]:
-        """The hash of every file among the entries; only what may have changed is read."""
+    def known(self, root: Path, entries: Iterable[Entry]) -> dict[str, str]:
+        """The hashes, by path, of the files that have not changed since they were read."""
+        known = self._known(root)
+        return {
+            entry.path: known[entry.path][1]
+            for entry in entries
+            if entry.kind is Kind.FILE and entry.path in known and known[entry.path][0] == entry.stamp
+        }
+
+    def remember(self, root: Path, entries: Iterable[Entry], hashes: Mapping[str, str]) -> None:
+        """Keep the hashes of files, less those that may change again unnoticed."""
+        settled_ns = time.time_ns() - SETTLED_NS
+        known = {
+            entry.path: (entry.stamp, hashes[entry.path])
+            for entry in entries
+            if entry.kind is Kind.FILE and entry.changed_ns < settled_ns
+        }
         with self._lock:
-            known = self._trees.get(root, {})
-        began_ns = time.time_ns()
-        hashes: dict[str, str] = {}
-        settled: dict[str, tuple[tuple[int, ...], str]] = {}
-        for entry in entries:
-            if entry.kind is not Kind.FILE:
-                continue
-            stamp, remembered = known.get(entry.path, ((), ""))
-            value = remembered if stamp == entry.stamp else hash_file(root / entry.path)
-            hashes[entry.path] = value
-            if entry.changed_ns < began_ns - SETTLED_NS:
-                settled[entry.path] = (entry.stamp, value)
-        with self._lock:
-            self._trees[root] = settled
+            self._trees[root] = known
             self._trees.move_to_end(root)
             while len(self._trees) > REMEMBERED_TREES:
                 self._trees.popitem(last=False)
+        if self._directory is not None:
+            _save(self._directory, root, known)
+
+    def hashes(self, root: Path, entries: Sequence[Entry]) -> dict[str, str]:
+        """The hash of every file among the entries; only what may have changed is read."""
+        known = self.known(root, entries)
+        hashes = {
+            entry.path: known.get(entry.path) or hash_file(root / entry.path)
+            for entry in entries
+            if entry.kind is Kind.FILE
+        }
+        if len(known) < len(hashes):
+            self.remember(root, entries, hashes)
         return hashes
+
+    def _known(self, root: Path) -> _Known:
+        with self._lock:
+            known = self._trees.get(root)
+        if known is None and self._directory is not None:
+            known = _load(self._directory, root)
+        return known or {}
+
+
+def _file_of(directory: Path, root: Path) -> Path:
+    return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+
+
+def _save(directory: Path, root: Path, known: _Known) -> None:
+    with contextlib.suppress(OSError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, partial = tempfile.mkstemp(dir=directory)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(known, file, separators=(",", ":"))
+            Path(partial).rename(_file_of(directory, root))
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+
+def _load(directory: Path, root: Path) -> _Known:
+    try:
+        read = json.loads(_file_of(directory, root).read_bytes())
+        return {path: (tuple(stamp), content) for path, (stamp, content) in read.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -1,14 +1,16 @@
-"""What is left out of a code snapshot: `.tarmacignore`, else `.gitignore`, else sane defaults.
+"""What is left out of a code snapshot: `.tarmacignore`, else `.gitignore`, else sane defaults; and `exclude`.
 
 Called by `tree.py` for every entry on its way down. The rules are git's: the last matching pattern of a
 file decides, a deeper `.gitignore` wins over a higher one, and nothing below a directory that is left out
-can come back in.
+can come back in. A dialect may have an ignore file of its own, which then counts alone; what a run file
+excludes by itself counts last.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +22,7 @@ OWN_FILE = ".tarmacignore"
 GIT_FILE = ".gitignore"
 
 ALWAYS = frozenset({".git"})
-"""Never part of a snapshot, whatever an ignore file says."""
+"""Not part of a snapshot whatever an ignore file says, unless the whole directory is asked for."""
 
 DEFAULTS = """\
 .hg/
@@ -91,17 +93,24 @@ class Layer:
 class Rules:
     """Every layer that applies in a directory, outermost first.
 
-    `nested`: ignore files further down count as well; `environments`: Python environments are left out.
+    `nested`: ignore files further down count as well; `environments`: Python environments are left out;
+    `always` are names that never belong; `exclude` is the layer that counts last.
     """
 
     layers: tuple[Layer, ...]
     nested: bool = False
     environments: bool = False
+    always: frozenset[str] = ALWAYS
+    exclude: Layer | None = None
 
     def ignores(self, path: str, *, is_directory: bool) -> bool:
         """Whether the entry at `path` (relative to the snapshot's root) is left out."""
-        if path.rpartition("/")[2] in ALWAYS:
+        if path.rpartition("/")[2] in self.always:
             return True
+        if self.exclude is not None:
+            verdict = self.exclude.verdict(path, is_directory=is_directory)
+            if verdict is not None:
+                return verdict
         for layer in reversed(self.layers):
             verdict = layer.verdict(path[len(layer.directory) :], is_directory=is_directory)
             if verdict is not None:
@@ -118,11 +127,34 @@ class Rules:
                 return self
         except PermissionError:
             return self  # whoever lists the directory will say so
-        return Rules((*self.layers, Layer(f"{path}/", _read(directory / GIT_FILE))), nested=True)
+        return replace(self, layers=(*self.layers, Layer(f"{path}/", _read(directory / GIT_FILE))))
 
 
-def rules_of(root: Path) -> Rules:
-    """The rules for the snapshot of a directory; raises InvalidInput for a pattern that is none."""
+def rules_of(
+    root: Path, *, ignore_file: str | None = None, exclude: Sequence[str] = (), whole: bool = False
+) -> Rules:
+    """The rules for the snapshot of a directory; raises InvalidInput for a pattern that is none.
+
+    With `ignore_file`, that file at the top counts alone, and nothing is left out where it is not there.
+    """
+    return replace(_file_rules(root, ignore_file, whole=whole), exclude=excluding(exclude))
+
+
+def excluding(patterns: Sequence[str]) -> Layer | None:
+    """The layer of the patterns that a run file excludes; raises InvalidInput for one that is none."""
+    try:
+        return Layer("", _patterns("\n".join(patterns))) if patterns else None
+    except ValueError:
+        problems = [f"exclude: {problem.message}" for problem in _bad_lines(Path(), "\n".join(patterns))]
+        raise InvalidInput([Problem(message=message) for message in problems]) from None
+
+
+def _file_rules(root: Path, ignore_file: str | None, *, whole: bool) -> Rules:
+    if whole:
+        return Rules((), always=frozenset())
+    if ignore_file is not None:
+        own = root / ignore_file
+        return Rules((Layer("", _read(own)),) if own.is_file() else ())
     if (root / OWN_FILE).is_file():
         return Rules((Layer("", _read(root / OWN_FILE)),))
     if (root / GIT_FILE).is_file():

@@ -1,8 +1,8 @@
 """A directory as a list of entries: what a code snapshot will hold, found out without reading any content.
 
-`code.py` calls `scan` first; only what it returns is read and copied. Directories, regular files and
-symbolic links that stay inside are kept; sockets, FIFOs and device files have no content to copy and are
-left out.
+`code.py` calls `scan` first, and so does a client that sends a directory; only what it returns is read.
+Directories, regular files and symbolic links that stay inside are kept; sockets, FIFOs and device files have
+no content to copy and are left out.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from pathlib import Path
 
 from tarmac.artifacts.ignore import OWN_FILE, Rules, rules_of
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.spec import LocalDirectory
 
 OWNER_MAY_ENTER = 0o700
 """Added to every directory's mode: a copy that its owner cannot enter could be neither made nor removed."""
+
+LARGEST_SHOWN = 5
 
 LEAVE_OUT_HINT = f"leave it out in {OWN_FILE} if the run does not need it"
 
@@ -33,7 +36,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in the tree. `path` is relative; `stamp` changes whenever the content may have changed."""
+    """One thing in the tree. `path` is relative; `stamp` changes whenever the content may have changed.
+
+    `mtime_ns` is what a copy of a file is dated; it is no part of what a snapshot is called.
+    """
 
     path: str
     kind: Kind
@@ -41,30 +47,62 @@ class Entry:
     size_bytes: int = 0
     stamp: tuple[int, ...] = ()
     changed_ns: int = 0
+    mtime_ns: int = 0
     target: str = ""
 
 
-def scan(root: Path, *, leave_out: Sequence[Path] = ()) -> list[Entry]:
+def scan(root: Path, *, code: LocalDirectory | None = None, leave_out: Sequence[Path] = ()) -> list[Entry]:
     """The entries of a snapshot of `root`, by path. Raises InvalidInput with every problem found.
 
-    `leave_out` are directories that are never part of a snapshot: where the snapshots themselves are kept.
+    `code` says what stays behind (by default what the ignore files say). `leave_out` are directories that
+    are never part of a snapshot: where the snapshots themselves are kept.
     """
-    scanner = _Scanner(root, frozenset(_identities(leave_out)))
-    entries = sorted(scanner.walk("", rules_of(root)), key=lambda entry: os.fsencode(entry.path))
+    code = code or LocalDirectory(path=str(root))
+    rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
+    scanner = _Scanner(root, frozenset(_identities(leave_out)), code)
+    entries = sorted(scanner.walk("", rules), key=lambda entry: os.fsencode(entry.path))
     if scanner.problems:
         raise InvalidInput(scanner.problems)
     return entries
 
 
-def unreadable(path: str | Path, error: OSError) -> Problem:
+def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, limit_bytes: int) -> None:
+    """Refuse more than `limit_bytes`, naming what was found and the largest files."""
+    total_bytes = sum(entry.size_bytes for entry in entries)
+    if total_bytes <= limit_bytes:
+        return
+    files = sorted(entries, key=lambda entry: (-entry.size_bytes, entry.path))[:LARGEST_SHOWN]
+    largest = ", ".join(f"{entry.path} ({mebibytes(entry.size_bytes)})" for entry in files)
+    message = (
+        f"holds {mebibytes(total_bytes)} of code, more than the {mebibytes(limit_bytes)} allowed"
+        f"; the largest files: {largest}"
+    )
+    raise InvalidInput([Problem(message=message, file=source, hint=leave_out_hint(code))])
+
+
+def leave_out_hint(code: LocalDirectory) -> str:
+    """How to leave something out of what this code brings."""
+    if code.whole:
+        return "exclude it if the run does not need it"
+    return f"leave it out in {code.ignore_file or OWN_FILE} if the run does not need it"
+
+
+def mebibytes(size_bytes: int) -> str:
+    """A size as messages give it."""
+    return f"{size_bytes / 2**20:,.1f} MiB"
+
+
+def unreadable(path: str | Path, error: OSError, hint: str = LEAVE_OUT_HINT) -> Problem:
     """The problem that a file or directory cannot be read."""
-    return Problem(message=f"cannot be read: {error.strerror}", file=str(path), hint=LEAVE_OUT_HINT)
+    return Problem(message=f"cannot be read: {error.strerror}", file=str(path), hint=hint)
 
 
 class _Scanner:
     """One walk over a tree; problems are collected on the way."""
 
-    def __init__(self, root: Path, forbidden: frozenset[tuple[int, int]]) -> None:
+    def __init__(self, root: Path, forbidden: frozenset[tuple[int, int]], code: LocalDirectory) -> None:
+        self._whole = code.whole
+        self._hint = leave_out_hint(code)
         self.problems: list[Problem] = []
         self._root = root
         self._real_root = os.path.realpath(root)
@@ -77,7 +115,7 @@ class _Scanner:
         except FileNotFoundError:
             return  # gone since its parent was listed
         except OSError as error:
-            self.problems.append(unreadable(self._root / directory, error))
+            self.problems.append(unreadable(self._root / directory, error, self._hint))
             return
         prefix = f"{directory}/" if directory else ""
         for item in items:
@@ -112,9 +150,9 @@ class _Scanner:
             return  # replaced since it was listed
         if self._stays_inside(path, target):
             yield Entry(path, Kind.LINK, 0, target=target)
-        else:
+        elif not self._whole:  # a whole directory brings what it holds, and nothing that lies elsewhere
             message = f"is a symbolic link that leaves the directory: {target}"
-            self.problems.append(Problem(message=message, file=str(full), hint=LEAVE_OUT_HINT))
+            self.problems.append(Problem(message=message, file=str(full), hint=self._hint))
 
     def _stays_inside(self, path: str, target: str) -> bool:
         """Whether the link leads inside, both as it is written and as the file system follows it now."""
@@ -135,6 +173,7 @@ def _file(path: str, status: os.stat_result) -> Entry:
         size_bytes=status.st_size,
         stamp=stamp,
         changed_ns=max(status.st_mtime_ns, status.st_ctime_ns),
+        mtime_ns=status.st_mtime_ns,
     )
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from code_trees import copied, nothing_kept, snapshots_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarmac.artifacts.code import PARTIAL_PREFIX, DirectoryCodeStore
+from tarmac.artifacts.code import PACKS, DirectoryCodeStore
 from tarmac.artifacts.content import HashMemory, Vanished
+from tarmac.artifacts.packs import PARTIAL_PREFIX
 from tarmac.artifacts.tree import scan
 from tarmac.model.errors import InvalidInput, Unavailable
 
@@ -59,7 +61,7 @@ def test_a_snapshot_holds_content_modes_links_and_empty_directories(
     (project / "empty").mkdir()
     (project / "latest").symlink_to("bin/go")
     (project / "dangling").symlink_to("made-later")
-    tree = root / store.snapshot(str(project))
+    tree = copied(root, store.snapshot(str(project)))
     assert listing(tree) == {"train.py", "bin/", "bin/go", "empty/", "latest", "dangling"}
     assert (tree / "train.py").read_text() == "print('hello')\n"
     assert stat.S_IMODE((tree / "bin" / "go").stat().st_mode) == 0o750
@@ -74,7 +76,7 @@ def test_the_same_content_is_the_same_snapshot_made_once(
     assert store.snapshot(str(project)) == first
     assert DirectoryCodeStore(root).snapshot(str(project)) == first
     assert (root / first).stat().st_ino == inode
-    assert [path.name for path in root.iterdir()] == [first]
+    assert snapshots_in(root) == [first]
 
 
 @pytest.mark.parametrize("change", ["content", "mode", "name", "link", "new directory"])
@@ -121,7 +123,7 @@ def test_special_files_are_left_out(project: Path, root: Path, store: DirectoryC
         os.chdir(project)  # the path of a socket is bounded, that of a test directory is not
         listener.bind("sock")
         os.chdir(here)
-        tree = root / store.snapshot(str(project))
+        tree = copied(root, store.snapshot(str(project)))
     assert listing(tree) == {"train.py"}
 
 
@@ -137,7 +139,7 @@ def test_a_link_that_leaves_the_directory_is_refused_with_its_place(
     (problem,) = caught.value.problems
     assert problem.file == str(project / "bad")
     assert "leaves the directory" in problem.message
-    assert list(root.iterdir()) == []
+    assert nothing_kept(root)
 
 
 def test_an_absolute_link_into_the_directory_would_lead_out_of_the_copy(
@@ -204,21 +206,25 @@ def test_the_store_and_the_home_never_hold_themselves(project: Path) -> None:
     home = project / "home"
     (home / "runs").mkdir(parents=True)
     store = DirectoryCodeStore(home / "code", leave_out=(home,))
-    tree = home / "code" / store.snapshot(str(project))
-    assert listing(tree) == {"train.py"}
-    assert store.snapshot(str(project)) == tree.name
+    digest = store.snapshot(str(project))
+    assert listing(copied(home / "code", digest)) == {"train.py"}
+    assert store.snapshot(str(project)) == digest
 
 
 def test_leftovers_of_a_crash_are_swept_on_opening_but_not_work_in_progress(
     project: Path, root: Path, store: DirectoryCodeStore
 ) -> None:
-    leftover = root / f"{PARTIAL_PREFIX}crashed"
-    (leftover / "tree").mkdir(parents=True)
-    with store._partial() as busy:
+    leftovers = [root / f"{PARTIAL_PREFIX}crashed", root / PACKS / f"{PARTIAL_PREFIX}crashed"]
+    for leftover in leftovers:
+        leftover.write_text("half")
+    older = root / f"{PARTIAL_PREFIX}of-an-older-version"
+    (older / "tree").mkdir(parents=True)
+    with store.packs.writer() as busy:
+        busy.write(b"half a content")
         DirectoryCodeStore(root)
-        assert busy.is_dir()
-        assert not leftover.exists()
-    assert list(root.iterdir()) == []
+        assert len(list((root / PACKS).iterdir())) == 1
+        assert not any(leftover.exists() for leftover in [*leftovers, older])
+    assert nothing_kept(root)
 
 
 def test_snapshots_made_at_once_come_to_one(project: Path, root: Path, store: DirectoryCodeStore) -> None:
@@ -227,12 +233,13 @@ def test_snapshots_made_at_once_come_to_one(project: Path, root: Path, store: Di
     with ThreadPoolExecutor(8) as threads:
         digests = set(threads.map(store.snapshot, [str(project)] * 16))
     assert len(digests) == 1
-    assert [path.name for path in root.iterdir()] == list(digests)
+    assert snapshots_in(root) == list(digests)
 
 
 def test_a_store_that_cannot_be_written_is_unavailable_and_keeps_nothing(
     project: Path, root: Path, store: DirectoryCodeStore
 ) -> None:
+    (root / PACKS).rmdir()
     root.rmdir()
     with pytest.raises(Unavailable, match="cannot keep a copy"):
         store.snapshot(str(project))
@@ -260,7 +267,7 @@ def test_the_digest_depends_on_the_tree_alone(tree: dict[str, bytes], shuffle: o
             store = DirectoryCodeStore(place / f"{copy}.code")
             digest = store.snapshot(str(place / copy))
             digests.append(digest)
-            kept = place / f"{copy}.code" / digest
+            kept = copied(place / f"{copy}.code", digest)
             assert {name: (kept / name).read_bytes() for name in written} == written
         assert digests[0] == digests[1]
 

@@ -1,7 +1,7 @@
 """Hook: a fresh copy of the code in the node's working directory. Called by `runner`.
 
-A snapshot is a list of a tree, beside the packs that hold the contents. A run may change what is in its working
-directory, so that every file there is a copy: never the snapshot's own.
+A snapshot is a list of a tree, beside the packs that hold the contents. A run may change what is in its
+working directory, so every file there is a copy: never the snapshot's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def copy_code(run: NodeRun) -> None:
         if os.path.isdir(run.part.code):  # of a version that kept snapshots as trees
             _copy_tree(run.part.code, run.node.work, between)
         else:
-            _make_tree(run.part.code, run.node.work, between)
+            make_tree(run.part.code, run.node.work, between)
     except (OSError, ValueError) as error:
         message = f"the code cannot be copied to {run.part.node}: {error}"
         cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.part.node}
@@ -39,8 +39,8 @@ def copy_code(run: NodeRun) -> None:
         raise Leave(judge.Verdict(words.FAILED, run.failure_cause)) from error
 
 
-def _make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
-    """Make what a snapshot lists: directories and files, then links, so that nothing is written through one."""
+def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
+    """Make what a snapshot lists: directories and files, then links, so nothing is written through one."""
     packs = _Packs(os.path.join(os.path.dirname(snapshot), "packs"))
     links: List[Tuple[str, str]] = []
     directories: List[Tuple[str, int]] = []

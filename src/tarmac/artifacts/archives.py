@@ -1,0 +1,217 @@
+"""Archives as code: zip and tar files, read as the tree they hold. Called by `code.py`.
+
+Nothing is ever extracted: names become entries, contents go straight into a pack, and the tree is checked
+before it becomes a snapshot. So no name, link or device in an archive can reach a file system here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from tarmac.artifacts import tarfiles, zipfiles
+from tarmac.artifacts.ignore import excluding
+from tarmac.artifacts.members import Bad, Member
+from tarmac.artifacts.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
+from tarmac.artifacts.treecheck import MOST_ENTRIES, refusal_of_name, refusals
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.spec import LocalDirectory
+
+ENDINGS = (
+    *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2"),
+    *(".tar.xz", ".txz", ".tar.zst", ".tzst", ".zip"),
+)
+MOST_SHOWN = 5
+
+BOMB_RATIO = 200
+BOMB_BYTES = 64 << 20
+"""An archive that unpacks to more than this, and to more than so many times its size, is a bomb."""
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path names an archive: by its ending, and because it is no directory."""
+    try:
+        return path.name.lower().endswith(ENDINGS) and path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def read_archive(
+    file: BinaryIO,
+    code: LocalDirectory,
+    *,
+    write: Callable[[bytes], object],
+    keep: Callable[[str], object],
+    limit_bytes: int,
+) -> tuple[list[Entry], dict[str, str]]:
+    """The tree in an archive, and the hash of each file, whose content was written and kept on the way.
+
+    Raises InvalidInput, with all that speaks against it where that can be told, for one that is broken,
+    too large, or holds what a directory of code does not.
+    """
+    try:
+        reading = _Reading(code, _size_bytes(file), write, keep, limit_bytes)
+        reading.take(_members(file, code.path))
+        return reading.tree()
+    except Bad as bad:
+        raise _refused(code.path, [str(bad)]) from None
+    except (EOFError, ValueError, zlib.error, lzma.LZMAError, OSError, RuntimeError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk's fault, not the archive's
+        raise _refused(code.path, [f"is damaged: {error}"]) from None
+
+
+def _members(file: BinaryIO, path: str) -> Iterator[Member]:
+    name = path.lower()
+    if name.endswith(".zip"):
+        return zipfiles.members(file)
+    return tarfiles.members(_inflated(file, name))
+
+
+def _inflated(file: BinaryIO, name: str) -> IO[bytes]:
+    if name.endswith((".gz", ".tgz")):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    if name.endswith((".bz2", ".tbz2")):
+        return bz2.BZ2File(file)
+    if name.endswith((".xz", ".txz")):
+        return cast(IO[bytes], tarfiles.XzReader(file))
+    if name.endswith((".zst", ".tzst")):
+        try:
+            from compression import zstd  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 3.14
+        except ImportError:
+            raise Bad("is packed with zstd, which this Python cannot read: pack it with gzip or xz") from None
+        opened: IO[bytes] = zstd.ZstdFile(file)
+        return opened
+    return file
+
+
+class _Reading:
+    """What was found in an archive so far."""
+
+    def __init__(
+        self,
+        code: LocalDirectory,
+        packed_bytes: int,
+        write: Callable[[bytes], object],
+        keep: Callable[[str], object],
+        limit_bytes: int,
+    ) -> None:
+        self._exclude = excluding(code.exclude)
+        self._path = code.path
+        self._packed_bytes = packed_bytes
+        self._write = write
+        self._keep = keep
+        self._limit_bytes = limit_bytes
+        self._total_bytes = 0
+        self._entries: dict[str, Entry] = {}
+        self._hashes: dict[str, str] = {}
+        self._problems: list[str] = []
+
+    def take(self, members: Iterator[Member]) -> None:
+        """Read member after member; what is refused by its name is not read."""
+        for number, member in enumerate(members, start=1):
+            if number > MOST_ENTRIES:
+                raise Bad(f"holds more than the {MOST_ENTRIES:,} files and directories allowed")
+            problem = _refusal(member)
+            if problem is not None:
+                self._problems.append(problem)
+            elif member.path and not self._left_out(member):
+                self._take_one(member)
+
+    def tree(self) -> tuple[list[Entry], dict[str, str]]:
+        """All of it, with the directories above everything; raises InvalidInput if it is refused."""
+        for path in list(self._entries):
+            while path := path.rpartition("/")[0]:
+                self._entries.setdefault(path, Entry(path, Kind.DIRECTORY, 0o755))
+        entries = sorted(
+            self._entries.values(), key=lambda entry: entry.path.encode("utf-8", "surrogateescape")
+        )
+        problems = self._problems or refusals(entries)
+        if problems:
+            raise _refused(self._path, problems)
+        return entries, self._hashes
+
+    def _left_out(self, member: Member) -> bool:
+        """Whether the member, or a directory that it lies in, is excluded."""
+        if self._exclude is None:
+            return False
+        parts = member.path.split("/")
+        for depth in range(1, len(parts) + 1):
+            is_directory = depth < len(parts) or member.kind is Kind.DIRECTORY
+            if self._exclude.verdict("/".join(parts[:depth]), is_directory=is_directory):
+                return True
+        return False
+
+    def _take_one(self, member: Member) -> None:
+        before = self._entries.get(member.path)
+        if before is not None and not (before.kind is member.kind is Kind.DIRECTORY):
+            self._problems.append(f"{member.path!r:.200} is there twice")
+        elif member.kind is Kind.DIRECTORY:
+            self._entries[member.path] = Entry(
+                member.path, member.kind, member.mode & 0o777 | OWNER_MAY_ENTER
+            )
+        elif member.kind is Kind.LINK:
+            self._entries[member.path] = Entry(member.path, member.kind, 0, target=member.target)
+        else:
+            self._take_file(member)
+
+    def _take_file(self, member: Member) -> None:
+        self._count(member.size_bytes)
+        digest, read_bytes = sha256(), 0
+        for chunk in member.content():
+            read_bytes += len(chunk)
+            if read_bytes > member.size_bytes:
+                raise Bad(f"is damaged: {member.path!r:.200} holds more than it says")
+            digest.update(chunk)
+            self._write(chunk)
+        if read_bytes != member.size_bytes:
+            raise Bad(f"is damaged: {member.path!r:.200} ends early")
+        self._keep(digest.hexdigest())
+        self._hashes[member.path] = digest.hexdigest()
+        self._entries[member.path] = Entry(
+            member.path,
+            Kind.FILE,
+            member.mode & 0o777 | stat.S_IRUSR,
+            size_bytes=member.size_bytes,
+            mtime_ns=member.mtime_ns,
+        )
+
+    def _count(self, size_bytes: int) -> None:
+        """Refuse a bomb before any more of it is unpacked."""
+        self._total_bytes += size_bytes
+        if self._total_bytes > self._limit_bytes:
+            raise Bad(f"unpacks to more than the {mebibytes(self._limit_bytes)} allowed")
+        if self._total_bytes > max(BOMB_BYTES, BOMB_RATIO * self._packed_bytes):
+            raise Bad(f"unpacks to more than {BOMB_RATIO} times its size: that is no code")
+
+
+def _refusal(member: Member) -> str | None:
+    if member.refused is not None:
+        return f"{member.path!r:.200} {member.refused}"
+    if _DRIVE.match(member.path):
+        return f"{member.path!r:.200} names a drive"
+    return refusal_of_name(member.path) if member.path else None
+
+
+def _refused(path: str, problems: Sequence[str]) -> InvalidInput:
+    shown = "; ".join(problems[:MOST_SHOWN])
+    more = f"; and {len(problems) - MOST_SHOWN:,} more" if len(problems) > MOST_SHOWN else ""
+    return InvalidInput(
+        [Problem(message=f"{shown}{more}", file=path, hint="nothing of the archive was kept")]
+    )
+
+
+def _size_bytes(file: BinaryIO) -> int:
+    size_bytes = file.seek(0, 2)
+    file.seek(0)
+    return size_bytes

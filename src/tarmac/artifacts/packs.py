@@ -1,0 +1,198 @@
+"""Contents of files, each kept once, many in one file: a pack. Written by snapshots and by uploads.
+
+A pack is the contents one after another, then its index, then a footer. It is written beside, flushed once
+and renamed: a pack is there whole or not at all, however many contents it holds. Nodes copy straight out of
+packs, at the places that a snapshot names.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import struct
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+PARTIAL_PREFIX = ".partial-"
+SUFFIX = ".pack"
+
+_MAGIC = b"tarmacP1"
+_RECORD = struct.Struct(">32sQQ")
+_FOOTER = struct.Struct(">Q8s")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a content lies: so many bytes of a pack from an offset on."""
+
+    pack: str
+    offset: int
+    size_bytes: int
+
+
+class PackWriter:
+    """A pack in the making: `write` pieces of a content, then `keep` or `drop` it. Used in a `with` block.
+
+    The lock on its file tells a live one from a leftover.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        descriptor, name = tempfile.mkstemp(prefix=PARTIAL_PREFIX, dir=directory)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._path = Path(name)
+        self._file = os.fdopen(descriptor, "wb", buffering=1 << 20)
+        self._records: dict[str, tuple[int, int]] = {}
+        self._began = 0
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def write(self, chunk: bytes) -> None:
+        """The next piece of the content that is being written."""
+        self._file.write(chunk)
+        self._end += len(chunk)
+
+    def keep(self, content: str) -> int:
+        """What was written since the last call is the content of this hash; its size."""
+        size_bytes = self._end - self._began
+        if content in self._records:
+            self.drop()
+        else:
+            self._records[content] = (self._began, size_bytes)
+            self._began = self._end
+        return size_bytes
+
+    def drop(self) -> None:
+        """Forget what was written since the last content: it is kept already, or is not what it should be."""
+        self._file.seek(self._began)
+        self._file.truncate()
+        self._end = self._began
+
+    def finish(self) -> tuple[str, Mapping[str, Place]]:
+        """Bring the pack to the disk under its name; its contents. One without contents is not kept."""
+        if not self._records:
+            return "", {}
+        index = b"".join(
+            _RECORD.pack(bytes.fromhex(content), offset, size_bytes)
+            for content, (offset, size_bytes) in self._records.items()
+        )
+        self._file.write(index)
+        self._file.write(_FOOTER.pack(len(self._records), _MAGIC))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        name = hashlib.sha256(index).hexdigest()[:40] + SUFFIX
+        self._path.rename(self._directory / name)
+        flush_directory(self._directory)
+        return name, {content: Place(name, *record) for content, record in self._records.items()}
+
+
+class Packs:
+    """All packs of a directory, and where each content lies. Thread-safe."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sweep_partials(directory)
+        self._lock = Lock()
+        self._places: dict[str, Place] = {}
+        for path in sorted(directory.glob(f"*{SUFFIX}")):
+            self._places.update(_contents(path))
+
+    def place(self, content: str) -> Place | None:
+        """Where the content of this hash lies, if it is kept."""
+        with self._lock:
+            return self._places.get(content)
+
+    def missing(self, contents: Iterable[str]) -> list[str]:
+        """Those of these contents that are not kept, each once."""
+        with self._lock:
+            return [content for content in dict.fromkeys(contents) if content not in self._places]
+
+    def writer(self) -> PackWriter:
+        """A new pack."""
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        return PackWriter(self.directory)
+
+    def keep(self, writer: PackWriter, content: str) -> None:
+        """What was just written is the content of this hash; it is kept once, whoever brought it first."""
+        if self.place(content) is None:
+            writer.keep(content)
+        else:
+            writer.drop()
+
+    def add(self, writer: PackWriter) -> Mapping[str, Place]:
+        """Finish a pack: from now on its contents are kept."""
+        _, places = writer.finish()
+        with self._lock:
+            self._places.update(places)
+        return places
+
+    def remove(self, *, needed: Collection[str], before: float) -> int:
+        """Remove packs that are not among those needed and were made before a time; how many went."""
+        removed = 0
+        with self._lock:
+            for path in self.directory.glob(f"*{SUFFIX}"):
+                if path.name in needed or path.stat().st_mtime >= before:
+                    continue
+                path.unlink()
+                removed += 1
+                self._places = {
+                    content: place for content, place in self._places.items() if place.pack != path.name
+                }
+        return removed
+
+
+def sweep_partials(directory: Path) -> None:
+    """Remove what a crash left half-made, but nothing that somebody is still writing."""
+    for partial in directory.glob(f"{PARTIAL_PREFIX}*"):
+        try:
+            descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            partial.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def flush_directory(path: Path) -> None:
+    """Bring the names in a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _contents(path: Path) -> Iterator[tuple[str, Place]]:
+    """What the index of a pack says; nothing for a file that is none."""
+    with path.open("rb") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        if size_bytes < _FOOTER.size:
+            return
+        file.seek(size_bytes - _FOOTER.size)
+        count, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+        index_at = size_bytes - _FOOTER.size - count * _RECORD.size
+        if magic != _MAGIC or index_at < 0:
+            return
+        file.seek(index_at)
+        for content, offset, length in _RECORD.iter_unpack(file.read(count * _RECORD.size)):
+            yield content.hex(), Place(path.name, offset, length)

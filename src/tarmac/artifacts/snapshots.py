@@ -1,0 +1,83 @@
+"""A snapshot on the disk: one small file that lists a tree, and where in the packs each content lies.
+
+Written by `code.py`; read by the runner (`node/hooks/code.py`), which makes the tree from it, and when
+snapshots are removed by age. The file is named by the digest of the tree; it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.artifacts.packs import PARTIAL_PREFIX, Place, flush_directory
+from tarmac.artifacts.tree import Entry, Kind
+
+VERSION = 1
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_EARLIEST_NS = 315_532_800 * 10**9  # 1980: what a zip can say
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a snapshot amounts to."""
+
+    size_bytes: int
+    packs: frozenset[str]
+
+
+def is_digest(text: str) -> bool:
+    """Whether this can be the name of a snapshot or of a content."""
+    return _DIGEST.fullmatch(text) is not None
+
+
+def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Mapping[str, Place]) -> None:
+    """Bring a snapshot to the disk; `places` is where the content of each file lies, by path."""
+    packs = sorted({place.pack for place in places.values()})
+    size_bytes = sum(place.size_bytes for place in places.values())
+    now_ns = time.time_ns()
+    lines = [json.dumps({"tarmac": VERSION, "bytes": size_bytes, "packs": packs})]
+    lines += [json.dumps(_line(entry, places, now_ns), separators=(",", ":")) for entry in entries]
+    descriptor, partial = tempfile.mkstemp(prefix=PARTIAL_PREFIX, dir=root)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # not a leftover
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(partial).rename(root / digest)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    flush_directory(root)
+
+
+def summary(path: Path) -> Summary:
+    """What a snapshot amounts to; raises OSError where there is none."""
+    if path.is_dir():  # of a version that kept each as a tree
+        sizes = [file.lstat().st_size for file in path.rglob("*") if file.is_file()]
+        return Summary(sum(sizes), frozenset())
+    with path.open(encoding="ascii") as file:
+        head = json.loads(file.readline())
+    return Summary(head["bytes"], frozenset(head["packs"]))
+
+
+def snapshots(root: Path) -> Iterator[Path]:
+    """Every snapshot under a root."""
+    return (path for path in root.iterdir() if is_digest(path.name))
+
+
+def _line(entry: Entry, places: Mapping[str, Place], now_ns: int) -> list[object]:
+    if entry.kind is Kind.DIRECTORY:
+        return ["d", entry.mode, entry.path]
+    if entry.kind is Kind.LINK:
+        return ["l", entry.target, entry.path]
+    place = places[entry.path]
+    dated_ns = min(max(entry.mtime_ns, _EARLIEST_NS), now_ns)
+    return ["f", entry.mode, entry.path, place.pack, place.offset, place.size_bytes, dated_ns]
