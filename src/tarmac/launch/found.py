@@ -20,7 +20,13 @@ def files(spec: RunSpec) -> Mapping[str, str]:
 
 
 def mounts(spec: RunSpec) -> tuple[Mount, ...]:
-    """The literal paths of every node."""
+    """The literal paths of every node; what the file binds below the working directory stays relative."""
+    binds = tuple(
+        Mount(source=bind.source, target=bind.target, read_only=bind.read_only) for bind in spec.binds
+    )
     if spec.parameters is None:
-        return ()
-    return (Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),)
+        return binds
+    return (
+        *binds,
+        Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),
+    )

@@ -19,10 +19,11 @@ _MOST_ENTRIES = 500
 
 
 class Bind(NamedTuple):
-    """`source` is to be seen at `target`."""
+    """`source` is to be seen at `target`; with `read_only`, nobody changes it through there."""
 
     source: str
     target: str
+    read_only: bool = False
 
 
 class Cover(NamedTuple):

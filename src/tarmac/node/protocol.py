@@ -55,7 +55,8 @@ ATTEMPT_JSON
                 "files": {relative path: text} (may be absent): written before anything runs,
                 "mounts": [{"source", "target", "read_only", "variables"}, ...] (may be absent): literal
                     paths to make true in this attempt's private view of the disk, besides /mnt/checkpoints,
-                    /mnt/crud and /mnt/lossy. A relative source is below files/. The variables name the
+                    /mnt/crud and /mnt/lossy. A relative source is below files/, a relative
+                    target below work/ (it is made true once the code is there). The variables name the
                     target where it holds, else the source,
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
 

@@ -21,7 +21,7 @@ from tarmac.node.hooks.asks import verdict
 from tarmac.node.hooks.claim import claim
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
-from tarmac.node.hooks.mounts import mount
+from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
@@ -35,6 +35,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     mount,
     place_artifacts,
     copy_code,
+    bind_inside,
     set_up,
     run_before,
     start_workers,

@@ -6,7 +6,7 @@ Where it does not, the variables keep naming the real places, and the run is tol
 from __future__ import annotations
 
 import os
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence
 
 from tarmac.node import mounts, protocol
 from tarmac.node.mountplan import Bind
@@ -36,13 +36,65 @@ def mount(run: NodeRun) -> None:
             run.node_env.update(dict.fromkeys(variables, bind.target))
 
 
+def bind_inside(run: NodeRun) -> None:
+    """What is bound below the working directory, once the code is there: it covers what the code has."""
+    for part in run.part.mounts:
+        if os.path.isabs(part.target):
+            continue
+        bind = Bind(part.source, os.path.join(run.node.work, os.path.normpath(part.target)), part.read_only)
+        if (reason := _bind_inside(bind, run.node.work)) is not None:
+            run.events.append("notice", text=f"not available here: {part.target} ({reason})")
+
+
+def _bind_inside(bind: Bind, work: str) -> Optional[str]:
+    """Why the bind could not be made; None: it was."""
+    if not os.path.exists(bind.source):
+        return f"{bind.source} does not exist"
+    try:
+        empty = _make_room(bind, work)
+        try:
+            refused = mounts.make_true([bind]).refused
+            return refused[0][1] if refused else None
+        except mounts.NotAllowed as error:
+            if not empty or bind.read_only:
+                return str(error)
+            _link(bind)
+    except OSError as error:
+        return str(error)
+    return None
+
+
 def _wishes(run: NodeRun) -> Iterator[tuple[Bind, Sequence[str]]]:
     """What is to be seen where, with the variables that name it."""
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts:
             yield Bind(run.part.artifacts[kind], target), protocol.ARTIFACT_VARIABLES[kind]
     for part in run.part.mounts:
-        yield Bind(os.path.join(run.node.files, part.source), part.target), part.variables
+        if os.path.isabs(part.target):
+            source = os.path.join(run.node.files, part.source)
+            yield Bind(source, part.target, part.read_only), part.variables
+
+
+def _make_room(bind: Bind, work: str) -> bool:
+    """Make what the bind is to cover; False where something is there already. Raises OSError."""
+    parent = os.path.dirname(bind.target)
+    real = os.path.realpath(work)
+    if os.path.commonpath((real, os.path.realpath(parent))) != real:
+        raise OSError(f"{bind.target} leads out of the working directory")
+    if os.path.lexists(bind.target):
+        return False
+    os.makedirs(parent, exist_ok=True)
+    if os.path.isdir(bind.source):
+        os.mkdir(bind.target)
+    else:
+        os.close(os.open(bind.target, os.O_WRONLY | os.O_CREAT, 0o600))
+    return True
+
+
+def _link(bind: Bind) -> None:
+    """The next best thing to a bind, where nothing else is there: a link."""
+    os.rmdir(bind.target) if os.path.isdir(bind.target) else os.unlink(bind.target)
+    os.symlink(bind.source, bind.target)
 
 
 def _sorry(targets: list[str], reason: str) -> str:
