@@ -42,9 +42,10 @@ class McliDialect:
             missed = str(problems.first) if tree is None else f"fields are expected, not {shown(tree)}"
             return Detection(certainty=Certainty.NO, missed=missed)
         fields = {known_as(key.text, RUN): node for key, node in tree.entries}
-        if fields.keys() & _FOREIGN or not (_shown(fields) or fields.keys() & _OWN):
-            return Detection(certainty=Certainty.NO, missed="an image and a command, compute or integrations")
-        return Detection(certainty=Certainty.CERTAIN)
+        own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
+        if (own and image) or (not fields.keys() & _FOREIGN and (own or _shown(fields))):
+            return Detection(certainty=Certainty.CERTAIN)
+        return Detection(certainty=Certainty.NO, missed="an image and a command, compute or integrations")
 
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002 all paths in it are of the nodes
         refuse_extras(extras, filename=filename, dialect=NAME)
