@@ -2,7 +2,8 @@
 
 Called by `mounts`, which carries the plan out. Nothing is ever created on the real disk: where a target
 does not exist, its nearest existing parent is covered by a small file system in memory that shows everything
-the parent had, and the target as well.
+the parent had, and the target as well. Where that parent is the root of the disk, the attempt gets a root of
+its own, made in the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple, Optional, Protocol, Sequence
 DIRECTORY = "directory"
 FILE = "file"
 LINK = "link"
+ROOT = "/"
 
 _MOST_ENTRIES = 500
 """A fuller directory is not covered: showing all of it again would cost every attempt too much."""
@@ -35,7 +37,7 @@ class Cover(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Covers first (outer ones before inner ones), then binds. `refused` are (target, reason)."""
+    """Covers first (the root, outer ones before inner ones), then binds. `refused` are (target, reason)."""
 
     covers: tuple[Cover, ...]
     binds: tuple[Bind, ...]
@@ -87,8 +89,6 @@ def _consider(wish: Bind, tree: Tree, missing: dict[str, list[tuple[str, str]]])
     parent = os.path.dirname(wish.target)
     while tree.kind(parent) is None:
         parent = os.path.dirname(parent)
-    if parent == "/":
-        return f"/{wish.target.split('/')[1]} does not exist, and the root of the disk cannot be covered"
     if tree.kind(parent) != DIRECTORY:
         return f"{parent} is not a directory"
     real = tree.real(parent)

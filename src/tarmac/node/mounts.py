@@ -7,10 +7,18 @@ where the kernel lets users do that. All it starts sees what it sees; nobody els
 from __future__ import annotations
 
 import os
+import re
 from typing import Optional, Sequence
 
 from tarmac.node import syscalls
-from tarmac.node.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, Plan, plan_mounts
+from tarmac.node.mountplan import DIRECTORY, FILE, LINK, ROOT, Bind, Cover, Plan, plan_mounts
+
+_OLD_ROOT = ".tarmac-old-root"
+_PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
+"""Where the new root is put together: a directory that hides nothing needed for that moment."""
+
+_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
+"""A user namespace may not take these off a mount; their bits are those of mount(2)."""
 
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 
@@ -77,6 +85,45 @@ def _enter_as_user() -> None:
 
 
 def _carry_out(plan: Plan) -> None:
+    """A root of our own first, where one is wanted; then everything else, in that root."""
+    inner = tuple(cover for cover in plan.covers if cover.directory != ROOT)
+    root = next((cover for cover in plan.covers if cover.directory == ROOT), None)
+    if root is None:
+        _carry_out_inside(plan)
+        return
+    _new_root(root)
+    _carry_out_inside(plan._replace(covers=inner))
+    _seal(ROOT)
+
+
+def _new_root(cover: Cover) -> None:
+    """Take a file system in memory as the root, and show in it what the old root had, and what is new."""
+    place = next((path for path in _PLACES if os.path.isdir(path)), None)
+    if place is None:
+        raise OSError(f"there is none of {', '.join(_PLACES)} to make a root at")
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount("tarmac", place, "tmpfs", flags, "size=1m,mode=755")
+    old = os.path.join(place, _OLD_ROOT)
+    try:
+        os.mkdir(old)
+        syscalls.pivot_root(place, old)
+    except OSError:
+        syscalls.unmount(place)
+        raise
+    old = f"/{_OLD_ROOT}"
+    try:
+        os.chdir(ROOT)
+        _show(cover, old)
+    except OSError:
+        syscalls.pivot_root(old, f"{old}{place}")
+        os.chdir(ROOT)
+        syscalls.unmount(place)
+        raise
+    syscalls.unmount(old)
+    os.rmdir(old)
+
+
+def _carry_out_inside(plan: Plan) -> None:
     """Cover and bind. Sources and covered directories are held open, because covers may hide their paths."""
     held = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
     done: list[str] = []
@@ -87,6 +134,8 @@ def _carry_out(plan: Plan) -> None:
         for bind in plan.binds:
             _bind(_path(held[bind.source]), bind.target)
             done.append(bind.target)
+            if bind.read_only:
+                _make_read_only(bind.target)
         for cover in plan.covers:
             _seal(cover.directory)
     except OSError:
@@ -110,8 +159,13 @@ def _cover(cover: Cover, original: int) -> None:
     syscalls.mount(
         "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={kept.st_mode & 0o7777:o}{owner}"
     )
+    _show(cover, _path(original))
+
+
+def _show(cover: Cover, original: str) -> None:
+    """Fill an empty file system over a directory with what that had, and with what is new in it."""
     for name, kind in cover.entries:
-        source, target = f"{_path(original)}/{name}", os.path.join(cover.directory, name)
+        source, target = f"{original}/{name}", os.path.join(cover.directory, name)
         if kind == LINK:
             os.symlink(os.readlink(source), target)
         else:
@@ -131,6 +185,25 @@ def _placeholder(path: str, kind: str) -> None:
 
 def _bind(source: str, target: str) -> None:
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _make_read_only(target: str) -> None:
+    """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
+    wanted = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+    for path in _mounts_below(os.path.realpath(target)):
+        kept = os.statvfs(path).f_flag & _KEPT_FLAGS
+        syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | wanted | kept)
+
+
+def _mounts_below(target: str) -> list[str]:
+    """Every mount at a path or inside it, as this process sees them; the outer ones first."""
+    found = {target}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            point = re.sub(r"\\([0-7]{3})", lambda told: chr(int(told[1], 8)), line.split(" ")[4])
+            if point.startswith(f"{target}/"):
+                found.add(point)
+    return sorted(found)
 
 
 def _seal(directory: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 _PR_SET_PDEATHSIG = 1
@@ -21,6 +22,8 @@ MS_REC = 0x4000
 MS_SLAVE = 0x80000
 
 MNT_DETACH = 2
+
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 
 IN_ACCESS = 0x1
 IN_CLOSE_WRITE = 0x8
@@ -65,6 +68,11 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     _check(result, f"mount {target}")
 
 
+def pivot_root(new: str, old: str) -> None:
+    """Make `new` the root of this namespace; what was the root is seen at `old`, below it."""
+    _check(_libc.syscall(_pivot_root_number(), os.fsencode(new), os.fsencode(old)), f"pivot_root {new}")
+
+
 def unmount(target: str) -> None:
     """Take a mount out of sight; it goes when nobody uses it any more."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
@@ -83,6 +91,14 @@ def inotify_open() -> int:
 def inotify_watch(handle: int, path: str, mask: int) -> int:
     """Watch a directory for what `mask` names, and nothing else from now on; the number of the watch."""
     return _natural(_libc.inotify_add_watch(handle, os.fsencode(path), mask), "inotify_add_watch")
+
+
+def _pivot_root_number() -> int:
+    """The C library has no name for it."""
+    machine = os.uname().machine
+    if machine not in _PIVOT_ROOT:
+        raise OSError(errno.ENOSYS, f"pivot_root is not known here for {machine}")
+    return _PIVOT_ROOT[machine]
 
 
 def _check(result: int, what: str) -> None:

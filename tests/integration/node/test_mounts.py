@@ -71,6 +71,33 @@ def test_what_lies_beside_a_literal_path_stays_visible(warm: Warm, tmp_path: Pat
 
 
 @private_view
+@pytest.mark.skipif(Path("/data").exists(), reason="this machine has a /data of its own")
+def test_a_path_at_the_root_of_the_disk_holds_and_is_read_only(warm: Warm, tmp_path: Path) -> None:
+    """I8: `/data/<id>` can be read and not changed, where the machine has no /data; nothing else is missing."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "sample").write_text("one\n")
+    script = """
+cat /data/set/sample "$SET/sample"
+echo more 2>&1 > /data/set/sample || echo refused
+touch /data/beside /beside 2>&1 | grep -c Read-only
+ls / | grep -v -x data | tr '\n' ' '
+echo; echo $(head -c 3 /proc/self/status) > /dev/null && test -d /sys/kernel && pwd
+echo kept > "$CHECKPOINT_ARTIFACT_PATH/kept"
+"""
+    mount = {"source": str(source), "target": "/data/set", "read_only": True, "variables": ["SET"]}
+    attempt = write_attempt(tmp_path, [worker(script)], mounts=[mount])
+    assert warm.run(attempt)["outcome"] == "completed"
+    lines = [line for line in attempt.log().splitlines() if "bash" not in line]
+    assert lines[:4] == ["one", "one", "refused", "2"]
+    assert lines[4].split() == [name for name in names_in("/") if not name.startswith(".")]
+    assert lines[5] == attempt.node().work
+    assert Path(attempt.told["artifacts"]["checkpoint"], "kept").read_text() == "kept\n"
+    assert (source / "sample").read_text() == "one\n"
+    assert not Path("/data").exists(), "nobody else sees anything"
+
+
+@private_view
 def test_two_attempts_at_once_see_each_its_own(warm: Warm, tmp_path: Path) -> None:
     script = "echo mine > /mnt/crud/$ME; while ! [ -e go ]; do sleep 0.01; done; ls /mnt/crud"
     attempts = [write_attempt(tmp_path, [worker(script, env={"ME": str(number)})]) for number in range(2)]

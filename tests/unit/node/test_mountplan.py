@@ -23,7 +23,7 @@ class FakeDisk:
         inside = [
             (name, kind)
             for name, kind in [*self.kinds.items(), *((link, LINK) for link in self.links)]
-            if name != "/" and name.rpartition("/")[0] == path
+            if name != "/" and (name.rpartition("/")[0] or "/") == path
         ]
         return [(name.rpartition("/")[2], kind) for name, kind in inside]
 
@@ -82,7 +82,6 @@ def test_what_cannot_be_is_refused_with_the_reason_and_the_rest_holds() -> None:
         CHECKPOINTS,
         CRUD,
         Bind("/home/a/none", "/mnt/none"),
-        Bind("/home/a/crud", "/data/set"),
         Bind("/home/a/crud", "/mnt/crud/below"),
     ]
     plan = plan_mounts(wishes, disk)
@@ -90,9 +89,22 @@ def test_what_cannot_be_is_refused_with_the_reason_and_the_rest_holds() -> None:
     assert dict(plan.refused) == {
         "/mnt/crud": "/mnt/crud is a file, /home/a/crud a directory",
         "/mnt/none": "/home/a/none does not exist",
-        "/data/set": "/data does not exist, and the root of the disk cannot be covered",
         "/mnt/crud/below": "/mnt/crud is not a directory",
     }
+
+
+def test_a_target_at_the_root_of_the_disk_covers_the_root_first() -> None:
+    """I8: /data exists on few machines; the attempt gets a root of its own."""
+    disk = FakeDisk(*SOURCES, "/mnt", "/usr", links={"/bin": "/usr"})
+    data = Bind("/home/a/crud", "/data/set", read_only=True)
+    plan = plan_mounts([CHECKPOINTS, data], disk)
+    assert plan.refused == ()
+    assert plan.binds == (CHECKPOINTS, data)
+    shown = (("home", DIRECTORY), ("mnt", DIRECTORY), ("usr", DIRECTORY), ("bin", LINK))
+    assert plan.covers == (
+        Cover("/", shown, (("data/set", DIRECTORY),)),
+        Cover("/mnt", (), (("checkpoints", DIRECTORY),)),
+    )
 
 
 def test_a_crowded_directory_is_not_covered() -> None:
