@@ -10,6 +10,7 @@ from tarmac.model.run import Attempt, Run
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
 from tarmac.spec.determined.dialect import DeterminedDialect
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Dialect, Extras, Reading
+from tarmac.spec.isc.dialect import IscDialect
 from tarmac.spec.mantik.dialect import MantikDialect
 from tarmac.spec.mcli.dialect import McliDialect
 from tarmac.spec.native.dialect import NativeDialect
@@ -17,6 +18,7 @@ from tarmac.spec.problems import nearest
 
 DIALECTS: Sequence[Dialect] = (
     NativeDialect(),
+    IscDialect(),
     McliDialect(),
     MantikDialect(),
     ClusterfudgeDialect(),

@@ -1,0 +1,58 @@
+"""The ISC's dialect: how it is recognised, who reads it, what its runs get. Listed in `spec.dialects`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.model.launch import Launch
+from tarmac.model.run import Attempt, Run
+from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.spec.equipping import refuse_extras
+from tarmac.spec.isc import words
+from tarmac.spec.isc.fields import RETIRED, RUN, keys_of_lines
+from tarmac.spec.isc.reader import NAME, read_isc
+from tarmac.spec.isc.variables import equipped
+from tarmac.spec.problems import Problems
+from tarmac.spec.toml_tree import compose
+
+
+class IscDialect:
+    """Strong Compute ISC: TOML of whatever name, `.isc` by convention."""
+
+    name = NAME
+
+    def detect(self, filename: str, text: str) -> Detection:
+        """Certain of a key that nobody else has; possible of any of its keys, or of broken TOML by name."""
+        problems = Problems(filename)
+        tree = compose(text, problems)
+        broken = bool(problems)
+        keys = {key.text for key, _ in tree.entries} if tree is not None else set()
+        keys |= keys_of_lines(text) if broken else set()
+        if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
+            return Detection(certainty=Certainty.CERTAIN)
+        if keys & (RUN.known | RETIRED) or (broken and filename.endswith((".isc", ".toml"))):
+            return Detection(certainty=Certainty.POSSIBLE)
+        if broken:
+            return Detection(certainty=Certainty.NO, missed=str(problems.first))
+        found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
+        missed = f'keys such as experiment_name = "..." are expected (found: {found})'
+        return Detection(certainty=Certainty.NO, missed=missed)
+
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002
+        refuse_extras(extras, filename=filename, dialect=NAME)
+        return read_isc(text, filename=filename)
+
+    def companions(self, _text: str) -> Sequence[str]:
+        return ()
+
+    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return equipped(run, attempt, launch)
+
+    def status(self, report: Report) -> str:
+        return words.status(report)
+
+
+_OWN = frozenset(
+    {"isc_project_id", "experiment_name", "compute_mode", "max_rapid_cycles"} | {"dataset_id_list"}
+)
+"""Keys that no other run file has."""
