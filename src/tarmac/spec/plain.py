@@ -43,6 +43,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value and value.strip() and not value[0].isspace() else None
+    if any(mark in value for mark in "\x85\u2028\u2029\ufeff"):
+        style = '"'  # line ends to YAML: only an escape keeps them
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
