@@ -9,6 +9,7 @@ import pytest
 
 from tarmac.model.spec import RunSpec
 from tarmac.spec import read
+from tarmac.spec.dialect import Extras
 from tarmac.spec.native.writer import write
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spec"
@@ -25,6 +26,12 @@ FILES = sorted(
 HOME = "/home/ada/digits"
 
 
+def beside(path: Path) -> Extras:
+    """The project file that some dialects want with their own."""
+    project = path.with_name("MLproject")
+    return Extras(files=(("MLproject", project.read_text()),) if project.exists() else ())
+
+
 def same(spec: RunSpec) -> RunSpec:
     """The spec less what a conversion changes on purpose."""
     return replace(spec, source="", dialect="native")
@@ -33,7 +40,7 @@ def same(spec: RunSpec) -> RunSpec:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_a_converted_file_is_the_same_run(path: Path) -> None:
     """M1, I3, D9, C2, K1: any dialect, as a native run file that runs the same."""
-    spec = read(path.read_bytes().decode(), filename=path.name, directory=HOME).spec
+    spec = read(path.read_bytes().decode(), filename=path.name, directory=HOME, extras=beside(path)).spec
     text = write(spec, directory=HOME)
     again = read(text, filename="run.yaml", directory=HOME, dialect="native").spec
     assert same(again) == same(spec)

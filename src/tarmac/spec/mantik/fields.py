@@ -49,6 +49,9 @@ RESOURCES = Fields(
     },
 )
 
+_FORMER = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})
+"""Keys that are known but not recommended."""
+
 MLFLOW_KEYS = frozenset(
     {"ENV_MANAGER", "SYNCHRONOUS", "DOCKER_ARGS", "STORAGE_DIR", "PROJECT_DIR", "build_image", "docker_auth"}
 )
@@ -107,6 +110,6 @@ def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
     place = f"line {key.line}: " if key.line is not None else ""
-    known = ", ".join(sorted(fields.known))
+    known = ", ".join(sorted(fields.known - _FORMER))
     warnings.append(f"{place}{path}: there is no such key; it is ignored (known here: {known})")
     return True

@@ -102,7 +102,7 @@ def _compare(section: Section, asked: Asked, warnings: list[str]) -> None:
 def _warn_of_tasks(total: Value, cpus: int, warnings: list[str]) -> None:
     if cpus > 1:
         warnings.append(
-            f"{where(total)}CPUs in all are given as as many tasks, and srun starts {cpus} of everything; "
+            f"{where(total)}CPUs in all are given as tasks, and srun starts {cpus} of everything; "
             "say CPUsPerNode for one task on each node"
         )
 
