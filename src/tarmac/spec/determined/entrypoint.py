@@ -83,6 +83,6 @@ def _check_arguments(value: Value, launcher: str, arguments: list[str]) -> None:
         value.refuse("--trial names no trial class", "such as --trial model_def:MyTrial")
     elif started[0] == "--trial" and len(started) > 2:
         value.refuse(
-            f"a trial class and a script cannot be started both: {' '.join(started[1:])[:80]!r}",
+            f"a trial class and a script cannot be started both: {' '.join(started[1:3])[:80]!r}",
             f"{launcher} takes --trial {started[1]}, or a script with its arguments",
         )

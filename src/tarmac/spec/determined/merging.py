@@ -114,8 +114,8 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
         case Alternatives() if shape.table is not None:
             return _deep(upper, lower, _normal_shape(shape))
         case Union():
-            same = upper.get(shape.key) == lower.get(shape.key)
-            case = shape.cases.get(str(upper.get(shape.key)))
+            same = upper.get(shape.key) in (None, lower.get(shape.key))
+            case = shape.cases.get(str(lower.get(shape.key)))
             return merged(upper, lower, case) if same and case is not None else upper
         case Hyperparameters():
             return _deep_hyperparameters(upper, lower)

@@ -5,6 +5,7 @@ Called by the dialect.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +34,7 @@ from tarmac.spec.determined.storage import DEFAULT_STORAGE
 from tarmac.spec.determined.table import EXPERIMENT
 from tarmac.spec.determined.walk import Walk
 from tarmac.spec.dialect import Reading
-from tarmac.spec.kinds import Misfit
+from tarmac.spec.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.native.surroundings import image_warning
 from tarmac.spec.problems import Problems
@@ -84,15 +85,14 @@ def read_experiment(text: str, *, filename: str, directory: str, defaults: Clust
         labels=_labels(config),
     )
     file.warn_of_storage(given)
+    file.refuse_too_large(config)
     problems.raise_any()
     return Reading(spec=spec, warnings=tuple(walk.warnings))
 
 
 def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
     """The configuration as a run of Determined is handed it."""
-    below = merged(defaults.config, {"checkpoint_storage": dict(DEFAULT_STORAGE)}, EXPERIMENT)
-    if "checkpoint_storage" in defaults.config:
-        below["checkpoint_storage"] = defaults.config["checkpoint_storage"]
+    below = {"checkpoint_storage": dict(DEFAULT_STORAGE), **defaults.config}
     config = completed(merged(normalised(given), below, EXPERIMENT), EXPERIMENT)
     del config["version"]
     config["name"] = config["name"] or f"Experiment ({names.name_from_file(filename)})"
@@ -188,6 +188,16 @@ class _File:
                 "the node is a better place"
             )
 
+    def refuse_too_large(self, config: Mapping[str, Any]) -> None:
+        """A run gets the configuration as one variable, and the kernel takes only so much in one."""
+        size = len(json.dumps(masked(config)))
+        if size > LARGEST_TEXT_BYTES:
+            self._problems.add(
+                self._tree,
+                f"with defaults it has {size:,} characters; {LARGEST_TEXT_BYTES:,} are allowed",
+                "put data into files of the context",
+            )
+
     def _variables(self, listed: list[str]) -> dict[str, str]:
         variables: dict[str, str] = {}
         for item in listed:
@@ -199,8 +209,8 @@ class _File:
                 self._warn(
                     "environment.environment_variables", f"{name} is set for every run: this value is lost"
                 )
-            if not name.startswith("DET_"):
-                variables[name] = value
+                continue
+            variables[name] = value
         return variables
 
     def _warn(self, path: str, text: str) -> None:

@@ -22,11 +22,12 @@ Check = Callable[[Section, Mapping[str, Json]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A text; where `pattern` is given the whole of it must match."""
+    """A text; where `pattern` is given the whole of it must match. A `secret` one is never quoted back."""
 
     wanted: str = "a text"
     pattern: str | None = None
     forbidden: str | None = None
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +135,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union:
-    """A mapping that is one of several records, told apart by its field `key`."""
+    """A mapping that is one of several records, told apart by its field `key`.
+
+    `completes`: without `key` it may say a part of what the cluster has: fields of any of the cases.
+    """
 
     key: str
     cases: Mapping[str, Record]
+    completes: bool = False
     removed: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -25,13 +25,15 @@ from tarmac.spec.determined.schema import (
     Whole,
     Word,
 )
-from tarmac.spec.determined.storage import ABSOLUTE
+from tarmac.spec.determined.storage import ABSOLUTE, SECRET
 from tarmac.spec.section import Section
 
 CONTAINERS_ONLY = "is for containers; commands run directly on the nodes here, so it has no effect"
 OWN_CLUSTER = "is for the batch system of a Determined cluster; it has no effect here"
 
-_VARIABLE = Word(wanted='a variable as "NAME=VALUE"', pattern=r"[A-Za-z_][A-Za-z0-9_]{0,254}(=.*)?")
+_VARIABLE = Word(
+    wanted='a variable as "NAME=VALUE"', pattern=r"[A-Za-z_][A-Za-z0-9_]{0,254}(=.*)?", secret=True
+)
 _VARIABLES = ListOf(item=_VARIABLE, wanted='a list of variables as "NAME=VALUE"')
 _IMAGE = Word(wanted="the name of a container image, without blanks,", pattern=r"[^\s\x00-\x1f\x7f]{1,500}")
 
@@ -101,7 +103,7 @@ ENVIRONMENT = Record(
         "registry_auth": Field(
             shape=Record(
                 fields={
-                    name: Field(shape=Word())
+                    name: Field(shape=SECRET)
                     for name in (
                         *("username", "password", "auth", "email"),
                         *("serveraddress", "identitytoken", "registrytoken"),

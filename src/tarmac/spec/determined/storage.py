@@ -9,6 +9,7 @@ from typing import Any
 from tarmac.spec.determined.schema import Field, Record, Union, Whole, Word
 from tarmac.spec.section import Section
 
+SECRET = Word(secret=True)
 ABSOLUTE = Word(wanted="an absolute path", pattern=r"/.*")
 
 CHECKPOINTS = "/mnt/checkpoints"
@@ -49,6 +50,7 @@ _BUCKET = Field(shape=Word(), required="the name of the bucket")
 
 STORAGE = Union(
     key="type",
+    completes=True,
     cases={
         "shared_fs": Record(
             fields={
@@ -72,8 +74,8 @@ STORAGE = Union(
             fields={
                 **_COMMON,
                 "bucket": _BUCKET,
-                "access_key": Field(shape=Word()),
-                "secret_key": Field(shape=Word()),
+                "access_key": Field(shape=SECRET),
+                "secret_key": Field(shape=SECRET),
                 "endpoint_url": Field(shape=Word()),
                 "prefix": Field(shape=_PREFIX),
             }
@@ -83,9 +85,9 @@ STORAGE = Union(
             fields={
                 **_COMMON,
                 "container": Field(shape=Word(), required="the name of the container"),
-                "connection_string": Field(shape=Word()),
+                "connection_string": Field(shape=SECRET),
                 "account_url": Field(shape=Word()),
-                "credential": Field(shape=Word()),
+                "credential": Field(shape=SECRET),
             },
             checks=(_one_way_in,),
         ),

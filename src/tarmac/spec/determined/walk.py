@@ -6,8 +6,8 @@ Null is the same as absent, as Determined has it. Nothing is filled in here: see
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tarmac.spec.determined.hyperparameters import read_hyperparameters
@@ -30,7 +30,7 @@ from tarmac.spec.determined.schema import (
 )
 from tarmac.spec.kinds import LARGEST_TEXT_BYTES
 from tarmac.spec.located import Items, Scalar, Table
-from tarmac.spec.problems import nearest
+from tarmac.spec.problems import Problems, nearest
 from tarmac.spec.section import Fields, Section, Value
 
 MISSING: Any = object()
@@ -99,9 +99,10 @@ class Walk:
         if rule.refused is not None:
             given.refuse(rule.refused)
             return MISSING
-        if rule.ignored is not None:
+        found = self.value(given, rule.shape)
+        if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
             self.warn(given, rule.ignored)
-        return self.value(given, rule.shape)
+        return found
 
     def warn(self, value: Value, text: str) -> None:
         """Note a warning with its place."""
@@ -114,6 +115,8 @@ class Walk:
             return MISSING
         kind = next((item for key, item in value.node.entries if key.text == shape.key), None)
         words = ", ".join(shape.cases)
+        if (kind is None or (isinstance(kind, Scalar) and kind.empty)) and shape.completes:
+            return self.record(value, _any_case(shape), besides=frozenset({shape.key}))
         if kind is None or (isinstance(kind, Scalar) and kind.empty):
             value.refuse(f"'{shape.key}' is missing", f"one of {words}")
             return MISSING
@@ -159,11 +162,24 @@ class Walk:
         return self.value(value, chosen)
 
 
+def _any_case(shape: Union) -> Record:
+    """All fields of all cases, none of them required."""
+    rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
+    return Record(fields={name: replace(rule, required=None) for name, rule in rules.items()})
+
+
 def _free(value: Value, shape: Free) -> Any:
     if shape.table and not isinstance(value.node, Table):
         value.expected("a mapping")
         return MISSING
     return plain(value.node)
+
+
+def _says_nothing(found: Any, rule: Field) -> bool:
+    """Whether a value is what holds without it, as in configurations that a program wrote out in full."""
+    if isinstance(found, Mapping):
+        return all(_says_nothing(item, rule) for item in found.values())
+    return found is None or found is False or found in ("", [], rule.default)
 
 
 def _without_nulls(table: Table, known: frozenset[str]) -> Table:
@@ -178,6 +194,8 @@ def _without_nulls(table: Table, known: frozenset[str]) -> Table:
 
 def _scalar(value: Value, shape: Word | Whole | Real | Flag | Choice) -> Any:
     wanted = _wanted(shape)
+    if isinstance(shape, Word) and shape.secret:
+        return _secret(value, shape)
     if not isinstance(value.node, Scalar) or value.node.empty:
         value.expected(wanted)
         return MISSING
@@ -223,6 +241,15 @@ def _word(value: Value, shape: Word, found: Any) -> Any:
     return MISSING
 
 
+def _secret(value: Value, shape: Word) -> Any:
+    """A text that no message may show."""
+    unseen = Problems(None)
+    found = _scalar(Value(value.node, value.path, unseen), replace(shape, secret=False))
+    if unseen:
+        value.refuse(f"{shape.wanted} is expected", "what stands here is not shown: it may be a secret")
+    return found
+
+
 def _within(found: float, shape: Real) -> bool:
     return (
         (shape.least is None or found >= shape.least)
@@ -255,6 +282,8 @@ def _wanted(shape: Word | Whole | Real | Flag | Choice) -> str:
 
 
 def _whole_wanted(shape: Whole) -> str:
+    if shape.least == shape.most:
+        return str(shape.least)
     if shape.most < 2**63 - 1:
         return f"a whole number from {shape.least} to {shape.most}"
     return f"a whole number, {shape.least} or more," if shape.least > -(2**63) else "a whole number"
