@@ -18,9 +18,10 @@ from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
 from tarmac.model.run import CauseCode, Run
-from tarmac.model.spec import RunSpec
+from tarmac.model.spec import RunSpec, SystemPackages
 from tarmac.sched import Refusal, Snapshot, explain
 
+PACKAGES_NAMED = 4
 NODES_NAMED = 4
 """How many nodes with the same reason a refusal names."""
 
@@ -52,6 +53,7 @@ class Admission:
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
         _refuse_what_no_engine_takes(submission.spec)
+        refuse_system_packages(submission.spec, allowed=self._world.allow_system_packages)
         run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
         self._refuse_what_never_fits(run)
         events = (RunEvent.STAGED,) if run.spec.code is None else ()
@@ -90,6 +92,19 @@ def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
         raise Refused(
             f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
             hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine",
+        )
+
+
+def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
+    """Refuse a run that would install packages on a node it shares, unless the server allows it."""
+    step = next((step for step in spec.setup if isinstance(step, SystemPackages)), None)
+    if step is not None and not allowed:
+        named = ", ".join(step.packages[:PACKAGES_NAMED])
+        raise Refused(
+            f"{spec.name} would install packages of the distribution ({named}), and no container keeps them "
+            "from everybody else on its nodes",
+            hint="have them installed there and take the step out; or, where nodes are yours alone, set "
+            "allow_system_packages = true under [setup] in settings.toml",
         )
 
 

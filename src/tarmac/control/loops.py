@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Collection
 from functools import partial
 
+from tarmac.control.fetches import Fetches
 from tarmac.control.hub import Bell
 from tarmac.control.passes.deliver import deliver_pass
 from tarmac.control.passes.reap import reap_pass
@@ -21,7 +22,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.control.world import World
 from tarmac.model.changes import Lease
 from tarmac.model.errors import LeaseLost, TarmacError
-from tarmac.model.ports import Notifies
+from tarmac.model.ports import FetchesCode, Notifies
 
 LEASE_S = 15.0
 BACK_OFF_S = 0.5
@@ -42,8 +43,10 @@ class Loops:
         if isinstance(world.engine, Notifies):
             world.engine.subscribe(partial(_on_news, world, news))
         reconcile = _Reconcile(news)
+        self._fetches = _fetches(world)
+        stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
-            _Loop(world, Bell.STAGE, _in_time(stage_pass), owner=owner, period_s=5.0),
+            _Loop(world, Bell.STAGE, _in_time(stage), owner=owner, period_s=5.0),
             _Loop(world, Bell.SCHEDULE, _schedule, owner=owner, period_s=1.0),
             _Loop(world, Bell.DELIVER, _in_time(_deliver), owner=owner, period_s=1.0),
             _Loop(world, Bell.RECONCILE, _in_time(reconcile), owner=owner, period_s=1.0),
@@ -61,6 +64,16 @@ class Loops:
             loop.ask_to_end()
         for loop in self._loops:
             loop.join()
+        if self._fetches is not None:
+            self._fetches.close()
+
+
+def _fetches(world: World) -> Fetches | None:
+    """How repositories are fetched beside the loop, where the code store can."""
+    store = world.code
+    return (
+        Fetches(store, ready=partial(world.hub.ring, Bell.STAGE)) if isinstance(store, FetchesCode) else None
+    )
 
 
 def _schedule(world: World, lease: Lease) -> float | None:

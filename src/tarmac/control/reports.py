@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tarmac.control.admission import Submission, new_run_record
+from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.facts import candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.passes.deliver import launch_of
@@ -75,6 +75,7 @@ def node_reports(world: World) -> list[NodeReport]:
 def dry_run(world: World, submission: Submission) -> DryRun:
     """Place and render a submission without starting or keeping anything."""
     now = world.clock.now()
+    refuse_system_packages(submission.spec, allowed=world.allow_system_packages)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now)
     rendered = site_text(run.spec)
     if rendered is not None and run.spec.rehearsal is None:

@@ -55,13 +55,23 @@ class ControlPlane:
         pools: Sequence[Pool] = (),
         equip: Equip = as_it_is,
         alone: bool = False,
+        allow_system_packages: bool = False,
     ) -> None:
         """`pools` are those of the engine's own cluster that have rules of their own.
 
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
+        `allow_system_packages`: runs may install packages of the distribution on their nodes.
         """
         self.world = World(
-            store=store, engine=engine, code=code, clock=clock, ids=ids, pools=pools, equip=equip, alone=alone
+            store=store,
+            engine=engine,
+            code=code,
+            clock=clock,
+            ids=ids,
+            pools=pools,
+            equip=equip,
+            alone=alone,
+            allow_system_packages=allow_system_packages,
         )
         self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)

@@ -59,6 +59,7 @@ class World:
         pools: Sequence[Pool] = (),
         equip: Equip = as_it_is,
         alone: bool = False,
+        allow_system_packages: bool = False,
     ) -> None:
         self.store = store
         self.engine = engine
@@ -67,6 +68,7 @@ class World:
         self.clock = clock
         self.ids = ids
         self.equip = equip
+        self.allow_system_packages = allow_system_packages
         self.hub = Hub()
         self.deliveries = Deliveries()
         self.lock = threading.RLock()

@@ -58,6 +58,11 @@ class Home:
         return self.root / "slots-note-said"
 
     @property
+    def repositories(self) -> Path:
+        """What was fetched of git repositories."""
+        return self.root / "repositories"
+
+    @property
     def code(self) -> Path:
         return self.root / "code"
 

@@ -300,6 +300,18 @@ class CodeStore(Protocol):
         ...
 
 
+@runtime_checkable
+class FetchesCode(Protocol):
+    """A code store that can fetch repositories beside other work, and give up."""
+
+    def fetch(self, code: Repository, wanted: Callable[[], bool]) -> StagedCode:
+        """As `CodeStore.stage`; soon after `wanted` says no it raises Unavailable, having kept nothing.
+
+        May be called from several threads at once.
+        """
+        ...
+
+
 class Clock(Protocol):
     """Time. The control plane reads it here alone, once per pass."""
 

@@ -76,7 +76,7 @@ def transport_of(url: str) -> Optional[str]:
 
 def shown(url: str) -> str:
     """A URL as people may see it: without what stands before the host, where that may be a secret."""
-    return _CREDENTIALS.sub(r"\1***@", url)
+    return without_secrets(url)
 
 
 def argv(*arguments: str) -> list[str]:
@@ -157,7 +157,13 @@ def ssh_argv(rules: GitRules) -> list[str]:
 
 def without_secrets(line: str) -> str:
     """A line that git or pip wrote, with what stands before a host in its URLs taken out."""
-    return _CREDENTIALS.sub(r"\1***@", line)
+    return _CREDENTIALS.sub(_masked, line)
+
+
+def _masked(found: re.Match[str]) -> str:
+    """The name of an account of SSH is no secret; whatever else stands before a host may be one."""
+    transport, said = found[1], found[2]
+    return found[0] if transport == "ssh://" and ":" not in said else f"{transport}***@"
 
 
 def hint_for(lines: Sequence[str]) -> Optional[str]:
@@ -208,7 +214,7 @@ _PASSED_ON = (
     "SSH_AUTH_SOCK",
 )
 _PRINTABLE = re.compile(r"[!-~]+")
-_CREDENTIALS = re.compile(r"([A-Za-z0-9+.-]+://)[^/@\s'\"]*@")
+_CREDENTIALS = re.compile(r"([A-Za-z0-9+.-]+://)([^/@\s'\"]*)@")
 _SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@")
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*@"

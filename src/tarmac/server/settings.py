@@ -5,9 +5,10 @@ Read by `__main__`; docs/settings.md explains every one of them, and a test hold
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 from tarmac.model.cluster import DEFAULT_POOL, NodeGroup, Pool
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
+from tarmac.node.gitrules import SAFE_TRANSPORTS, TRANSPORTS, GitRules
 
+DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
 """How long a store that is down is waited for."""
 
@@ -42,6 +45,14 @@ class ArtifactSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GitSettings:
+    """How repositories are fetched, here and on nodes."""
+
+    rules: GitRules = field(default_factory=GitRules)
+    timeout_s: float = DEFAULT_GIT_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told; `local` and `pools` make the local cluster."""
 
@@ -49,6 +60,8 @@ class Settings:
     listen: str | None = None
     ended_days: float = 7.0
     artifacts: ArtifactSettings = ArtifactSettings()
+    git: GitSettings = GitSettings()
+    allow_system_packages: bool = False
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
 
@@ -104,6 +117,43 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             default=7.0,
             least=0,
             meaning="how many days an ended run stays in a plain list of runs; it is never deleted",
+        ),
+    ),
+    "git": (
+        Setting(
+            key="git_private_ssh_key_file_path",
+            kind=str,
+            meaning="the deploy key for private repositories over SSH; without it, the keys "
+            "of the account that the server runs as",
+        ),
+        Setting(
+            key="git_known_hosts_file_path",
+            kind=str,
+            meaning="the only hosts that SSH may fetch from, as `~/.ssh/known_hosts` has them; without it, "
+            "that file; an unknown host is always refused",
+        ),
+        Setting(
+            key="git_transports",
+            kind=list,
+            default=list(SAFE_TRANSPORTS),
+            meaning="what repositories may be fetched by: `https`, `ssh`, and where you trust the way there "
+            "`http` and `file`; nothing else ever",
+        ),
+        Setting(
+            key="git_timeout_s",
+            kind=float,
+            default=DEFAULT_GIT_TIMEOUT_S,
+            least=1,
+            meaning="how long fetching the code of one run may take, in seconds",
+        ),
+    ),
+    "setup": (
+        Setting(
+            key="allow_system_packages",
+            kind=bool,
+            default=False,
+            meaning="whether setup steps may install packages of the distribution, which change the nodes "
+            "for everybody; else such a run is refused",
         ),
     ),
 }
@@ -209,6 +259,7 @@ class _Reader:
             keep_versions=values["artifacts"]["keep_versions"],
             keep_days=values["artifacts"]["keep_days"],
         )
+        git = self._git(values["git"])
         if self._problems:
             raise InvalidInput(self._problems)
         return Settings(
@@ -216,6 +267,8 @@ class _Reader:
             listen=values["server"]["listen"],
             ended_days=values["list"]["ended_days"],
             artifacts=artifacts,
+            git=git,
+            allow_system_packages=values["setup"]["allow_system_packages"],
             local=tuple(local),
             pools=pools,
         )
@@ -235,6 +288,25 @@ class _Reader:
             shard=values["shard"],
             hostnames=tuple(values["hostnames"]),
         )
+
+    def _git(self, values: Mapping[str, Any]) -> GitSettings:
+        transports = tuple(values["git_transports"])
+        for transport in transports:
+            if transport not in TRANSPORTS:
+                self._problem(f"git.git_transports: {transport!r} is none of {', '.join(TRANSPORTS)}")
+        paths = {}
+        for key in ("git_private_ssh_key_file_path", "git_known_hosts_file_path"):
+            paths[key] = values[key] and os.path.expanduser(values[key])  # noqa: PTH111 - stays a text
+            if paths[key] and ('"' in paths[key] or not paths[key].startswith("/")):
+                self._problem(f"git.{key}: an absolute path is expected, not {values[key]!r}")
+            elif paths[key] and not Path(paths[key]).is_file():
+                self._problem(f"git.{key}: there is no file {paths[key]}")
+        rules = GitRules(
+            transports=transports,
+            key=paths["git_private_ssh_key_file_path"],
+            known_hosts=paths["git_known_hosts_file_path"],
+        )
+        return GitSettings(rules=rules, timeout_s=values["git_timeout_s"])
 
     def _store(self, text: str | None) -> str | None:
         if text is not None and "://" not in text and not text.startswith("/"):
@@ -281,7 +353,7 @@ class _Reader:
             return None
         if setting.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        if not isinstance(value, setting.kind) or isinstance(value, bool):
+        if not isinstance(value, setting.kind) or isinstance(value, bool) is not (setting.kind is bool):
             self._problem(f"{prefix}{setting.key}: {_KINDS[setting.kind]} is expected, not {value!r:.60}")
             return setting.default
         if setting.least is not None and value < setting.least:
@@ -301,4 +373,4 @@ class _Reader:
         self._problems.append(Problem(message=message, file=self._file, hint=hint))
 
 
-_KINDS = {str: "text", int: "a whole number", float: "a number", list: "a list"}
+_KINDS = {bool: "true or false", str: "text", int: "a whole number", float: "a number", list: "a list"}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.git import RepositoryCodeStore
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.engines.local import Keeping, LocalEngine
@@ -56,8 +57,18 @@ def join(home: Home, settings: Settings) -> Parts:
         command=(sys.executable, "-P", "-m", "tarmac.artifacts.sidecar"),
         patience_s=settings.artifacts.patience_s,
     )
-    engine = LocalEngine(home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping)
-    code = DirectoryCodeStore(home.code, leave_out=(home.root,))
+    rules = settings.git.rules
+    engine = LocalEngine(
+        home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping, git=rules
+    )
+    directories = DirectoryCodeStore(home.code, leave_out=(home.root,))
+    code = RepositoryCodeStore(
+        directories,
+        home.repositories,
+        rules=rules,
+        timeout_s=settings.git.timeout_s,
+        limit_bytes=directories.limit_bytes,
+    )
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -66,6 +77,7 @@ def join(home: Home, settings: Settings) -> Parts:
         ids=RandomIds(),
         pools=settings.pools,
         equip=equip,
+        allow_system_packages=settings.allow_system_packages,
     )
     plane.clusters.check()
     loops = Loops(plane, owner=server_name(str(home.root)))

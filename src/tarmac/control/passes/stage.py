@@ -1,30 +1,51 @@
-"""Stage: copies the code of accepted runs into the code store, and queues them. Run by the stage loop.
+"""Stage: sees to the code of accepted runs, and queues them. Run by the stage loop.
 
-Idempotent: a snapshot is named by its content, so staging again after a crash finds it there.
+Idempotent: a snapshot is named by its content, so staging again after a crash finds it there. Repositories
+are fetched beside the pass (`fetches`), which takes up what has come of them.
 """
 
 from __future__ import annotations
 
 from tarmac.control import steps
+from tarmac.control.fetches import Fetches
 from tarmac.control.world import World
 from tarmac.model.changes import Lease, RunStep
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
+from tarmac.model.ports import StagedCode
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
+from tarmac.model.spec import Repository
 
 
-def stage_pass(world: World, lease: Lease | None) -> None:
-    """Stage every pending run; one whose code cannot be read ends as failed, with the reason."""
+def stage_pass(world: World, lease: Lease | None, fetches: Fetches | None = None) -> None:
+    """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
+
+    Without `fetches`, repositories are fetched on the spot.
+    """
     with world.lock:
         pending = sorted(world.mirror().pending.values(), key=lambda run: run.id)
+    if fetches is not None:
+        fetches.want([run.id for run in pending])
     for run in pending:
-        world.commit([_staged(world, run)], lease=lease)
+        code = _code(world, run, fetches)
+        if code is not None:
+            world.commit([_staged(world, run, code)], lease=lease)
 
 
-def _staged(world: World, run: Run) -> RunStep:
-    assert run.spec.code is not None, "runs without code are accepted as queued"
+def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
+    """The snapshot of a run's code, or why there is none; None: it is not there yet."""
+    code = run.spec.code
+    assert code is not None, "runs without code are accepted as queued"
+    if isinstance(code, Repository) and fetches is not None:
+        outcome = fetches.outcome(run.id, code)
+        return None if isinstance(outcome, Unavailable) else outcome
     try:
-        staged = world.code.stage(run.spec.code)
+        return world.code.stage(code)
     except InvalidInput as error:
-        cause = Cause(code=CauseCode.CODE_UNREADABLE, message=str(error))
+        return error
+
+
+def _staged(world: World, run: Run, code: StagedCode | TarmacError) -> RunStep:
+    if isinstance(code, TarmacError):
+        cause = Cause(code=CauseCode.CODE_UNREADABLE, message=str(code))
         return steps.finished(run, Outcome.FAILED, cause, world.clock.now())
-    return steps.staged(run, staged, world.clock.now())
+    return steps.staged(run, code, world.clock.now())

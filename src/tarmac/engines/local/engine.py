@@ -18,7 +18,7 @@ from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.notices import NoticeBoard
-from tarmac.engines.local.request import Keeping, LocalRequest, render
+from tarmac.engines.local.request import NO_RULES, Keeping, LocalRequest, render
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import WarmParent
@@ -29,6 +29,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.node import fifo, words
+from tarmac.node.gitrules import GitRules
 from tarmac.node.starting import SDK_DIRECTORY
 
 REMEMBERED_VIEWS = 8192
@@ -40,7 +41,8 @@ class LocalEngine:
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
     `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
-    (None: they stay where they are). After `close` nothing is started any more, and what runs goes on.
+    (None: they stay where they are), `git` how nodes fetch repositories. After `close` nothing is started any
+    more, and what runs goes on.
     """
 
     name = "local"
@@ -54,11 +56,13 @@ class LocalEngine:
         python: str = sys.executable,
         patience: care.Patience = care.DEFAULT_PATIENCE,
         keeping: Keeping | None = None,
+        git: GitRules = NO_RULES,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
         self._keeping = keeping
+        self._git = git
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
@@ -76,7 +80,7 @@ class LocalEngine:
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> LocalRequest:
-        return render(launch, self._layout, SDK_DIRECTORY, keeping=self._keeping)
+        return render(launch, self._layout, SDK_DIRECTORY, git=self._git, keeping=self._keeping)
 
     def submit(self, request: LocalRequest) -> None:
         with self._staging_lock:

@@ -1,0 +1,221 @@
+"""`RepositoryCodeStore`: code from git repositories as snapshots, named by what they hold like all others.
+
+Wired in `server/wiring.py` over the store of directories. One commit is fetched without its history into a
+cache, its files are written beside and handed on as a directory; submodules are fetched like repositories of
+their own, so that nothing a repository says is ever done that its URL could not ask for.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import posixpath
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.artifacts.gitcache import GitCache, Repo
+from tarmac.artifacts.gitprocess import Bounds, Git, GitFailed
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.ports import CodeStore, StagedCode
+from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.node import gitrules
+from tarmac.node.gitrules import GitRules, Refused
+
+DEFAULT_TIMEOUT_S = 1800.0
+DEFAULT_LIMIT_BYTES = 1 << 30
+MOST_ENTRIES = 500_000
+MOST_SUBMODULES = 100
+DEEPEST = 8
+LARGEST_SHOWN = 5
+
+_PARTIAL = ".partial-"
+_GITLINK, _BLOB = b"160000", b"blob"
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What is left of what one run may bring."""
+
+    bytes_left: int
+    entries_left: int
+    submodules_left: int
+
+
+class RepositoryCodeStore:
+    """Implements the ports `CodeStore` and `FetchesCode`; thread-safe. `directories` keeps the snapshots."""
+
+    def __init__(
+        self,
+        directories: CodeStore,
+        root: Path,
+        *,
+        rules: GitRules,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    ) -> None:
+        self._directories = directories
+        self._root = root
+        self._rules = rules
+        self._timeout_s = timeout_s
+        self._limit_bytes = limit_bytes
+        self._cache = GitCache(root)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in root.glob(f"{_PARTIAL}*"):  # of a server that was ended: a home has one
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def stage(self, code: LocalDirectory | Repository) -> StagedCode:
+        return self.fetch(code, _always) if isinstance(code, Repository) else self._directories.stage(code)
+
+    def check_sent(self, code: LocalDirectory) -> None:
+        self._directories.check_sent(code)
+
+    def fetch(self, code: Repository, wanted: Callable[[], bool]) -> StagedCode:
+        url = gitrules.shown(code.url)
+        bounds = Bounds(
+            deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, wanted=wanted
+        )
+        git = Git(rules=self._rules, bounds=bounds)
+        budget = _Budget(self._limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
+        try:
+            with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self._root) as partial:
+                tree = Path(partial) / "tree"
+                tree.mkdir(mode=0o755)
+                commit = self._place(git, code, tree, budget, depth=0)
+                staged = self._directories.stage(LocalDirectory(path=str(tree), whole=True))
+        except Refused as refused:
+            raise InvalidInput(str(refused)) from None
+        except GitFailed as failed:
+            hint = gitrules.hint_for(failed.lines)
+            raise InvalidInput(f"git could not fetch {url}: {failed}", hint=hint) from None
+        except OSError as error:
+            raise Unavailable(f"what git fetched cannot be kept in {self._root}: {error.strerror}") from None
+        return StagedCode(digest=staged.digest, commit=commit)
+
+    def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
+        """Write the files of a repository into `tree`; the commit they are of."""
+        url = gitrules.check_url(code.url, self._rules)
+        with self._cache.of(url, git) as repo:
+            commit = _resolved(repo, code)
+            repo.ensure(commit)
+            links = _extract(git, repo.objects, commit, tree, budget)
+        if code.submodules:
+            urls = _submodule_urls(tree / ".gitmodules", url) if links else {}
+            for path, linked in links.items():
+                if path in urls:
+                    self._submodule(
+                        git,
+                        Repository(url=urls[path], commit=linked, submodules=True),
+                        _inside(tree, path),
+                        budget,
+                        depth=depth + 1,
+                    )
+        return commit
+
+    def _submodule(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> None:
+        budget.submodules_left -= 1
+        if budget.submodules_left < 0 or depth > DEEPEST:
+            raise InvalidInput(f"it has more than {MOST_SUBMODULES} submodules, or nests them too deep")
+        tree.mkdir(parents=True, exist_ok=True)
+        self._place(git, code, tree, budget, depth=depth)
+
+
+def _always() -> bool:
+    return True
+
+
+def _resolved(repo: Repo, code: Repository) -> str:
+    """The whole commit that is meant: a commit wins over a branch."""
+    if code.commit is None:
+        return repo.tip(gitrules.check_reference(code.branch) if code.branch is not None else None)
+    commit = gitrules.check_commit(code.commit)
+    return commit if gitrules.is_whole(commit) else repo.whole(commit)
+
+
+def _extract(git: Git, objects: Path, commit: str, tree: Path, budget: _Budget) -> dict[str, str]:
+    """Write the files of a commit; the submodules it has, by path. Raises InvalidInput for too much."""
+    links: dict[str, str] = {}
+    sizes: list[tuple[int, str]] = []
+    for mode, kind, name, size_bytes, path in _entries(
+        git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, around=objects)
+    ):
+        if mode == _GITLINK:
+            links[path] = name
+        elif kind == _BLOB:
+            sizes.append((size_bytes, path))
+    budget.entries_left -= len(sizes)
+    budget.bytes_left -= sum(size_bytes for size_bytes, _ in sizes)
+    if budget.entries_left < 0:
+        raise InvalidInput(f"it has more than the {MOST_ENTRIES:,} files allowed")
+    if budget.bytes_left < 0:
+        largest = ", ".join(
+            f"{path} ({size_bytes / 2**20:,.1f} MiB)"
+            for size_bytes, path in sorted(sizes, key=lambda item: (-item[0], item[1]))[:LARGEST_SHOWN]
+        )
+        raise InvalidInput(
+            f"its files are more than the {git.bounds.limit_bytes / 2**20:,.0f} MiB of code allowed; "
+            f"the largest: {largest}"
+        )
+    variables = {"GIT_INDEX_FILE": f"{tree}.index", "GIT_WORK_TREE": str(tree), "GIT_DIR": str(objects)}
+    git.run("read-tree", commit, around=tree, variables=variables)
+    git.run("checkout-index", "--all", "--force", "--quiet", around=tree, variables=variables)
+    Path(f"{tree}.index").unlink()
+    return links
+
+
+def _entries(listing: bytes) -> Iterator[tuple[bytes, bytes, str, int, str]]:
+    """(mode, kind, object, size, path) of each line of ls-tree."""
+    for line in listing.split(b"\0"):
+        about, _, path = line.partition(b"\t")
+        if path:
+            mode, kind, name, size = about.split()
+            yield mode, kind, name.decode(), int(size) if size.isdigit() else 0, os.fsdecode(path)
+
+
+def _submodule_urls(path: Path, parent: str) -> Mapping[str, str]:
+    """The URLs of the submodules by path; raises InvalidInput for a file that says nothing readable."""
+    parser = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#", ";"))
+    try:
+        if path.is_symlink():
+            raise ValueError("it is a link")
+        text = path.read_text(encoding="utf-8")
+        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, configparser.Error):
+        raise InvalidInput("its .gitmodules cannot be read") from None
+    found = {}
+    for section in parser.sections():
+        place, url = (parser.get(section, key, fallback="").strip('"') for key in ("path", "url"))
+        if place and url:
+            found[place] = joined(parent, url) if url.startswith(("./", "../")) else url
+    return found
+
+
+def joined(parent: str, relative: str) -> str:
+    """A URL relative to that of the repository it stands in, as git reads it."""
+    base = parent.rstrip("/")
+    while relative.startswith(("./", "../")):
+        if relative.startswith("./"):
+            relative = relative[2:]
+            continue
+        relative = relative[3:]
+        cut = max(base.rfind("/"), base.rfind(":"))
+        base = base[: cut if base[cut] == "/" else cut + 1] if cut >= 0 else base
+    return base + relative if base.endswith(":") else f"{base}/{relative}"
+
+
+def _inside(tree: Path, path: str) -> Path:
+    """The place of a submodule, which lies in the tree; raises InvalidInput."""
+    clean = posixpath.normpath(path)
+    place = tree / clean
+    if (
+        clean.startswith(("/", "../"))
+        or clean in ("..", ".")
+        or tree.resolve() not in place.resolve().parents
+    ):
+        raise InvalidInput(f"its submodule {path!r} would lie outside")
+    return place

@@ -1,0 +1,146 @@
+"""git as a process that may be given up: limited in time and size. Called by `gitcache` and `git`.
+
+How it is called, and what it finds around it, is said by `node.gitrules`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node import gitrules
+from tarmac.node.gitrules import GitRules
+
+SHOWN_LINES = 4
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 0.2
+_LEAVE_S = 2.0
+_SAYS_NOTHING = ("hint:", "Please make sure", "and the repository exists")
+
+
+class GitFailed(Exception):
+    """git said no; `lines` are its last ones, without secrets."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("; ".join(lines) or "git failed without a word")
+        self.lines = tuple(lines)
+
+
+class GaveUp(Unavailable):
+    """Nobody wants it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far a fetch may go: until `deadline` (monotonic), while `wanted`, within `limit_bytes`."""
+
+    deadline: float
+    limit_bytes: int
+    wanted: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """git under the rules of this machine, for one fetch."""
+
+    rules: GitRules
+    bounds: Bounds
+
+    def run(
+        self,
+        *arguments: str,
+        around: Path,
+        variables: dict[str, str] | None = None,
+        grows: Path | None = None,
+        held: int | None = None,
+    ) -> bytes:
+        """What git prints, run in the directory `around`; raises GitFailed, InvalidInput, GaveUp.
+
+        `grows` is the directory that takes what is fetched. `held` is a lock that git holds too, for the
+        case that it outlives us.
+        """
+        before_bytes = _size_bytes(grows)
+        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
+            try:
+                process = subprocess.Popen(
+                    gitrules.argv(*arguments),
+                    cwd=around,
+                    env={**gitrules.environment(self.rules, os.environ), **(variables or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=said,
+                    start_new_session=True,
+                    pass_fds=() if held is None else (held,),
+                )
+            except FileNotFoundError:
+                raise InvalidInput(
+                    "git is not installed on the machine of the server, which fetches the code",
+                    hint="install it there, or name a directory as the code",
+                ) from None
+            try:
+                look_s = _FIRST_LOOK_S
+                while not _left(process, look_s):
+                    look_s = min(look_s * 2, _LAST_LOOK_S)
+                    grown_bytes = _size_bytes(grows) - before_bytes + os.fstat(printed.fileno()).st_size
+                    self._check(grown_bytes)
+            finally:
+                _end(process)
+            printed.seek(0)
+            said.seek(0)
+            if process.returncode != 0:
+                raise GitFailed(_lines(said.read()))
+            return printed.read()
+
+    def _check(self, grown_bytes: int) -> None:
+        if not self.bounds.wanted():
+            raise GaveUp("nobody waits for this code any more")
+        if time.monotonic() >= self.bounds.deadline:
+            raise InvalidInput(
+                "fetching it took longer than the server allows", hint="see git_timeout_s in its settings"
+            )
+        if grown_bytes > self.bounds.limit_bytes:
+            mebibytes = self.bounds.limit_bytes / 2**20
+            raise InvalidInput(f"what git sends is more than the {mebibytes:,.0f} MiB allowed")
+
+
+def _left(process: subprocess.Popen[bytes], patience_s: float) -> bool:
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Whatever of it still runs: first asked, so that it takes its half-written files away."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            break
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        _left(process, _LEAVE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # ssh, or a remote helper that stayed behind
+
+
+def _size_bytes(directory: Path | None) -> int:
+    """What lies in a directory and those below it, as far as it stands still."""
+    total_bytes = 0
+    for root, _, names in os.walk(directory) if directory is not None else ():
+        for name in names:
+            with suppress(OSError):
+                total_bytes += (Path(root) / name).lstat().st_size
+    return total_bytes
+
+
+def _lines(said: bytes) -> list[str]:
+    text = said[-16384:].decode("utf-8", "replace").replace("\r", "\n")
+    lines = [gitrules.without_secrets(line.strip())[:300] for line in text.split("\n")]
+    return [line for line in lines if line and not line.startswith(_SAYS_NOTHING)][-SHOWN_LINES:]

@@ -1,0 +1,82 @@
+"""Repositories that are being fetched for runs, each in a thread of its own: slow ones hold up nobody else.
+
+Made by `loops`, asked by the stage pass. Nothing here is durable: a run whose fetch is lost is still pending,
+and the next pass fetches it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+
+from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.ports import FetchesCode, StagedCode
+from tarmac.model.spec import Repository
+
+MOST_AT_ONCE = 16
+"""Repositories fetched at the same time; the same one is never fetched twice at once."""
+
+log = logging.getLogger(__name__)
+
+Outcome = StagedCode | TarmacError
+
+
+class Fetches:
+    """Starts fetches and keeps what came of them until it is asked for, by one thread, the stage loop."""
+
+    def __init__(self, store: FetchesCode, *, ready: Callable[[], None]) -> None:
+        self._store = store
+        self._ready = ready
+        self._lock = threading.Lock()
+        self._wanted: frozenset[str] = frozenset()
+        self._under_way: dict[str, str] = {}
+        self._done: dict[str, Outcome] = {}
+        self._threads: set[threading.Thread] = set()
+
+    def want(self, run_ids: Collection[str]) -> None:
+        """These runs alone still wait for their code: every other fetch is given up."""
+        with self._lock:
+            self._wanted = frozenset(run_ids)
+            self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._wanted}
+
+    def outcome(self, run_id: str, code: Repository) -> Outcome | None:
+        """What came of the fetch for this run, once; None while it is under way, or has to wait."""
+        with self._lock:
+            if run_id in self._done:
+                return self._done.pop(run_id)
+            busy = self._under_way
+            if run_id in busy or code.url in busy.values() or len(busy) >= MOST_AT_ONCE:
+                return None
+            busy[run_id] = code.url
+            thread = threading.Thread(
+                target=self._fetch, args=(run_id, code), name=f"tarmac-fetch-{run_id}", daemon=True
+            )
+            self._threads.add(thread)
+        thread.start()
+        return None
+
+    def close(self) -> None:
+        """Give up everything that is under way, and wait until it has ended."""
+        self.want(())
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()
+
+    def _fetch(self, run_id: str, code: Repository) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = self._store.fetch(code, lambda: run_id in self._wanted)
+        except Unavailable as problem:
+            log.warning("the code of %s: %s", run_id, problem)
+            outcome = problem
+        except TarmacError as problem:
+            outcome = problem
+        finally:
+            with self._lock:
+                del self._under_way[run_id]
+                self._threads.discard(threading.current_thread())
+                if outcome is not None and run_id in self._wanted:
+                    self._done[run_id] = outcome
+            self._ready()
