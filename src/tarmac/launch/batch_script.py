@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import site_steps
 from tarmac.model.errors import InvalidInput
 from tarmac.model.site import SiteRequest
@@ -34,7 +35,9 @@ def batch_script(
     }
     asked = [(key, str(value)) for key, value in directives.items() if value is not None]
     lines = [f"#SBATCH --{key}={directive(value)}" for key, value in asked]
-    return "\n".join(["#!/bin/bash -l", *lines, "", *site_steps(spec)]) + "\n"
+    # Some sites do not heed --chdir of what comes through firecREST.
+    place = [f"cd {quote(directory)} || exit"] if directory is not None else []
+    return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
 
 
 def directive(value: str) -> str:
