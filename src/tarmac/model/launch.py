@@ -38,7 +38,8 @@ class WorkerLaunch:
 class Mount:
     """A literal path to make true in the private view of the disk that an attempt has on a node.
 
-    `source` is absolute, or a file (or directory of files) of `NodeLaunch.files`. `target` is absolute.
+    `source` is absolute, "." (the working directory), or a file (or directory of files) of
+    `NodeLaunch.files`. `target` is absolute.
     `variables` name the target where that holds, else the real source: programs that ask them always find it.
     """
 

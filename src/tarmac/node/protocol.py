@@ -55,9 +55,9 @@ ATTEMPT_JSON
                 "files": {relative path: text} (may be absent): written before anything runs,
                 "mounts": [{"source", "target", "read_only", "variables"}, ...] (may be absent): literal
                     paths to make true in this attempt's private view of the disk, besides /mnt/checkpoints,
-                    /mnt/crud and /mnt/lossy. A relative source is below files/, a relative
-                    target below work/ (it is made true once the code is there). The variables name the
-                    target where it holds, else the source,
+                    /mnt/crud and /mnt/lossy. The source "." is work/, another relative one below files/; a
+                    relative target is below work/ (made true once the code is there). The variables name
+                    the target where it holds, else the source,
                 "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
 
     A setup step is an argv, {"kind": "checkout", "url", "branch", "commit", "submodules", "path", "install"},
@@ -116,6 +116,8 @@ EVENTS_FILE = "events.jsonl"
 HEARTBEAT_FILE = "heartbeat"
 WAKE_FIFO = "wake"
 WORK = "work"
+WORKING_DIRECTORY = "."
+"""As the source of a mount: work/ itself."""
 REPORTS_FILE = "reports.jsonl"
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"

@@ -72,6 +72,9 @@ def _wishes(run: NodeRun) -> Iterator[tuple[Bind, Sequence[str]]]:
     for part in run.part.mounts:
         if os.path.isabs(part.target):
             source = os.path.join(run.node.files, part.source)
+            if part.source == protocol.WORKING_DIRECTORY:
+                source = run.node.work
+                os.makedirs(source, exist_ok=True)  # before the code is in it: it is filled in place
             yield Bind(source, part.target, part.read_only), part.variables
 
 

@@ -48,11 +48,13 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
         _COMMAND: _script(run.spec) + "\n",
     }
     named = () if variables.PARAMETERS in own else (variables.PARAMETERS,)
-    mounts = (
+    mounts: tuple[Mount, ...] = (
         Mount(source=_PARAMETERS, target=variables.PARAMETERS_FILE, variables=named),
         Mount(source=_RUN_CONFIG, target=variables.RUN_CONFIG_FILE),
         Mount(source=_COMMAND, target=variables.COMMAND_FILE),
     )
+    if run.spec.conventions.facts.get("workspace"):
+        mounts += (Mount(source=".", target=variables.WORKSPACE),)
     launch = equipping.with_variables(launch, family)
     launch = equipping.with_setup_variables(launch, shared)
     return equipping.with_files(launch, lambda _node: files, mounts)

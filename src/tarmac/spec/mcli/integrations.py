@@ -13,6 +13,7 @@ from tarmac.spec.mcli import fields
 from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
 from tarmac.spec.mcli.kinds import read_word, read_words, truth
 from tarmac.spec.mcli.surroundings import DATABRICKS, expanded
+from tarmac.spec.mcli.variables import WORKSPACE
 from tarmac.spec.native.code import REFERENCE, read_url
 from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import nearest
@@ -175,7 +176,7 @@ def _path(section: Section, env: Mapping[str, str], warnings: list[str]) -> str 
         )
         return None
     path = "/".join(parts)
-    if path != word.removeprefix("./").rstrip("/"):
+    if not word.startswith(f"{WORKSPACE}/") and path != word.removeprefix("./").rstrip("/"):
         warnings.append(
             f"{where(value)}{word} is {path} in the run's working directory: a command that names {word} "
             f"must name {path} instead"

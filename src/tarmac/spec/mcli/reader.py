@@ -16,6 +16,7 @@ from tarmac.spec.mcli.kinds import read_word
 from tarmac.spec.mcli.naming import read_name
 from tarmac.spec.mcli.scheduling import Scheduling, read_scheduling
 from tarmac.spec.mcli.surroundings import read_env, read_metadata, read_trackers
+from tarmac.spec.mcli.variables import WORKSPACE
 from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import Problems
 from tarmac.spec.section import Section, Value
@@ -25,6 +26,7 @@ NAME = "mcli"
 SHELL = ("bash", "-ec")
 """What runs the command: it ends at the first line that fails; a pipe fails where its last part does."""
 
+_WORKSPACE = re.compile(rf"(?<![\w.-]){WORKSPACE}(?![\w.-])", re.ASCII)
 _IMAGE = re.compile(
     r"([\w.-]+(:[0-9]{1,5})?/)?[a-z0-9][\w.-]*(/[\w.-]+)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.ASCII | re.IGNORECASE,
@@ -60,14 +62,17 @@ def _spec(run: Section, source: str, warnings: list[str]) -> RunSpec:
     trackers = read_trackers(run, warnings)
     metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
     _refuse_deployment(run.get("dependent_deployment"))
+    command = _command(run)
     facts = _facts(compute, scheduling, integrations, metadata, image)
+    if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
+        facts["workspace"] = True
     return RunSpec(
         name=name,
         unique_name=True,
         dialect=NAME,
         source=source,
         conventions=Conventions(system=NAME, facts=facts),
-        roles=(compute.role(_command(run)),),
+        roles=(compute.role(command),),
         target=compute.target,
         priority=scheduling.priority,
         retries=scheduling.retries,

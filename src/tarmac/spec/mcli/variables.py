@@ -17,6 +17,9 @@ PLATFORM = "MOSAICML_PLATFORM"
 PARAMETERS = "PARAMETERS"
 WANDB_NAME = "WANDB_NAME"
 
+WORKSPACE = "/workspace"
+"""The working directory of the platform's images: that of the run, where a file names it."""
+
 CONFIG = "/mnt/config"
 PARAMETERS_FILE = f"{CONFIG}/parameters.yaml"
 RUN_CONFIG_FILE = f"{CONFIG}/run_config.yaml"
