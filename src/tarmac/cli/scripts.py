@@ -24,9 +24,13 @@ def script_python(environment: Mapping[str, str]) -> str:
     return sys.executable
 
 
-def run_script(argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a script to its end; its exit code as a shell has it. Ctrl-C is the script's."""
-    with subprocess.Popen(argv, env=dict(environment)) as process, _signals_for(process):
+def run_script(argv: Sequence[str], environment: Mapping[str, str], *, aside: bool = False) -> int:
+    """Run a script to its end; its exit code as a shell has it. Ctrl-C is the script's.
+
+    `aside`: what it prints goes to stderr, because stdout is for something else.
+    """
+    stdout = sys.stderr.fileno() if aside else None
+    with subprocess.Popen(argv, env=dict(environment), stdout=stdout) as process, _signals_for(process):
         status = process.wait()
     return 128 - status if status < 0 else status
 

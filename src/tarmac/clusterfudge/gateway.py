@@ -6,6 +6,7 @@ never imported by a script on a Python that has no tarmac.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ class Gateway:
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
+    _said: list[str] = field(default_factory=list)
     _clients: dict[tuple[str | None, str | None], Client] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,10 +47,11 @@ class Gateway:
         """The answer to a question, or the error that a script is to see."""
         notices: list[str] = []
         try:
-            answer = self._answer(question, notices)
+            form = {"answer": self._answer(question, notices)}
         except TarmacError as error:
-            return {"error": error_form(error), "notices": notices}
-        return {"answer": answer, "notices": notices}
+            form = {"error": error_form(error)}
+        said, self._said[:] = list(self._said), []
+        return {**form, "notices": said + notices}
 
     def close(self) -> None:
         """Close the connections. What was launched goes on."""
@@ -56,7 +59,7 @@ class Gateway:
             client.close()
 
     def _answer(self, question: Mapping[str, Any], notices: list[str]) -> Any:
-        client = self._client(question, notices)
+        client = self._client(question)
         if question["ask"] == "create":
             return self._create(client, question, notices)
         run = client.run(_reference(client, question["launch"]))
@@ -84,11 +87,11 @@ class Gateway:
         notices.append(f"launched {run['name']} as run {run['id']}: tarmac logs -f {run['id']}")
         return launch_form(run)
 
-    def _client(self, question: Mapping[str, Any], notices: list[str]) -> Client:
+    def _client(self, question: Mapping[str, Any]) -> Client:
         address = (question.get("url"), question.get("token"))
         with self._lock:
             if address not in self._clients:
-                self._clients[address] = Client(address[0], token=address[1], on_notice=notices.append)
+                self._clients[address] = Client(address[0], token=address[1], on_notice=self._said.append)
             return self._clients[address]
 
 
@@ -109,7 +112,12 @@ class _NoRoom(TarmacError):
 
     def __init__(self, message: str, reasons: str) -> None:
         super().__init__(f"{message}: no capacity")
-        self.log = reasons.replace("; ", "\n")
+        self.log = _by_node(reasons)
+
+
+def _by_node(reasons: str) -> str:
+    """The reasons, a line for each node or group of nodes that they name."""
+    return re.sub(r"; (?=[^;:]+: )", "\n", reasons)
 
 
 def error_form(error: TarmacError) -> dict[str, Any]:
@@ -123,12 +131,8 @@ def error_form(error: TarmacError) -> dict[str, Any]:
         return {**form, "kind": "authentication", "message": str(error)}
     if "can never start here" in error.message:
         head, _, reasons = error.message.partition(": ")
-        log = [*reasons.split("; "), *([error.hint] if error.hint else [])]
-        return {
-            "kind": "scheduling",
-            "message": f"failed to schedule launch: {head}",
-            "log": "\n".join(log),
-        }
+        log = "\n".join([_by_node(reasons), *([error.hint] if error.hint else [])])
+        return {"kind": "scheduling", "message": f"failed to schedule launch: {head}", "log": log}
     return {**form, "kind": "request" if isinstance(error, NotFound) else "tarmac"}
 
 

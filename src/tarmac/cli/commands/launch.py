@@ -31,7 +31,7 @@ from tarmac.model.errors import InvalidInput
     help="Each launch on a cluster made up on this machine for it alone: 2x8 is two nodes of eight slots.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Print each launch as a native run file; start and keep nothing."
+    "--dry-run", is_flag=True, help="Print each launch as a native run file, and nothing else; start nothing."
 )
 @click.option(
     "--follow", "-f", is_flag=True, help="Follow what was launched, once the script has ended, to its end."
@@ -64,7 +64,7 @@ def launch(
     with answering(reply) as socket:
         environment = script_environment(os.environ, socket=socket, variable=SOCKET_VARIABLE)
         program = python or script_python(environment)
-        code = run_script([program, script, *arguments], environment)
+        code = run_script([program, script, *arguments], environment, aside=dry_run)
     if code == 0 and follow:
         code = _followed(gateway.created)
     gateway.close()

@@ -87,7 +87,7 @@ class ClusterfudgeDisplay:
             "Submitted": _when(run["created_at"]),
             "Script": str(facts.get("launch_script") or ""),
             "Deployment": _deployment(run),
-            "Cluster": target.get("cluster") or "",
+            "Cluster": "" if run["spec"].get("rehearsal") else target.get("cluster") or "",
             "Shard": target.get("shard") or "",
             "Hostnames": ", ".join(target.get("hostnames", ())),
             "Jobs": ", ".join(_listed(run)),

@@ -114,7 +114,7 @@ class Calls:
             return
         takes = parameter.takes
         if (bare := self._bound.member(value)) is not None and bare in SIGNATURES:
-            self._refuse(given, f"{name}: {parameter.name} is given {bare} itself", f"write {bare}(...)")
+            self._refuse(given, f"{name}: {parameter.name} is given {bare} itself", _called(bare))
         elif takes in _LISTS:
             self._list(name, parameter, given, value)
         elif takes in _NUMBERS or takes is Takes.FLAG or takes is Takes.TEXT:
@@ -162,7 +162,7 @@ class Calls:
             if parameter.takes in MAKES:
                 made = MAKES[parameter.takes]
                 if (bare := self._bound.member(member)) is not None and bare in SIGNATURES:
-                    self._refuse(item, f"{name}: {parameter.name} holds {bare} itself", f"write {bare}(...)")
+                    self._refuse(item, f"{name}: {parameter.name} holds {bare} itself", _called(bare))
                 elif found := self._surely_not(member, made):
                     message = f"{name}: {parameter.name} holds {found}; {parameter.takes} is expected"
                     self._refuse(item, message)
@@ -243,6 +243,11 @@ class Calls:
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
         column = len(line.encode(errors="replace")[: node.col_offset].decode(errors="ignore")) + 1
         self._problems.add_at(node.lineno, column, message, hint)
+
+
+def _called(name: str) -> str:
+    """The hint where a class stands in place of what it makes."""
+    return f"write {name}({'...' if SIGNATURES[name] else ''})"
 
 
 def _named(call: ast.Call, name: str) -> Iterator[ast.expr]:

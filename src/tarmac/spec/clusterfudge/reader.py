@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from tarmac.model.spec import Conventions, LocalDirectory, Queueing, Repository, RunSpec, Target
@@ -11,7 +12,7 @@ from tarmac.spec.clusterfudge.fields import DEPLOYMENT, KIND, MARK, QUEUEING, RE
 from tarmac.spec.clusterfudge.roles import Roles, read_roles
 from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import flag, matching, text
-from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.located import Items, Node, Scalar, Table, shown
 from tarmac.spec.native.code import COMMIT, REFERENCE, read_url
 from tarmac.spec.native.surroundings import path_from
 from tarmac.spec.problems import Problems
@@ -34,7 +35,7 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
     warnings: list[str] = []
-    request = Section(tree, REQUEST, problems=problems)
+    request = Section(_given(tree), REQUEST, problems=problems)
     request.read(MARK, _KIND, None)
     script = request.read("launch_script", text(), "")
     request.read("launch_script_body", text("the text of a script"), None)
@@ -60,11 +61,23 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
     return Reading(spec=spec, warnings=tuple(warnings))
 
 
+def _given(table: Table) -> Table:
+    """The mapping without what is null, in it or in its mappings: that is not given."""
+
+    def cleaned(node: Node) -> Node:
+        if isinstance(node, Table):
+            return _given(node)
+        if isinstance(node, Items):
+            return replace(node, items=tuple(cleaned(item) for item in node.items))
+        return node
+
+    given = ((key, value) for key, value in table.entries if not (isinstance(value, Scalar) and value.empty))
+    return replace(table, entries=tuple((key, cleaned(value)) for key, value in given))
+
+
 def _title(request: Section) -> str:
     value = request.get("name")
-    if value is None or (isinstance(value.node, Scalar) and value.node.empty):
-        return ""
-    return value.read(text("a name"), "")
+    return value.read(text("a name"), "") if value is not None else ""
 
 
 def _name(title: str, fallback: str, warnings: list[str]) -> str:

@@ -36,8 +36,10 @@ def read_roles(request: Section, warnings: list[str]) -> Roles:
     if listed is None:
         request.missing("jobs", "a launch has at least one job")
         return Roles()
-    if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_ROLES:
-        listed.refuse(f"{len(listed.node.items)} jobs; 1 to {MOST_ROLES} are allowed")
+    count = len(listed.node.items) if isinstance(listed.node, Items) else 1
+    if not 1 <= count <= MOST_ROLES:
+        many = f"{count} jobs; at most {MOST_ROLES} are allowed"
+        listed.refuse(many if count else "jobs must be non-empty")
         return Roles()
     roles: dict[str, Role] = {}
     short_names: dict[str, str] = {}

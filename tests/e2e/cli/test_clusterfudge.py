@@ -1,0 +1,338 @@
+"""Clusterfudge users: launch scripts as they are, on described and rehearsed clusters (C1 to C10)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shell import Result, Screen, Shell
+
+LAB = """\
+name: primary
+nodes:
+  - {count: 2, slots: 8, slot_type: h100, shard: rl, prefix: h}
+  - {hostnames: [my-pet-node], slots: 2, slot_type: rtx3090, shard: vision}
+"""
+
+PRINT = (
+    "import os; [print(k, v) for k, v in sorted(os.environ.items()) if k.startswith(('CLUSTERF', 'CUDA_V'))]"
+)
+
+
+@pytest.fixture(scope="module")
+def lab(settled: Shell) -> Shell:
+    """A user whose server stands for the cluster, in a project with a launch script."""
+    settled.write("lab.yaml", LAB)
+    settled.write("requirements.txt", "")
+    settled.tarmac("clusters", "add", "lab.yaml", code=0)
+    return settled
+
+
+def script(*jobs: str, rest: str = "", after: str = "", imports: str = "import clusterfudge") -> str:
+    """A launch script in the shape that the documentation has."""
+    return f"""\
+{imports}
+
+client = clusterfudge.Client()
+launch = client.create_launch(
+    clusterfudge.CreateLaunchRequest(
+        {rest}
+        jobs=[{", ".join(jobs)}],
+    )
+)
+print(f"launched {{launch.launch_id}} {{launch.id}} {{launch.run_id}}", flush=True)
+{after}
+"""
+
+
+def job(
+    command: list[str], *, name: str = "experiment", replicas: int = 1, resources: str = "", more: str = ""
+) -> str:
+    asked = f", resource_requirements=clusterfudge.Resources({resources})" if resources else ""
+    process = f"clusterfudge.Process(command={command!r}{asked})"
+    return f"clusterfudge.Job(short_name={name!r}, replicas={replicas}, processes=[{process}]{more})"
+
+
+def launched(lab: Shell, text: str, *options: str, code: int = 0) -> tuple[Result, str]:
+    """Run a launch script; what it printed, and the run it launched last."""
+    lab.write("launch.py", text)
+    result = lab.tarmac("launch", *options, "launch.py", code=code)
+    found = re.findall(r"launched \d+ \S+ (\S+)", result.stdout)
+    return result, found[-1] if found else ""
+
+
+def nodes_of(lab: Shell, run: str) -> list[str]:
+    names: list[str] = lab.json("show", run)["attempts"][-1]["nodes"]
+    return sorted(name.split(".")[0] for name in names)
+
+
+def test_c1_a_script_runs_as_it_is_with_its_own_code(lab: Shell) -> None:
+    """C1: code before and after, arguments, output and exit code are the script's own."""
+    text = "import sys\nprint('before', sys.argv[1:])\n" + script(
+        job(["echo", "hello from the run"]), rest='name="mine", description="what it is for",'
+    )
+    lab.write("launch.py", text + "print('after')\nsys.exit(3)\n")
+    result = lab.tarmac("launch", "launch.py", "--replicas", "2", code=3)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "before ['--replicas', '2']"
+    assert lines[1].startswith("launched ")
+    assert lines[2] == "after"
+    lab.tarmac("wait", "mine", code=0)
+    assert lab.tarmac("logs", "mine", code=0).stdout == "hello from the run\n"
+    source = json.loads(lab.tarmac("show", "--source", "mine", code=0).stdout)
+    assert source["launch_script_body"].startswith("import sys\nprint('before'")
+    shown = lab.tarmac("show", "--as", "clusterfudge", "mine", code=0).stdout
+    assert "LAUNCH_STATUS_COMPLETED" in shown
+    assert "what it is for" in shown
+    assert "LAUNCH_STATUS_COMPLETED" in lab.tarmac("ls", "--as", "clusterfudge", code=0).stdout
+
+
+def test_c1_one_changed_line_does_without_tarmac_launch(lab: Shell) -> None:
+    """C1: `from tarmac import clusterfudge`, started with Python itself."""
+    lab.write("changed.py", script(job(["true"]), imports="from tarmac import clusterfudge"))
+    result = subprocess.run(
+        [sys.executable, "changed.py"],
+        cwd=lab.directory,
+        env=lab.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "not to api.clusterfudge.com" in result.stderr
+    run = result.stdout.split()[-1]
+    lab.tarmac("wait", run, code=0)
+    assert lab.json("show", run)["run"]["dialect"] == "clusterfudge"
+
+
+def test_c2_replicas_are_packed_onto_a_node(lab: Shell) -> None:
+    """C2: two accelerators a replica and eight on a node: four replicas are on it."""
+    _, run = launched(
+        lab, script(job(["true"], replicas=4, resources="h100=2"), rest='cluster="primary",'), "--follow"
+    )
+    seats = lab.json("show", run)["attempts"][-1]["seats"]
+    assert len({seat["node"] for seat in seats}) == 1
+    assert sorted(slot for seat in seats for slot in seat["slots"]) == list(range(8))
+
+
+def test_c3_a_launch_that_asks_for_nothing_runs_beside_a_full_node(lab: Shell) -> None:
+    """C3: with resources it has them alone; without, it is placed on one node and counts for nothing."""
+    hold = job(["sleep", "600"], replicas=2, resources="h100=8")
+    _, holding = launched(lab, script(hold, rest='cluster="primary", name="hold",'))
+    try:
+        free = script(job(["true"], replicas=2), rest='cluster="primary", shard="rl",')
+        _, run = launched(lab, free, "--follow")
+        assert len(nodes_of(lab, run)) == 1
+    finally:
+        lab.tarmac("stop", "--wait", holding, code=0)
+
+
+@pytest.mark.parametrize(
+    ("rest", "allowed"),
+    [
+        ('cluster="primary", shard="rl",', {"h1", "h2"}),
+        ('hostnames=["my-pet-node"],', {"my-pet-node"}),
+        ('cluster="primary", shard="vision",', {"my-pet-node"}),
+    ],
+)
+def test_c4_cluster_shard_and_hostnames_narrow_the_nodes(lab: Shell, rest: str, allowed: set[str]) -> None:
+    """C4: the launch sits where it may."""
+    _, run = launched(lab, script(job(["true"]), rest=rest), "--follow")
+    assert set(nodes_of(lab, run)) <= allowed
+
+
+def test_c5_other_replicas_are_stopped_or_continue(lab: Shell) -> None:
+    """C5: a failing process ends the others of its job, or leaves them alone; then the slots are free."""
+    failing = "clusterfudge.Process(command=['python3', '-c', 'raise SystemExit(7)'])"
+    long = "clusterfudge.Process(['sleep', '600'], clusterfudge.Resources(h100=1))"
+    stopping = "clusterfudge.OnReplicaFailureOtherReplicasAreStopped()"
+    text = script(
+        f"clusterfudge.Job('python', 3, [{failing}, {long}], {stopping})", rest='cluster="primary",'
+    )
+    after = "import time\nwhile client.get_launch_details(launch.id).launch.status in (1, 2, 7):\n    pass\n"
+    counted = "print(client.get_launch_details(launch.id).status_counts.jobs[0].replicas)\n"
+    result, run = launched(lab, text + after + counted)
+    assert re.search(r"pending=0, running=0, succeeded=0, failed=[1-3], .*total=3", result.stdout)
+    record = lab.json("show", run)["run"]
+    assert (record["outcome"], record["cause"]["exit_code"]) == ("failed", 7)
+    assert lab.json("clusters", "show", "primary")["slots_used"] == 0
+    going_on = "clusterfudge.OnReplicaFailureOtherReplicasContinue()"
+    short = "clusterfudge.Process(['sh', '-c', 'sleep 0.3; echo done'])"
+    _, run = launched(lab, script(f"clusterfudge.Job('python', 1, [{failing}, {short}], {going_on})"))
+    lab.tarmac("wait", run)
+    assert lab.tarmac("logs", run, "--worker", "1").stdout == "done\n"
+
+
+def test_c6_a_git_repository_is_named_with_branch_and_commit(lab: Shell) -> None:
+    """C6: as the documentation writes it; a hostile one is refused where the script stands."""
+    deployment = (
+        'deployment=clusterfudge.GitRepo(repo="https://github.com/clusterfudgeai/examples.git", '
+        'branch="main", commit="abcd123"),'
+    )
+    result, _ = launched(lab, script(job(["true"]), rest=deployment), "--dry-run")
+    assert "git: https://github.com/clusterfudgeai/examples.git\n  branch: main\n  commit: abcd123" in (
+        result.stdout
+    )
+    hostile = 'deployment=clusterfudge.GitRepo("ext::sh -c id", "main"),'
+    result, _ = launched(lab, script(job(["true"]), rest=hostile), code=1)
+    assert result.stderr.startswith(
+        "error: launch.py:4: deployment.git_repo.repo: the URL of a git repository"
+    )
+
+
+def test_c7_c8_the_project_lies_in_the_directory_that_processes_start_in(lab: Shell) -> None:
+    """C7, C8: the whole project from its root, modes kept, in a fresh directory that stays."""
+    lab.write("sub/launch.py", script(job(["./run.sh"]), rest="deployment=clusterfudge.LocalDir(),"))
+    program = Path(lab.directory, lab.write("run.sh", "#!/bin/sh\ntouch made\nls -a; pwd\n"))
+    program.chmod(0o755)
+    lab.write(".hidden/kept", "")
+    here = Shell(lab.home, lab.directory / "sub")
+    result = here.tarmac("launch", "--follow", "launch.py", code=0)
+    assert f"Found {lab.directory}/requirements.txt" in result.stdout
+    written = result.stdout.splitlines()
+    assert {"run.sh", "requirements.txt", ".hidden", "sub", "made"} <= set(written)
+    assert Path(written[-1], "made").exists(), "the directory stays"
+    assert not (lab.directory / "made").exists()
+
+
+def test_c9_every_variable_on_two_nodes(lab: Shell) -> None:
+    """C9: each process finds who it is in the launch, and exactly the devices it was assigned."""
+    two = f"""clusterfudge.Process(["python3", "-c", {PRINT!r}], clusterfudge.Resources(h100=2))"""
+    text = script(f"clusterfudge.Job('my job', 2, [{two}, {two}])")
+    result, run = launched(lab, text, "--rehearse", "2x4", "--follow")
+    launch_id = re.findall(r"launched \d+ (\S+)", result.stdout)[0]
+    found = {}
+    for replica in range(2):
+        for worker in range(2):
+            choice = ("--replica", str(replica), "--worker", str(worker))
+            lines = lab.tarmac("logs", run, *choice).stdout.splitlines()
+            found[replica, worker] = {line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in lines}
+    assert len(nodes_of(lab, run)) == 2
+    devices = {("0,1", 0), ("2,3", 1)}
+    for (replica, worker), variables in found.items():
+        assert (variables.pop("CUDA_VISIBLE_DEVICES"), worker) in devices
+        assert variables == {
+            "CLUSTERFUDGE_LAUNCH_ID": launch_id,
+            "CLUSTERFUDGE_JOB_NAME": "my job",
+            "CLUSTERFUDGE_REPLICA_INDEX": str(replica),
+            "CLUSTERFUDGE_REPLICA_COUNT": "2",
+            "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS": "4",
+            "CLUSTERFUDGE_PROCESS_INDEX": str(worker),
+            "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS": str(2 * replica + worker),
+            "CLUSTERFUDGE_TASK_ID": str(replica),
+        }
+
+
+def test_c10_without_capacity_it_fails_at_once_or_queues(lab: Shell) -> None:
+    """C10: a SchedulingError with the reason of each node, unless the launch is to be queued."""
+    rest = 'cluster="primary", shard="rl",'
+    full = job(["sleep", "600"], replicas=2, resources="h100=8")
+    _, holding = launched(lab, script(full, rest=rest + 'name="hold",'))
+    try:
+        result, _ = launched(lab, script(job(["true"], resources="h100=1"), rest=rest), code=1)
+        assert "error: launch.py:4: failed to schedule launch: " in result.stderr
+        assert re.search(r"scheduling log:\n +h1.*, h2.*: 0 of 8 slots free", result.stderr), result.stderr
+        caught = "import clusterfudge\n\ntry:\n" + "".join(
+            f"    {line}\n" for line in script(job(["true"], resources="h100=1"), rest=rest).splitlines()
+        )
+        caught += "except clusterfudge.SchedulingError as error:\n    error.prettyprint()\n"
+        result, _ = launched(lab, caught)
+        assert "Scheduling log:\n---------------\nh1" in result.stdout
+        queue = "queueing_behaviour=clusterfudge.QueueingBehaviour(enqueue_if_cluster_busy=True),"
+        waiting = script(job(["true"], resources="h100=1"), rest=rest + queue)
+        after = "print(clusterfudge.LaunchStatus.Name(launch.status))\nclient.stop_launch(launch.id)\n"
+        result, run = launched(lab, waiting + after)
+        assert "LAUNCH_STATUS_QUEUED" in result.stdout
+        lab.tarmac("wait", run)
+        assert lab.json("show", run)["run"]["outcome"] == "stopped"
+    finally:
+        lab.tarmac("stop", "--wait", holding, code=0)
+    never, _ = launched(lab, script(job(["true"], resources="h100=9"), rest=rest), code=1)
+    assert "failed to schedule launch: " in never.stderr
+    assert "can never start here" in never.stderr
+
+
+def test_a_launch_is_described_and_stopped_by_any_of_its_names(lab: Shell) -> None:
+    """C2, C5: details have processes, counts and logs; UUID, number and run id all name it."""
+    after = """
+import time
+for name in (launch.id, launch.launch_id, launch.run_id):
+    details = client.get_launch_details(name)
+    assert details.launch.id == launch.id
+while not any("ready" in log.contents for log in details.logs):
+    details = client.get_launch_details(launch.id)
+print(details.commands[0].job_name, details.logs[0].source, details.status_counts.processes)
+client.stop_launch(launch.launch_id)
+while client.get_launch_details(launch.id).launch.status != clusterfudge.LaunchStatus.LAUNCH_STATUS_STOPPED:
+    pass
+print(client.get_launch_details(launch.id).status_counts.processes)
+"""
+    commands = ["sh", "-c", "echo ready; exec sleep 600"]
+    result, _ = launched(lab, script(job(commands, name="my job"), after=after))
+    assert "my job my job.0.0 StatusCounts(pending=0, running=1" in result.stdout
+    assert "running=0, succeeded=0, failed=0, stopped=1" in result.stdout
+
+
+def test_what_goes_wrong_in_a_script_is_told_by_whom_it_concerns(lab: Shell) -> None:
+    """C1: ours is a sentence with the line of the script; the script's own is a traceback of Python."""
+    result, _ = launched(lab, script(), code=1)
+    assert result.stderr == "error: launch.py:4: jobs must be non-empty\n"
+    lab.write("own.py", "import clusterfudge\nprint('begun')\n1 / 0\n")
+    own = subprocess.run(
+        [sys.executable, "-m", "tarmac.cli", "launch", "own.py"],
+        cwd=lab.directory,
+        env=lab.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert own.returncode == 1
+    assert own.stderr.startswith("Traceback")
+    assert own.stderr.endswith("ZeroDivisionError: division by zero\n")
+    missing = lab.tarmac("launch", "nothing.py", code=2)
+    assert missing.stderr.startswith("error: nothing.py does not exist")
+
+
+def test_ctrl_c_ends_the_script_and_leaves_the_launch_alone(lab: Shell) -> None:
+    """C1: what was launched goes on."""
+    lab.write("launch.py", script(job(["sleep", "600"]), after="import time\ntime.sleep(600)\n"))
+    with Screen(lab, "launch", "launch.py") as screen:
+        run = screen.wait_for(r"launched \d+ \S+ (\S+)")[1]
+        screen.press("\x03")
+        assert screen.end() == 130
+    lab.wait_until(run, "running")
+    lab.tarmac("stop", "--wait", run, code=0)
+
+
+def test_a_script_is_checked_without_being_started(lab: Shell) -> None:
+    """C1: mistakes have their line and column; other commands say what a script is for."""
+    lab.write(
+        "bad.py", script(job(["true"]).replace("['true']", "'python train.py'"), after="open('ran', 'w')")
+    )
+    result = lab.tarmac("check", "bad.py", code=2)
+    assert re.search(r"error: bad\.py:7:\d+: Process: command is one text", result.stderr)
+    assert 'hint: write ["python", "train.py"]' in result.stderr
+    assert not (lab.directory / "ran").exists()
+    lab.write("good.py", script(job(["true"])))
+    assert lab.tarmac("check", "good.py", code=0).stdout == (
+        "good.py: ok, a launch script: tarmac launch good.py\n"
+    )
+    for command in ("run", "convert"):
+        assert "tarmac launch good.py" in lab.tarmac(command, "good.py", code=2).stderr
+
+
+def test_a_request_is_a_run_file_too(lab: Shell) -> None:
+    """C2: what `show --source` gives back is checked, converted and runs."""
+    _, run = launched(lab, script(job(["echo", "once"]), rest='name="again",'), "--follow")
+    lab.write("request.json", lab.tarmac("show", "--source", run, code=0).stdout)
+    assert "a run file (clusterfudge) of again" in lab.tarmac("check", "request.json", code=0).stdout
+    assert lab.tarmac("run", "request.json", code=0).stdout == "once\n"
+    native = lab.tarmac("convert", "request.json", code=0).stdout
+    lab.write("native.yaml", native)
+    assert "system: clusterfudge" in native
+    assert lab.tarmac("run", "native.yaml", code=0).stdout == "once\n"

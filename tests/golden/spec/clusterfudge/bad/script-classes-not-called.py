@@ -1,0 +1,10 @@
+import clusterfudge as cf
+
+client = cf.Client()
+client.create_launch(
+    cf.CreateLaunchRequest(
+        jobs=[cf.Job("a", 1, [cf.Process(["a"])], cf.OnReplicaFailureOtherReplicasAreStopped)],
+        deployment=cf.LocalDir,
+        queueing_behaviour=cf.QueueingBehaviour,
+    )
+)

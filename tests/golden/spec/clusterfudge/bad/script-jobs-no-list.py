@@ -1,0 +1,4 @@
+import clusterfudge as cf
+
+client = cf.Client()
+client.create_launch(cf.CreateLaunchRequest(jobs=cf.Job("a", 1, [cf.Process(["python3", "a.py"])])))
