@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -222,3 +223,46 @@ def test_a_run_that_is_resumed_counts_it(user: Shell) -> None:
         line.write("go\n")
     user.tarmac("wait", name, code=0)
     assert f"1 {name}" in user.tarmac("logs", name).stdout
+
+
+def repository(directory: Path) -> str:
+    """The URL of a git repository with a file on its branch `main` and another on `side`."""
+    directory.mkdir()
+    git = ["git", "-C", str(directory), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+
+    def call(*words: str) -> None:
+        subprocess.run([*git, *words], check=True, capture_output=True)
+
+    call("init", "-q", "-b", "main")
+    for branch, text in (("main", "of main"), ("side", "of side")):
+        call("checkout", "-q", "-B", branch)
+        (directory / "file").write_text(f"{text}\n")
+        call("add", "file")
+        call("commit", "-q", "-m", text)
+    call("checkout", "-q", "main")
+    return f"file://{directory}"
+
+
+def test_m8_integrations_run_in_order_before_the_command(user: Shell) -> None:
+    """M8: repositories at their branches and paths; what fails ends the run with its output."""
+    (user.home / "settings.toml").write_text(f'{SETTINGS}\n[git]\ngit_transports = ["file"]\n')
+    url = repository(user.directory / "origin")
+    text = f"""
+name: integrated
+image: bash
+env_variables: {{BRANCH: side}}
+integrations:
+- {{integration_type: git_repo, git_repo: '{url}', git_branch: main, path: code/first}}
+- {{integration_type: git_repo, git_repo: '{url}', git_branch: $BRANCH, path: /workspace/second}}
+- {{integration_type: comet_ml, project: digits}}
+command: cat code/first/file /workspace/second/file; echo $COMET_PROJECT_NAME
+"""
+    file = user.write("integrated.yaml", text)
+    assert user.tarmac("run", file, code=0).stdout.splitlines()[-3:] == ["of main", "of side", "digits"]
+    broken = user.write("broken.yaml", text.replace("git_branch: main", "git_branch: missing"))
+    refused = user.tarmac("run", broken, code=None)
+    assert refused.returncode != 0
+    assert "setup" in refused.stderr
+    assert "missing" in refused.stderr
+    listed = user.tarmac("ls", "--as", "mcli", code=0).stdout.splitlines()
+    assert [line.split()[-1] for line in listed[1:]] == ["Failed", "Completed"]
