@@ -5,7 +5,8 @@ node, too. The other nodes wait for those before, and say when their workers hav
 
 Those before: a failure ends the attempt as a setup step's does. Those after run however the workers ended,
 unless they were asked to leave (the run goes on later, or was stopped); a failure counts if nothing failed
-before it. A stop or the time limit ends them at once, a pause or preemption only after the grace.
+before it. A stop or the time limit ends them at once, a pause or preemption only after the grace; the work
+itself was done by then, so the attempt has ended as its workers did.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def run_after(run: NodeRun) -> None:
     for name, number, argv in _commands(run, AFTER):
         failed = _carry_out(run, name, argv, asked=interrupted.check)
         if interrupted.happened:
+            told = f"the run was asked to {run.asked_for or 'leave'}"
+            run.events.append("notice", text=f"command {number} of the hook {name} was ended: {told}")
             return
         if failed is not None:
             _note(run, _cause(run, f"command {number} of the hook {name}", failed, code=words.EXIT_CODE))
@@ -96,6 +99,7 @@ class _Interruption:
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
     """Wait until the workers of every node have ended; False when these commands should not run at all."""
     waiting = list(run.part.nodes[1:])
+    run.events.flush()
     while True:
         cause = run.failure_cause or run.peer_failure()
         if cause is not None and cause.get("code") in words.PLATFORM_FAULTS:
