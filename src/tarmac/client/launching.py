@@ -134,7 +134,7 @@ def json_text(content: Any) -> str:
     return _UNFIT.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
-_UNFIT = re.compile("[\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNFIT = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
