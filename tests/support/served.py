@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import uvicorn
@@ -35,6 +36,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.rim import Access, Rim
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
+from tarmac.server.settings import Settings
 from tarmac.store.memory import MemoryStore
 
 OWNER = "ada"
@@ -59,6 +61,10 @@ class WritableEngine(SimEngine):
         if written is not None:
             return written[offset : offset + limit]
         return super().read(attempt_id, path, offset=offset, limit=limit)
+
+
+ENDED_DAYS = next(float(item.default) for item in fields(Settings) if item.name == "ended_days")
+"""How long ended runs stay listed where nobody set it."""
 
 
 class Served:
@@ -124,7 +130,7 @@ class Served:
             home=str(self.home.root),
             pid=os.getpid(),
             started_at=self.clock.now(),
-            ended_days=7.0,
+            ended_days=ENDED_DAYS,
             slots_note=SlotsNote(None, self.home.slots_note_said),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,

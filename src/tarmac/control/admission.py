@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tarmac.control.burst import refuse_burst
 from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
@@ -109,8 +110,9 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
 
 
 def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
-    """The run as it would be queued, before any check."""
+    """The run as it would be queued; whether it fits is not checked. Raises Refused for a burst run."""
     spec = submission.spec
+    refuse_burst(spec)
     if spec.rehearsal is not None:
         spec = replace(spec, target=replace(spec.target, cluster=rehearsal_cluster(run_id)))
     return Run(

@@ -58,7 +58,7 @@ class Settings:
 
     database_url: str | None = None
     listen: str | None = None
-    ended_days: float = 7.0
+    ended_days: float = 14.0
     artifacts: ArtifactSettings = ArtifactSettings()
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
 from tarmac.spec.determined.dialect import DeterminedDialect
-from tarmac.spec.dialect import NO_EXTRAS, Certainty, Dialect, Extras, Reading
+from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.spec.isc.dialect import IscDialect
 from tarmac.spec.mantik.dialect import MantikDialect
 from tarmac.spec.mcli.dialect import McliDialect
@@ -42,7 +45,7 @@ def read(
     chosen = (
         named(dialect, dialects=dialects)
         if dialect is not None
-        else choose(text, filename=filename, dialects=dialects)
+        else choose(text, filename=filename, directory=directory, extras=extras, dialects=dialects)
     )
     return chosen.read(text, filename=filename, directory=directory, extras=extras)
 
@@ -57,22 +60,31 @@ def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
     return known[name]
 
 
-def choose(text: str, *, filename: str, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
-    """The dialect that is surest the text is its own, the first of equals; raises InvalidInput if none is."""
+def choose(
+    text: str,
+    *,
+    filename: str,
+    directory: str = "/",
+    extras: Extras = NO_EXTRAS,
+    dialects: Sequence[Dialect] = DIALECTS,
+) -> Dialect:
+    """The dialect that is surest the text is its own.
+
+    Of several that are as sure, the only one that can read it, or that finds the least wrong with it. Raises
+    InvalidInput where that leaves several, or none.
+    """
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
-    best, detection = max(detections, key=lambda pair: pair[1].certainty)
-    if detection.certainty is not Certainty.NO:
-        return best
-    missed = "; ".join(f"{dialect.name}: {verdict.missed}" for dialect, verdict in detections)
-    raise InvalidInput(
-        [
-            Problem(
-                file=filename,
-                message=f"this is no run file of any kind that tarmac reads; {missed}",
-                hint="the shortest run file is one line: 'command: echo hello'",
-            )
-        ]
-    )
+    surest = max(verdict.certainty for _, verdict in detections)
+    if surest is Certainty.NO:
+        raise InvalidInput(_nobodys(text, filename, detections))
+    likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
+    if len(likely) > 1:
+        wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
+        least = min(len(problems) for problems in wrong.values())
+        likely = [dialect for dialect in likely if len(wrong[dialect]) == least]
+        if len(likely) > 1:
+            raise InvalidInput(_several(filename, [(dialect, wrong[dialect]) for dialect in likely]))
+    return likely[0]
 
 
 def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
@@ -80,3 +92,71 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
     return launch if dialect is None else dialect.equip(run, attempt, launch)
+
+
+def _problems(
+    dialect: Dialect, text: str, filename: str, directory: str, extras: Extras
+) -> Sequence[Problem]:
+    """All that this dialect finds wrong with the text."""
+    try:
+        dialect.read(text, filename=filename, directory=directory, extras=extras)
+    except InvalidInput as refusal:
+        return refusal.problems
+    return ()
+
+
+def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]]) -> list[Problem]:
+    names = [dialect.name for dialect, _ in likely]
+    told = f"this may be a run file of {', '.join(names[:-1])} or {names[-1]}"
+    said = Problem(file=filename, message=told, hint=f"--dialect {names[0]}, or another of them, says which")
+    return [
+        said,
+        *(
+            replace(problem, message=f"as {dialect.name}: {problem.message}")
+            for dialect, problems in likely
+            for problem in problems[:_TOLD_OF_EACH]
+        ),
+    ]
+
+
+def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detection]]) -> list[Problem]:
+    """What each dialect missed, those first that files of such a name are usually in."""
+    if "\0" in text[:_LOOKED_AT]:
+        what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
+        return [Problem(file=filename, message=what)]
+    usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
+    missed: dict[str, list[str]] = {}
+    for dialect, verdict in sorted(detections, key=lambda pair: pair[0].name not in usual):
+        missed.setdefault(verdict.missed.removeprefix(f"{filename}:").strip(), []).append(dialect.name)
+    return [
+        Problem(
+            file=filename,
+            message="this is no run file of any kind that tarmac reads",
+            hint="the shortest run file is one line: 'command: echo hello'",
+        ),
+        *(_missed(", ".join(names), words, filename) for words, names in missed.items()),
+    ]
+
+
+def _missed(names: str, words: str, filename: str) -> Problem:
+    """What some dialects missed; where the words begin with a place, there."""
+    found = _PLACED.fullmatch(words)
+    line, column, message = found.groups() if found is not None else (None, None, words)
+    return Problem(
+        file=filename,
+        line=int(line) if line else None,
+        column=int(column) if column else None,
+        message=f"as {names}: {message}",
+    )
+
+
+_PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
+_TOLD_OF_EACH = 2
+_LOOKED_AT = 4096
+_USUAL = {
+    ".isc": ("isc",),
+    ".toml": ("isc",),
+    ".py": ("clusterfudge",),
+    ".json": ("clusterfudge", "mantik"),
+}
+"""Dialects that files of a name are usually written in."""

@@ -149,7 +149,7 @@ PROCESSES = "processes:\n  - {command: hostname}\n  - {command: date}\n"
         (None, {"time_limit": 90}, "add a unit: 90s, 90m, 90h or 90d"),
         (None, {"rehearse": "2x1", "cluster": "site-a"}, "cluster: cannot stand beside 'rehearse'"),
         (None, {"queueing": "maybe"}, "queueing: one of wait, fail_if_busy is expected, not 'maybe'"),
-        (None, {"mode": "burst"}, "burst needs a cluster rented for the run"),
+        (None, {"mode": "spot"}, "mode: one of batch, cycle, interruptible, burst is expected, not 'spot'"),
         (None, {"max_rapid_cycles": 2}, "only a run of mode 'cycle' has turns, and this one is batch"),
         (None, {"weight": 0}, "weight: a number above 0"),
         (REPLICAS, {"uneven": True}, "uneven: only a run with one role that asks for slots"),

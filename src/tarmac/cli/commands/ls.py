@@ -77,10 +77,11 @@ def ls(
     """List runs.
 
     Without options: all runs that have not ended, and the newest that have. The newest come first.
+    In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
-    if states or everything or limit:
+    if states or everything or limit or system:
         runs = _take(client, limit, words=frozenset(states), everything=everything, **query)
         hidden = False
     else:

@@ -27,7 +27,7 @@ class IscDialect:
         tree = compose(text, problems)
         broken = bool(problems)
         keys = {key.text for key, _ in tree.entries} if tree is not None else set()
-        keys |= keys_of_lines(text) if broken else set()
+        keys |= keys_of_lines(text, "=") if broken else set()
         if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
             return Detection(certainty=Certainty.CERTAIN)
         if keys & (RUN.known | RETIRED) or (broken and filename.endswith((".isc", ".toml"))):

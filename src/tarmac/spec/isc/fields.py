@@ -81,12 +81,12 @@ def line_of(warning: str) -> int:
     return int(found[1]) if found is not None else 0
 
 
-def keys_of_lines(text: str) -> set[str]:
+def keys_of_lines(text: str, marks: str = "=:") -> set[str]:
     """What looks like a key at the beginning of a line: of a text that cannot be read as a whole."""
-    return set(_KEY.findall(text))
+    return {key for key, mark in _KEY.findall(text) if mark in marks}
 
 
-_KEY = re.compile(r"^[ \t]*([A-Za-z_]+)[ \t]*[=:](?!=)", re.ASCII | re.MULTILINE)
+_KEY = re.compile(r"^([A-Za-z_]+)[ \t]*([=:])(?!=)", re.ASCII | re.MULTILINE)
 
 
 def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:

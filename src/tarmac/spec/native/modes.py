@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from tarmac.model.spec import Mode
 from tarmac.spec.kinds import choice, integer
 from tarmac.spec.section import Section
@@ -11,30 +9,9 @@ from tarmac.spec.section import Section
 MOST_RAPID_CYCLES = 5
 
 
-class _Offered(StrEnum):
-    """The modes that this version honours."""
-
-    BATCH = Mode.BATCH
-    CYCLE = Mode.CYCLE
-    INTERRUPTIBLE = Mode.INTERRUPTIBLE
-
-
-MODES = tuple(str(mode) for mode in _Offered)
-"""What `mode` may say."""
-
-
 def read_mode(run: Section, default: Mode = Mode.BATCH) -> Mode:
-    """The mode; `burst` is part of the language and refused with the reason."""
-    value = run.get("mode")
-    if value is None:
-        return default
-    if getattr(value.node, "text", None) == Mode.BURST:
-        value.refuse(
-            "burst needs a cluster rented for the run, which this version of tarmac cannot do yet",
-            f"one of {', '.join(MODES)}",
-        )
-        return default
-    return Mode(value.read(choice(_Offered), default))
+    """The mode. Whether a cluster can be had for a burst run is seen when it is submitted."""
+    return run.read("mode", choice(Mode), default)
 
 
 def read_rapid_cycles(run: Section, mode: Mode, default: int) -> int:
