@@ -19,6 +19,10 @@ import uvicorn
 
 import tarmac
 from simulated import CountingIds, InstantCode, nodes
+from tarmac.artifacts.arrivals import Arrivals
+from tarmac.artifacts.catalog import Catalog
+from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.retention import Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport
@@ -32,11 +36,14 @@ from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.launch import Launch
 from tarmac.server.app import routed
+from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
+from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.rim import Access, Rim
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
+from tarmac.server.settling import settling
 from tarmac.store.memory import MemoryStore
 
 OWNER = "ada"
@@ -71,16 +78,27 @@ class Served:
     """A control plane, its fakes, and the address of its API."""
 
     def __init__(
-        self, root: Path, behaviour: Callable[[Launch], Behaviour], pools: Sequence[Pool] = ()
+        self,
+        root: Path,
+        behaviour: Callable[[Launch], Behaviour],
+        pools: Sequence[Pool] = (),
+        *,
+        keeps_code: bool = False,
     ) -> None:
         self.home = Home(root)
         self.clock = VirtualClock(1_000_000.0)
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
+        self.artifacts = ArtifactDesk(
+            Catalog(str(root / "artifacts")), self.store, self.clock, Rules(versions=3, days=None)
+        )
+        self.datasets = DatasetDesk(self.store, root / "datasets", self.clock)
+        self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.plane = ControlPlane(
+            settle=settling(self.artifacts, self.datasets),
             store=self.store,
             engine=self.engine,
-            code=InstantCode(),
+            code=self.code if keeps_code else InstantCode(),
             clock=self.clock,
             ids=CountingIds(),
             pools=pools,
@@ -124,7 +142,10 @@ class Served:
     def service(self) -> Service:
         """What the routes work with."""
         return Service(
+            artifacts=self.artifacts,
+            datasets=self.datasets,
             plane=self.plane,
+            arrivals=Arrivals(self.code),
             clock=self.clock,
             changes=self.changes,
             home=str(self.home.root),
@@ -144,10 +165,14 @@ def served(
     behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
     version: str = tarmac.__version__,
     pools: Sequence[Pool] = (),
+    keeps_code: bool = False,
 ) -> Iterator[Served]:
-    """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules."""
+    """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
+
+    `keeps_code`: with the real store of code.
+    """
     root.mkdir(mode=0o700, exist_ok=True)
-    made = Served(root, behaviour, pools)
+    made = Served(root, behaviour, pools, keeps_code=keeps_code)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     unix.bind(str(made.home.socket))
     unix.listen()

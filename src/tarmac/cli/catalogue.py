@@ -23,6 +23,9 @@ class Entry:
 COMMANDS: dict[str, Entry] = {
     "run": Entry("Runs", f"{_HOME}.run", "run", "Submit a run and follow it to its end."),
     "launch": Entry("Runs", f"{_HOME}.launch", "launch", "Start a Clusterfudge launch script as it is."),
+    "experiment": Entry(
+        "Runs", f"{_HOME}.experiment", "experiment", "Create and follow experiments as with Determined."
+    ),
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
@@ -38,7 +41,12 @@ COMMANDS: dict[str, Entry] = {
         "Run files", f"{_HOME}.convert", "convert", "Print a run file of any dialect as a native one."
     ),
     "nodes": Entry("Machines", f"{_HOME}.nodes", "nodes", "List nodes and what runs on them; drain them."),
+    "artifacts": Entry(
+        "Files", f"{_HOME}.artifacts", "artifacts", "List, fetch and remove what runs left behind."
+    ),
+    "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
+    "sites": Entry("Machines", f"{_HOME}.sites", "sites", "List HPC sites that are known by their URLs."),
     "simulate": Entry(
         "Machines", f"{_HOME}.simulate", "simulate", "Play traces or your history through the scheduler."
     ),

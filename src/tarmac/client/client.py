@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
+from tarmac.client.kept_calls import KeptCalls
 from tarmac.client.launching import Run, run_file
 from tarmac.client.records import (
     AttemptRecord,
@@ -38,14 +39,15 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls):
+class Client(ClusterCalls, KeptCalls):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
     none, unless `start` is false. A server behind a URL wants `token` (by default TARMAC_TOKEN, or for one on
     this machine that of the home). `on_notice` is called with
-    sentences worth showing (another version serves here); by default they are warnings. Safe to use from
-    several threads.
+    sentences worth showing (another version serves here); by default they are warnings. `on_upload` is told
+    how many bytes of code were sent, of how many, where a server cannot read it. Safe to use from several
+    threads.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Client(ClusterCalls):
         token: str | None = None,
         start: bool = True,
         on_notice: Callable[[str], None] | None = None,
+        on_upload: Callable[[int, int], None] | None = None,
     ) -> None:
+        self._on_upload = on_upload
         self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
@@ -108,13 +112,13 @@ class Client(ClusterCalls):
             clone=clone,
             idempotency_key=idempotency_key or _new_key(),
         )
-        answer: RunRecord = self._send("POST", "/runs", body)
+        answer: RunRecord = self._send("POST", "/runs", self._bringing([body])[0])
         return answer
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[RunRecord]:
         """Submit many, all or none; each is a mapping of the arguments of `submit`."""
         bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
-        answer: list[RunRecord] = self._send("POST", "/runs/batch", {"runs": bodies})
+        answer: list[RunRecord] = self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
         return answer
 
     def dry_run(
@@ -279,6 +283,18 @@ class Client(ClusterCalls):
     def stop_server(self) -> None:
         """Ask the server to end. Runs go on, and the next server finds them."""
         self._send("POST", "/server/stop")
+
+    def _bringing(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Submissions with the snapshots of their code directories, sent first where the server is elsewhere.
+
+        A server on this machine that is the user's own reads the directory itself.
+        """
+        if not self._transport.remote:
+            return list(bodies)
+        from tarmac.client.uploading import Uploads  # noqa: PLC0415 - most commands send no code
+
+        uploads = Uploads(self._transport, on_upload=self._on_upload, leave_out=(self.home.root,))
+        return [{**body, "code_digest": uploads.digest_for(body)} for body in bodies]
 
     def _log_messages(self, reference: str, **query: str | int | float | None) -> Iterator[Message]:
         given = {key: value for key, value in query.items() if value is not None}

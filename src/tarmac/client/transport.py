@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -40,6 +40,17 @@ class Answer:
     status: int
     version: str | None
     body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """A body that is made while it is sent, from the beginning each time it is."""
+
+    size_bytes: int
+    begin: Callable[[], Iterator[bytes]]
+
+
+Body = bytes | Pieces
 
 
 class Address(Protocol):
@@ -107,14 +118,18 @@ def is_loopback(url: str) -> bool:
 
 
 class Transport:
-    """Requests to one server. Safe to use from several threads: idle connections are kept in a list."""
+    """Requests to one server. Safe to use from several threads: idle connections are kept in a list.
+
+    `remote`: it may be on another machine, and does not see the files of this one.
+    """
 
     def __init__(self, address: Address, *, start: bool = True) -> None:
+        self.remote = isinstance(address, TcpAddress)
         self._address = address
         self._start = start
         self._idle: list[HTTPConnection] = []
 
-    def request(self, method: str, path: str, *, body: bytes | None = None) -> Answer:
+    def request(self, method: str, path: str, *, body: Body | None = None) -> Answer:
         """Send a request and read the answer; raises the error that the server answers with.
 
         When the connection breaks off, the request is sent again, once, on a fresh one. Every request of
@@ -161,7 +176,7 @@ class Transport:
         while self._idle:
             self._idle.pop().close()
 
-    def _exchange(self, connection: HTTPConnection, method: str, path: str, body: bytes | None) -> Answer:
+    def _exchange(self, connection: HTTPConnection, method: str, path: str, body: Body | None) -> Answer:
         connection.sock.settimeout(ANSWER_LIMIT_S)
         try:
             with _breaks_as_os_error():
@@ -183,12 +198,19 @@ class Transport:
         connection: HTTPConnection,
         method: str,
         path: str,
-        body: bytes | None,
+        body: Body | None,
         headers: Mapping[str, str],
     ) -> HTTPResponse:
-        content = {"Content-Type": "application/json"} if body is not None else {}
+        content: dict[str, str] = {}
+        if isinstance(body, Pieces):
+            content = {"Content-Type": "application/octet-stream", "Content-Length": str(body.size_bytes)}
+        elif body is not None:
+            content = {"Content-Type": "application/json"}
         connection.request(
-            method, f"{BASE}{path}", body=body, headers={**self._address.headers, **content, **headers}
+            method,
+            f"{BASE}{path}",
+            body=body.begin() if isinstance(body, Pieces) else body,
+            headers={**self._address.headers, **content, **headers},
         )
         return connection.getresponse()
 

@@ -7,6 +7,7 @@ follows. A command is done when it is durable: what it asks for happens soon aft
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tarmac.control import draining, queueing, reports, steps
@@ -24,7 +25,16 @@ from tarmac.model.cluster import Pool
 from tarmac.model.errors import Refused, Unavailable
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store, WorkerStatus
+from tarmac.model.ports import (
+    Clock,
+    CodeStore,
+    Engine,
+    Ids,
+    Settle,
+    Store,
+    WorkerStatus,
+    nothing_to_settle,
+)
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.summary import RunQuery, RunSummary
 
@@ -56,6 +66,7 @@ class ControlPlane:
         equip: Equip = as_it_is,
         alone: bool = False,
         allow_system_packages: bool = False,
+        settle: Settle = nothing_to_settle,
     ) -> None:
         """`pools` are those of the engine's own cluster that have rules of their own.
 
@@ -73,6 +84,7 @@ class ControlPlane:
             alone=alone,
             allow_system_packages=allow_system_packages,
         )
+        self._settle = settle
         self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)
 
@@ -81,7 +93,7 @@ class ControlPlane:
     def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
         now = self.world.clock.now()
-        new = [self._admission.new_run(submission, now) for submission in submissions]
+        new = [self._admission.new_run(self._settled(submission), now) for submission in submissions]
         accepted = []
         for item, run in zip(new, self.world.accept(new), strict=True):
             created = run.id == item.run.id
@@ -160,11 +172,16 @@ class ControlPlane:
 
     def dry_run(self, submission: Submission) -> DryRun:
         """What a submission would become; nothing is kept."""
-        return reports.dry_run(self.world, submission)
+        return reports.dry_run(self.world, self._settled(submission))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""
         return self.world.hub.subscribe(listener)
+
+    def _settled(self, submission: Submission) -> Submission:
+        """Raises InvalidInput for a dataset or artifact that is not there."""
+        spec = self._settle(submission.spec)
+        return submission if spec is submission.spec else replace(submission, spec=spec)
 
     def _command(self, reference: str, decide: Callable[[Run, Attempt | None, float], RunStep | None]) -> Run:
         run = self.find(reference)

@@ -14,9 +14,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Node
+from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
 from tarmac.model.run import NOTHING_SEEN, Ask, Attempt, Cause, Event, Evidence, Outcome, Run
-from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
 
 # --- store ------------------------------------------------------------------------------------------
@@ -123,6 +124,18 @@ class Store(Protocol):
 
     def remove_cluster(self, name: str) -> None:
         """Forget the description of a cluster; nothing happens if there is none."""
+        ...
+
+    def datasets(self) -> list[Dataset]:
+        """The datasets there are, by id."""
+        ...
+
+    def put_dataset(self, dataset: Dataset) -> None:
+        """Keep the record of a dataset, in place of an earlier one of its id; idempotent."""
+        ...
+
+    def remove_dataset(self, dataset_id: str) -> None:
+        """Forget a dataset; nothing happens if there is none."""
         ...
 
 
@@ -299,6 +312,13 @@ class CodeStore(Protocol):
         """
         ...
 
+    def check_sent(self, code: LocalDirectory) -> None:
+        """See to it that the snapshot that `code.digest` names is here, and no more than it may be.
+
+        Raises InvalidInput where not. Asking counts as use: see `remove_unused`.
+        """
+        ...
+
 
 @runtime_checkable
 class FetchesCode(Protocol):
@@ -310,6 +330,16 @@ class FetchesCode(Protocol):
         May be called from several threads at once.
         """
         ...
+
+
+Settle = Callable[[RunSpec], RunSpec]
+"""Names in a spec that mean something outside it (datasets, artifacts), settled at submission: the spec with
+what they mean now. Raises InvalidInput for a name that means nothing."""
+
+
+def nothing_to_settle(spec: RunSpec) -> RunSpec:
+    """The `Settle` of a control plane without datasets and artifacts."""
+    return spec
 
 
 class Clock(Protocol):

@@ -8,7 +8,10 @@ import tarmac
 from tarmac.model.home import Home
 from tarmac.server import errors
 from tarmac.server.rim import Access, Rim
+from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
+from tarmac.server.routes.code import code_routes
+from tarmac.server.routes.datasets import dataset_routes
 from tarmac.server.routes.following import following_routes
 from tarmac.server.routes.nodes import node_routes
 from tarmac.server.routes.queue import queue_routes
@@ -22,11 +25,14 @@ BASE = "/api/v1"
 
 _ROUTES = (
     submitting_routes,
+    code_routes,
     run_routes,
     following_routes,
     queue_routes,
     node_routes,
     cluster_routes,
+    artifact_routes,
+    dataset_routes,
     server_routes,
 )
 

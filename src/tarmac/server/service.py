@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tarmac.artifacts.arrivals import Arrivals
 from tarmac.control.service import ControlPlane
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
+from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
+from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.said import SlotsNote
 
 
@@ -23,6 +26,9 @@ class Service:
     """
 
     plane: ControlPlane
+    artifacts: ArtifactDesk
+    datasets: DatasetDesk
+    arrivals: Arrivals
     clock: Clock
     changes: Changes
     home: str

@@ -8,8 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tarmac.artifacts.arrivals import Arrivals
+from tarmac.artifacts.catalog import Catalog
 from tarmac.artifacts.code import DirectoryCodeStore
 from tarmac.artifacts.git import RepositoryCodeStore
+from tarmac.artifacts.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.engines.local import Keeping, LocalEngine
@@ -19,11 +22,15 @@ from tarmac.engines.local.nodes import local_nodes
 from tarmac.model.cluster import Node, NodeGroup
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
+from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
+from tarmac.server.code_desk import CodeDesk
+from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.identity import RandomIds, SystemClock, server_name
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
+from tarmac.server.settling import settling
 from tarmac.spec.dialects import equip
 from tarmac.store import SqlStore, open_store
 
@@ -39,9 +46,23 @@ class Parts:
     store: SqlStore
     engine: LocalEngine
     clock: SystemClock
+    artifacts: ArtifactDesk
+    datasets: DatasetDesk
+    directories: DirectoryCodeStore
+    code: CodeDesk
+
+    def start(self) -> None:
+        """Begin everything that goes on by itself."""
+        self.loops.start()
+        self.artifacts.start()
+        self.datasets.start()
+        self.code.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
+        self.code.stop()
+        self.datasets.stop()
+        self.artifacts.stop()
         self.loops.stop()
         self.engine.close()
         self.store.close()
@@ -61,7 +82,7 @@ def join(home: Home, settings: Settings) -> Parts:
     engine = LocalEngine(
         home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping, git=rules
     )
-    directories = DirectoryCodeStore(home.code, leave_out=(home.root,))
+    directories = DirectoryCodeStore(home.code, limit_bytes=settings.code.limit_bytes, leave_out=(home.root,))
     code = RepositoryCodeStore(
         directories,
         home.repositories,
@@ -69,6 +90,10 @@ def join(home: Home, settings: Settings) -> Parts:
         timeout_s=settings.git.timeout_s,
         limit_bytes=directories.limit_bytes,
     )
+    catalog = Catalog(keeping.store)
+    kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
+    artifacts = ArtifactDesk(catalog, store, clock, kept)
+    datasets = DatasetDesk(store, home.datasets.resolve(), clock)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -76,12 +101,30 @@ def join(home: Home, settings: Settings) -> Parts:
         clock=clock,
         ids=RandomIds(),
         pools=settings.pools,
-        equip=equip,
+        equip=datasets.equipped(equip),
+        settle=settling(artifacts, datasets),
         allow_system_packages=settings.allow_system_packages,
     )
     plane.clusters.check()
     loops = Loops(plane, owner=server_name(str(home.root)))
-    return Parts(plane=plane, loops=loops, store=store, engine=engine, clock=clock)
+    return Parts(
+        plane=plane,
+        loops=loops,
+        store=store,
+        engine=engine,
+        clock=clock,
+        artifacts=artifacts,
+        datasets=datasets,
+        directories=directories,
+        code=CodeDesk(
+            directories,
+            store,
+            clock,
+            runs=home.root / "runs",
+            keep_days=settings.code.keep_days,
+            work_days=settings.code.work_days,
+        ),
+    )
 
 
 def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[], None]) -> Service:
@@ -91,6 +134,9 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     layout = Layout(home.root)
     return Service(
         plane=parts.plane,
+        arrivals=Arrivals(parts.directories),
+        artifacts=parts.artifacts,
+        datasets=parts.datasets,
         clock=parts.clock,
         changes=changes,
         home=str(home.root),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import Cluster
+from tarmac.model.dataset import Dataset
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
 from tarmac.model.run import RUN_OUTCOMES, Run
@@ -50,6 +51,13 @@ def check_step(step: RunStep) -> None:
 def check_cluster(cluster: Cluster) -> None:
     """Raise InvalidInput for a name that some database cannot hold."""
     if problems := tuple(_bad_text("the name of the cluster", cluster.name)):
+        raise InvalidInput(problems)
+
+
+def check_dataset(dataset: Dataset) -> None:
+    """Raise InvalidInput for texts that some database cannot hold."""
+    texts = {"the id of the dataset": dataset.id, "its source": dataset.source}
+    if problems := tuple(problem for what, told in texts.items() for problem in _bad_text(what, told)):
         raise InvalidInput(problems)
 
 

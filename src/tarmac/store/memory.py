@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
+from tarmac.model.dataset import Dataset
 from tarmac.model.errors import LeaseLost, StorageFull
 from tarmac.model.lifecycle import (
     INITIAL_EVENT,
@@ -30,6 +31,7 @@ from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.store.checks import (
     Key,
     check_cluster,
+    check_dataset,
     check_new,
     check_step,
     guard_states,
@@ -63,6 +65,7 @@ class MemoryStore:
         self._drained: set[str] = set()
         self._usage: dict[tuple[float, str, str, str, str], float] = {}
         self._clusters: dict[str, Cluster] = {}
+        self._datasets: dict[str, Dataset] = {}
 
     # --- knobs ------------------------------------------------------------------------------------
 
@@ -220,6 +223,19 @@ class MemoryStore:
         check_cluster(cluster)
         with self._write:
             self._clusters[cluster.name] = cluster
+
+    def datasets(self) -> list[Dataset]:
+        with self._lock:
+            return [self._datasets[dataset_id] for dataset_id in sorted(self._datasets)]
+
+    def put_dataset(self, dataset: Dataset) -> None:
+        check_dataset(dataset)
+        with self._write:
+            self._datasets[dataset.id] = dataset
+
+    def remove_dataset(self, dataset_id: str) -> None:
+        with self._write:
+            self._datasets.pop(dataset_id, None)
 
     def remove_cluster(self, name: str) -> None:
         with self._write:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import decode, encode
+from tarmac.model.dataset import Dataset
 from tarmac.model.lifecycle import INITIAL_EVENT, INITIAL_STATE, AttemptState, RunEvent, RunState
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.run import (
@@ -337,6 +338,16 @@ def to_usage(row: Sequence[Any]) -> UsageBucket:
 def to_cluster(body: str) -> Cluster:
     """A cluster as it was described."""
     return decode(Cluster, json.loads(body))
+
+
+def of_dataset(dataset: Dataset) -> Values:
+    """The row of `dataset`."""
+    return {"id": dataset.id, "body": _written(dataset)}
+
+
+def to_dataset(body: str) -> Dataset:
+    """The record of a dataset."""
+    return decode(Dataset, json.loads(body))
 
 
 @lru_cache(maxsize=_SPECS_KEPT)

@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -210,5 +210,12 @@ cluster = Table(
     "cluster",
     metadata,
     Column("name", Bytewise, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+dataset = Table(
+    "dataset",
+    metadata,
+    Column("id", Bytewise, primary_key=True),
     Column("body", Text, nullable=False),
 )

@@ -12,13 +12,23 @@ from sqlalchemy import Connection
 
 from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
+from tarmac.model.dataset import Dataset
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import IllegalStep
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store import rows
 from tarmac.store import statements as sql
-from tarmac.store.checks import Key, check_cluster, check_new, check_step, key_of, storable, told_apart
+from tarmac.store.checks import (
+    Key,
+    check_cluster,
+    check_dataset,
+    check_new,
+    check_step,
+    key_of,
+    storable,
+    told_apart,
+)
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
 from tarmac.store.upgrade import bring_up_to_date
@@ -51,6 +61,7 @@ class SqlStore:
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_cluster = sql.put_cluster(database.dialect)
+        self._put_dataset = sql.put_dataset(database.dialect)
 
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
@@ -191,6 +202,23 @@ class SqlStore:
             return
         with self._database.writing() as connection:
             connection.execute(sql.REMOVE_CLUSTER, {"guard_name": name})
+
+    # --- datasets ---------------------------------------------------------------------------------
+
+    def datasets(self) -> list[Dataset]:
+        with self._database.reading() as connection:
+            return [rows.to_dataset(body) for body in connection.execute(sql.DATASETS).scalars()]
+
+    def put_dataset(self, dataset: Dataset) -> None:
+        check_dataset(dataset)
+        with self._database.writing() as connection:
+            connection.execute(self._put_dataset, rows.of_dataset(dataset))
+
+    def remove_dataset(self, dataset_id: str) -> None:
+        if not storable(dataset_id):
+            return
+        with self._database.writing() as connection:
+            connection.execute(sql.REMOVE_DATASET, {"guard_id": dataset_id})
 
     # --- the writes, within their transactions ----------------------------------------------------
 

@@ -34,6 +34,7 @@ from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,
     cluster,
+    dataset,
     event,
     lease,
     node,
@@ -283,6 +284,20 @@ def put_cluster(dialect: str) -> Insert:
     statement = _insert(cluster, dialect)
     return statement.on_conflict_do_update(
         index_elements=[cluster.c.name], set_={"body": statement.excluded.body}
+    )
+
+
+# --- datasets ---------------------------------------------------------------------------------------
+
+DATASETS = select(dataset.c.body).order_by(dataset.c.id)
+REMOVE_DATASET = delete(dataset).where(dataset.c.id == bindparam("guard_id"))
+
+
+def put_dataset(dialect: str) -> Insert:
+    """Insert the record of a dataset, or replace it."""
+    statement = _insert(dataset, dialect)
+    return statement.on_conflict_do_update(
+        index_elements=[dataset.c.id], set_={"body": statement.excluded.body}
     )
 
 

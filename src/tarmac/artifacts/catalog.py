@@ -1,0 +1,122 @@
+"""What a store of artifacts holds, for people: versions listed, found by what a user types, read, removed.
+
+Used by the server. Manifests never change, so what is told of one is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from threading import Lock
+
+from tarmac.artifacts.blobs import Blobs, open_blobs
+from tarmac.artifacts.manifest import Broken, Chunk, Manifest, Version, parse_id
+from tarmac.artifacts.versions import latest, read_chunk, read_manifest, versions
+from tarmac.model.errors import NotFound
+
+REMEMBERED = 20_000
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One version as a list tells of it."""
+
+    version: Version
+    attempt: int
+    created_at: float
+    files: int
+    size_bytes: int
+
+
+class Catalog:
+    """The versions in one store. Every method may be called from any thread, and raises Unavailable."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._opened: Blobs | None = None
+        self._known: OrderedDict[Version, Kept] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def blobs(self) -> Blobs:
+        """The store itself, opened when it is first needed."""
+        if self._opened is None:
+            self._opened = open_blobs(self._url)
+        return self._opened
+
+    def kept(self, run_id: str | None = None) -> list[Kept]:
+        """Every whole version of a run, or of all runs, in order."""
+        found = []
+        for version in versions(self.blobs, run_id):
+            kept = self._known.get(version) or self._read(version)
+            if kept is not None:
+                found.append(kept)
+        return found
+
+    def exact(self, reference: str) -> Version | None:
+        """The version that an id names (the latest one, where it names none); None for any other text."""
+        named = parse_id(reference)
+        if named is None:
+            return None
+        newest = self.latest(named.run_id, named.kind, named.rank)
+        if newest is None or named.number is None or named.number == newest.number:
+            return newest
+        version = Version(run_id=named.run_id, kind=named.kind, rank=named.rank, number=named.number)
+        return version if self.blobs.has(version.name) else None
+
+    def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
+        """The newest whole version of one kind of artifact of a run."""
+        return latest(self.blobs, run_id, kind, rank)
+
+    def manifest(self, version: Version) -> Manifest:
+        """What a version holds; raises NotFound when it is not there, or damaged."""
+        try:
+            return read_manifest(self.blobs, version)
+        except Broken as error:
+            raise NotFound(str(error)) from error
+
+    def piece(self, digest: str) -> bytes:
+        """A piece of a file by its digest; raises NotFound."""
+        if not _DIGEST.fullmatch(digest):
+            raise NotFound(f"{digest[:80]!r} is no digest")
+        try:
+            return read_chunk(self.blobs, Chunk(digest, 0))
+        except Broken as error:
+            raise NotFound(str(error)) from error
+
+    def remove(self, gone: Sequence[Version]) -> None:
+        """Forget versions; what only they held goes when the store is next cleared up."""
+        for version in gone:
+            self.blobs.remove(version.name)
+            with self._lock:
+                self._known.pop(version, None)
+
+    def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
+        """The error for a text that names no artifact, with the nearest that does."""
+        ids = [version.id for version in versions(self.blobs)]
+        near = get_close_matches(reference, [*ids, *others], n=1)
+        hint = f"did you mean {near[0]}?" if near else "tarmac artifacts ls lists them"
+        return NotFound(f"there is no artifact {reference!r}", hint=hint)
+
+    def _read(self, version: Version) -> Kept | None:
+        try:
+            manifest = read_manifest(self.blobs, version)
+        except (Broken, NotFound):
+            return None  # damaged, or removed since it was listed
+        kept = Kept(
+            version=version,
+            attempt=manifest.attempt,
+            created_at=manifest.created_at,
+            files=manifest.files,
+            size_bytes=manifest.size_bytes,
+        )
+        with self._lock:
+            self._known[version] = kept
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return kept

@@ -1,0 +1,88 @@
+"""Fetching a dataset once, through fsspec, into a directory of its own. Called by the dataset desk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tarmac.model.errors import InvalidInput, Unavailable
+
+PIECE_BYTES = 4 * 1024 * 1024
+
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes have come, of how many (None: nobody knows)."""
+
+
+def is_url(source: str) -> bool:
+    """Whether a source lies elsewhere."""
+    return "://" in source and urlsplit(source).scheme != "file"
+
+
+def local_path(source: str) -> Path:
+    """The place of this machine that a source names."""
+    return Path(unquote(urlsplit(source).path) if source.startswith("file://") else source)
+
+
+def fetch(url: str, target: Path, progress: Progress) -> None:
+    """Everything below a URL (or the one file there) in `target`, whole or not at all.
+
+    Raises InvalidInput for a URL that nothing installed here can reach, or that holds nothing; Unavailable
+    when it broke off.
+    """
+    if target.exists():
+        return
+    import fsspec  # noqa: PLC0415 - takes long to load, and few servers have datasets from elsewhere
+
+    try:
+        files, root = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise InvalidInput(f"{url} cannot be reached from here: {error}") from None
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700, parents=True)
+    try:
+        _fetch_all(files, root, partial, progress)
+    except (InvalidInput, MemoryError):
+        raise
+    except Exception as error:
+        raise Unavailable(f"fetching {url} broke off: {error or type(error).__name__}") from error
+    os.sync()
+    partial.replace(target)
+
+
+def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None:
+    found = _found(files, root)
+    if not found:
+        raise InvalidInput(f"there is nothing at {root}")
+    sizes = [size for _, _, size in found]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    done = 0
+    for remote, name, _ in found:
+        path = partial / _inside(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with files.open(remote, "rb") as reading, path.open("xb") as writing:
+            while piece := reading.read(PIECE_BYTES):
+                writing.write(piece)
+                done += len(piece)
+                progress(done, total)
+
+
+def _found(files: Any, root: str) -> list[tuple[str, str, int | None]]:
+    """Every file: what it is called there, what it is to be called here, its size."""
+    if files.isdir(root):
+        below = files.find(root, detail=True)
+        base = root.rstrip("/") + "/"
+        return [(name, name.removeprefix(base), facts.get("size")) for name, facts in sorted(below.items())]
+    facts = files.info(root)
+    return [(root, PurePosixPath(urlsplit(root).path).name or "data", facts.get("size"))]
+
+
+def _inside(name: str) -> str:
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+        raise InvalidInput(f"{name!r} would lie outside the dataset")
+    return name

@@ -1,0 +1,104 @@
+"""Fetching an artifact into a directory: piece by piece, each checked, going on where it was broken off.
+
+Called by `tarmac artifacts get`. A file stands under its name once it is whole; links come last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tarmac.client.kept_calls import KeptCalls
+from tarmac.client.records import ArtifactEntryRecord
+from tarmac.model.errors import InvalidInput, Unavailable
+
+PART = ".part"
+
+Progress = Callable[[int], None]
+"""Told how many more bytes are there."""
+
+
+def fetch(
+    client: KeptCalls, entries: list[ArtifactEntryRecord], target: Path, progress: Progress = lambda _: None
+) -> None:
+    """Every entry below `target`. Raises InvalidInput for a path that would lie elsewhere."""
+    target.mkdir(parents=True, exist_ok=True)
+    root = target.resolve()
+    for entry in entries:
+        path = _inside(root, entry["path"])
+        if entry["kind"] == "directory":
+            path.mkdir(parents=True, exist_ok=True)
+        elif entry["kind"] == "file":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _fetch_file(client, entry, path, progress)
+    for entry in entries:
+        if entry["kind"] == "link":
+            path = _inside(root, entry["path"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            link = entry["target"]
+            if entry["inside"]:  # it works wherever the directory is moved to
+                link = os.path.relpath(root / link, path.parent)
+            path.unlink(missing_ok=True)
+            path.symlink_to(link)
+
+
+def selected(entries: list[ArtifactEntryRecord], path: str | None) -> list[ArtifactEntryRecord]:
+    """The entries at a path of the artifact or below it; raises InvalidInput where there is none."""
+    if path is None:
+        return entries
+    wanted = path.strip("/")
+    found = [entry for entry in entries if entry["path"] == wanted or entry["path"].startswith(f"{wanted}/")]
+    if not found:
+        known = sorted({entry["path"].split("/")[0] for entry in entries})
+        raise InvalidInput(f"the artifact holds no {path!r}", hint=f"at its top: {', '.join(known[:10])}")
+    return found
+
+
+def _fetch_file(client: KeptCalls, entry: ArtifactEntryRecord, path: Path, progress: Progress) -> None:
+    if _is_whole(entry, path):
+        progress(entry["bytes"])
+        return
+    part = path.with_name(path.name + PART)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(part, flags, 0o600), "r+b") as file:  # noqa: PTH123 - a descriptor
+        for piece in entry["pieces"]:
+            at = file.tell()
+            if _digest(file.read(piece["bytes"])) != piece["digest"]:
+                data = client.artifact_piece(piece["digest"])
+                if _digest(data) != piece["digest"]:
+                    raise Unavailable(f"{entry['path']} arrived damaged", hint="try again")
+                file.seek(at)
+                file.write(data)
+                file.flush()
+            progress(piece["bytes"])
+        file.truncate(entry["bytes"])
+    part.chmod(entry["mode"])
+    os.utime(part, ns=(entry["mtime_ns"], entry["mtime_ns"]))
+    if path.is_dir() and not path.is_symlink():
+        raise InvalidInput(f"{path} is a directory", hint="fetch into an empty one")
+    part.replace(path)
+
+
+def _is_whole(entry: ArtifactEntryRecord, path: Path) -> bool:
+    """Whether the file is there already."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != entry["bytes"]:
+        return False
+    with path.open("rb") as file:
+        return all(_digest(file.read(piece["bytes"])) == piece["digest"] for piece in entry["pieces"])
+
+
+def _inside(root: Path, path: str) -> Path:
+    """The place of a path below the root; nothing on the way may lead elsewhere."""
+    parts = path.split("/")
+    if {"", ".", ".."} & set(parts) or "\0" in path:
+        raise InvalidInput(f"{path!r} would lie outside {root}")
+    place = root.joinpath(*parts)
+    if not place.parent.resolve().is_relative_to(root):
+        raise InvalidInput(f"{path!r} would lie outside {root}: a link leads there")
+    return place
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,191 @@
+"""Sending code to a server that cannot read it: only the contents it does not have, then the tree.
+
+Used by `Client.submit` where the server is behind a URL. The server says which directory a run file means and
+what of it stays behind; the walk and the hashes are those of the server's own snapshots (`artifacts`), so
+that both come to the same digest. What was read before is remembered on this machine by what the file
+system says of each file. An upload that breaks off goes on where it was: packs that arrived are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tarmac.artifacts.archives import is_archive
+from tarmac.artifacts.arrivals import HEADER
+from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, chunks, hash_file
+from tarmac.artifacts.tree import (
+    Entry,
+    Kind,
+    check_size,
+    leave_out_hint,
+    readable_directory,
+    scan,
+    unreadable,
+)
+from tarmac.client.transport import Pieces, Transport
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
+from tarmac.model.home import cache_directory
+from tarmac.model.spec import LocalDirectory
+
+PACK_BYTES = 8 << 20
+TRIES = 3
+HASHES = "hashes"
+
+Told = Callable[[int, int], None]
+"""Told how many bytes were sent, of how many."""
+
+
+class ChangedMeanwhile(Exception):
+    """A file was not what it had been hashed as when it was sent."""
+
+
+class Uploads:
+    """What one call brings: the same directory is sent once, however many runs ask for it."""
+
+    def __init__(
+        self, transport: Transport, *, on_upload: Told | None = None, leave_out: Sequence[Path] = ()
+    ) -> None:
+        self._leave_out = leave_out
+        self._transport = transport
+        self._told = on_upload or _nobody
+        self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
+        self._digests: dict[str, str] = {}
+
+    def digest_for(self, submission: Mapping[str, Any]) -> str | None:
+        """The snapshot that a submission names: sent now, if it brings a directory of this machine."""
+        directory = self._ask("/code/needed", submission)["directory"]
+        if directory is None:
+            return None
+        key = json.dumps(directory, sort_keys=True)
+        if key not in self._digests:
+            self._digests[key] = self._send_directory(_code(directory))
+        return self._digests[key]
+
+    def _send_directory(self, code: LocalDirectory) -> str:
+        send = self._send_archive if is_archive(Path(code.path)) else self._send_tree
+        for attempt in range(TRIES):
+            try:
+                return send(code)
+            except (Vanished, ChangedMeanwhile):
+                continue
+            except Unreadable as failure:
+                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
+            except Refused:  # the server removed by age what it said it had
+                if attempt == TRIES - 1:
+                    raise
+        raise Unavailable(
+            f"{code.path} keeps changing while it is being sent", hint="submit again when it rests"
+        )
+
+    def _send_tree(self, code: LocalDirectory) -> str:
+        root = readable_directory(code.path)
+        entries = scan(root, code=code, leave_out=self._leave_out)
+        assert code.limit_bytes is not None, "the server says what is allowed"
+        check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
+        hashes = self._memory.hashes(root, entries)
+        files = {
+            hashes[entry.path]: (root / entry.path, entry.size_bytes)
+            for entry in entries
+            if entry.kind is Kind.FILE
+        }
+        self._send_contents(files)
+        return self._commit(code, {"entries": [_line(entry, hashes) for entry in entries]})
+
+    def _send_archive(self, code: LocalDirectory) -> str:
+        path = Path(code.path)
+        content = hash_file(path)
+        self._send_contents({content: (path, path.stat().st_size)})
+        return self._commit(code, {"archive": content, "exclude": list(code.exclude)})
+
+    def _commit(self, code: LocalDirectory, tree: Mapping[str, Any]) -> str:
+        sent = {"path": code.path, "limit_bytes": code.limit_bytes, **tree}
+        digest: str = self._ask("/code/trees", sent)["digest"]
+        return digest
+
+    def _send_contents(self, files: Mapping[str, tuple[Path, int]]) -> None:
+        missing = self._ask("/code/missing", {"contents": list(files)})["missing"]
+        of_bytes = sum(files[content][1] for content in missing)
+        sent_bytes = 0
+        for contents in _packed(missing, files):
+            pack = {content: files[content] for content in contents}
+            self._send_pack(pack, partial(self._tell, sent_bytes, of_bytes))
+            sent_bytes += sum(size_bytes for _, size_bytes in pack.values())
+        if missing:
+            self._told(of_bytes, of_bytes)
+
+    def _send_pack(self, files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) -> None:
+        size_bytes = sum(HEADER.size + size_bytes for _, size_bytes in files.values())
+        pack = Pieces(size_bytes=size_bytes, begin=partial(_pieces, files, told))
+        try:
+            self._transport.request("POST", "/code/packs", body=pack)
+        except InvalidInput:  # a content is not what it was hashed as
+            raise ChangedMeanwhile from None
+
+    def _tell(self, before_bytes: int, of_bytes: int, sent_bytes: int) -> None:
+        self._told(before_bytes + sent_bytes, of_bytes)
+
+    def _ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        answer = self._transport.request("POST", path, body=json.dumps(body).encode())
+        return json.loads(answer.body)
+
+
+def _packed(contents: Sequence[str], files: Mapping[str, tuple[Path, int]]) -> Iterator[list[str]]:
+    """The contents in packs of bounded size; a larger content is a pack of its own."""
+    pack: list[str] = []
+    pack_bytes = 0
+    for content in contents:
+        size_bytes = files[content][1]
+        if pack and pack_bytes + size_bytes > PACK_BYTES:
+            yield pack
+            pack, pack_bytes = [], 0
+        pack.append(content)
+        pack_bytes += size_bytes
+    if pack:
+        yield pack
+
+
+def _pieces(files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) -> Iterator[bytes]:
+    """A pack as it goes over the wire; raises ChangedMeanwhile for a file that is longer or shorter now."""
+    sent_bytes = 0
+    for content, (path, size_bytes) in files.items():
+        header = HEADER.pack(bytes.fromhex(content), size_bytes)
+        left_bytes = size_bytes
+        for chunk in chunks(path):
+            left_bytes -= len(chunk)
+            if left_bytes < 0:
+                raise ChangedMeanwhile
+            yield header + chunk
+            header = b""
+            sent_bytes += len(chunk)
+            told(sent_bytes)
+        if left_bytes > 0:
+            raise ChangedMeanwhile
+        if header:
+            yield header
+
+
+def _line(entry: Entry, hashes: Mapping[str, str]) -> list[object]:
+    if entry.kind is Kind.DIRECTORY:
+        return ["d", entry.mode, entry.path]
+    if entry.kind is Kind.LINK:
+        return ["l", entry.target, entry.path]
+    return ["f", entry.mode, entry.path, hashes[entry.path], entry.mtime_ns]
+
+
+def _code(directory: Mapping[str, Any]) -> LocalDirectory:
+    return LocalDirectory(
+        path=directory["path"],
+        ignore_file=directory["ignore_file"],
+        exclude=tuple(directory["exclude"]),
+        whole=directory["whole"],
+        limit_bytes=directory["limit_bytes"],
+    )
+
+
+def _nobody(_sent_bytes: int, _of_bytes: int) -> None:
+    """Nobody wants to know."""

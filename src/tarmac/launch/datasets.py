@@ -1,0 +1,30 @@
+"""Datasets in a launch: read-only at /data/<id>, and by a variable. Pure. Called by the dataset desk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tarmac.model.launch import Launch, Mount
+
+ROOT = "/data"
+PREFIX = "TARMAC_DATASET_"
+
+
+def variable(dataset_id: str) -> str:
+    """The variable that names the place of a dataset: its id in capitals, anything odd as an underscore."""
+    return PREFIX + re.sub(r"[^A-Z0-9]", "_", dataset_id.upper())
+
+
+def with_datasets(launch: Launch, paths: Mapping[str, str]) -> Launch:
+    """The launch with these datasets (id -> where it lies) on each of its nodes."""
+    mounts = tuple(
+        Mount(source=path, target=f"{ROOT}/{dataset_id}", read_only=True, variables=(variable(dataset_id),))
+        for dataset_id, path in paths.items()
+    )
+    if not mounts:
+        return launch
+    return replace(
+        launch, nodes=tuple(replace(node, mounts=(*node.mounts, *mounts)) for node in launch.nodes)
+    )

@@ -1,0 +1,34 @@
+"""A dataset: data under a name, which runs read at /data/<id>. Kept by `store`, fetched by the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DatasetState(StrEnum):
+    """Where a dataset stands: only an `available` one can be read. One that `failed` can be added again."""
+
+    CREATED = "created"
+    CACHING = "caching"
+    AVAILABLE = "available"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """`source` is a directory (or file) of the server's machine, or a URL; `path` is where its content lies.
+
+    `done_bytes` of `total_bytes` have been fetched (None: nobody knows of how many). `message` says why
+    it failed.
+    """
+
+    id: str
+    source: str
+    user: str
+    created_at: float
+    state: DatasetState = DatasetState.CREATED
+    path: str | None = None
+    done_bytes: int = 0
+    total_bytes: int | None = None
+    message: str | None = None

@@ -1,0 +1,50 @@
+"""`/artifacts`: what runs left behind, listed, read and removed. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from tarmac.server.answers import JsonAnswer
+from tarmac.server.kept_records import artifact_record, content_record
+from tarmac.server.schemas.kept import Artifact, ArtifactContent
+from tarmac.server.service import Service
+
+
+def artifact_routes(service: Service) -> APIRouter:
+    """The routes about artifacts."""
+    router = APIRouter(tags=["artifacts"])
+    desk = service.artifacts
+
+    @router.get("/artifacts", response_model=list[Artifact])
+    def every(run: str | None = None) -> Response:
+        """Every version of the artifacts of a run, or of all runs, oldest run first."""
+        kept = desk.kept(service.plane.find(run) if run is not None else None)
+        names = desk.names(sorted({item.version.run_id for item in kept}))
+        return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in kept])
+
+    @router.get("/artifacts/{reference}", response_model=ArtifactContent)
+    def one(reference: str, kind: str = "checkpoint") -> Response:
+        """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
+        return JsonAnswer(_content(reference, kind))
+
+    @router.get("/artifact-pieces/{digest}", response_class=Response)
+    def piece(digest: str) -> Response:
+        """A piece of a file, by the SHA-256 of its content."""
+        return Response(desk.piece(digest), media_type="application/octet-stream")
+
+    @router.delete("/artifacts/{reference}", response_model=ArtifactContent)
+    def remove(reference: str) -> Response:
+        """Remove one version, by its id; the answer is what it was. Refused while a run needs it."""
+        told = _content(reference, "checkpoint")
+        desk.remove(reference)
+        return JsonAnswer(told)
+
+    def _content(reference: str, kind: str) -> dict[str, Any]:
+        manifest = desk.manifest(desk.find(reference, kind=kind))
+        run_id = manifest.version.run_id
+        return content_record(manifest, run_name=desk.names([run_id]).get(run_id))
+
+    return router

@@ -1,0 +1,35 @@
+"""`/datasets`: data that runs read at /data/<id>. Joined by `server.app`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from tarmac.server.answers import JsonAnswer
+from tarmac.server.kept_records import dataset_record
+from tarmac.server.rim import caller_of
+from tarmac.server.schemas.kept import Dataset, DatasetBody
+from tarmac.server.service import Service
+
+
+def dataset_routes(service: Service) -> APIRouter:
+    """The routes about datasets."""
+    router = APIRouter(tags=["datasets"])
+    desk = service.datasets
+
+    @router.get("/datasets", response_model=list[Dataset])
+    def every() -> Response:
+        """Every dataset and how far it has come."""
+        return JsonAnswer([dataset_record(dataset) for dataset in desk.all()])
+
+    @router.post("/datasets", response_model=Dataset)
+    def add(body: DatasetBody, request: Request) -> Response:
+        """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
+        return JsonAnswer(dataset_record(desk.add(body.id, body.source, user=caller_of(request).user)))
+
+    @router.delete("/datasets/{dataset_id}", response_model=Dataset)
+    def remove(dataset_id: str) -> Response:
+        """Forget a dataset, and what was fetched of it; refused while a run reads it."""
+        return JsonAnswer(dataset_record(desk.remove(dataset_id)))
+
+    return router
