@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +111,8 @@ def test_a_run_without_parameters_finds_an_empty_file(source: str) -> None:
 def test_every_variable_is_declared_once_and_on_its_page() -> None:
     assert len({item.name for item in VARIABLES}) == len(VARIABLES)
     assert all(f"| `{item.name}` |" in markdown() for item in VARIABLES)
+
+
+def test_the_page_lists_the_variables_as_they_are_declared() -> None:
+    page = Path(__file__).parents[4] / "docs" / "dialects" / "mcli.md"
+    assert markdown() in page.read_text(encoding="utf-8")
