@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.cli.displays.clusterfudge",
+    "determined": "tarmac.cli.displays.determined",
     "isc": "tarmac.cli.displays.isc",
     "mcli": "tarmac.cli.displays.mcli",
 }

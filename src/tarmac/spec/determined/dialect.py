@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
@@ -49,8 +49,15 @@ class DeterminedDialect:
         return Detection(certainty=Certainty.NO, missed=str(problems.first))
 
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
-        refuse_extras(extras, filename=filename, dialect=NAME)
-        return read_experiment(text, filename=filename, directory=directory, defaults=self.defaults)
+        """The parameters that go along are values in place of the file's."""
+        refuse_extras(replace(extras, parameters=()), filename=filename, dialect=NAME)
+        return read_experiment(
+            text,
+            filename=filename,
+            directory=directory,
+            defaults=self.defaults,
+            changes=extras.parameters,
+        )
 
     def companions(self, _text: str) -> Sequence[str]:
         return ()

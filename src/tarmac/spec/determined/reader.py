@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.model.resources import Resources
@@ -25,9 +25,10 @@ from tarmac.model.spec import (
 )
 from tarmac.spec import names
 from tarmac.spec.determined.context import BUILT_IN_IGNORES, IGNORE_FILE, LIMIT_BYTES
-from tarmac.spec.determined.defaults import ClusterDefaults
+from tarmac.spec.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.spec.determined.entrypoint import read_entrypoint
 from tarmac.spec.determined.merging import completed, merged, normalised
+from tarmac.spec.determined.overriding import overridden
 from tarmac.spec.determined.searchers import SUPPORTED
 from tarmac.spec.determined.secrets import holds_secret, masked
 from tarmac.spec.determined.storage import DEFAULT_STORAGE
@@ -48,8 +49,18 @@ MIDDLE_PRIORITY = 42
 MOST_RETRIES = 1_000
 
 
-def read_experiment(text: str, *, filename: str, directory: str, defaults: ClusterDefaults) -> Reading:
-    """The spec in an experiment configuration; raises InvalidInput with every problem in it."""
+def read_experiment(
+    text: str,
+    *,
+    filename: str,
+    directory: str,
+    defaults: ClusterDefaults = NO_DEFAULTS,
+    changes: Sequence[tuple[str, str]] = (),
+) -> Reading:
+    """The spec in an experiment configuration; raises InvalidInput with every problem in it.
+
+    `changes` are values in place of the file's, each a dotted path and a text of YAML.
+    """
     problems = Problems(filename)
     walk = Walk()
     tree = compose(text, problems, leniently=walk.warnings)
@@ -58,6 +69,7 @@ def read_experiment(text: str, *, filename: str, directory: str, defaults: Clust
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
+    tree = overridden(tree, changes, problems)
     given = walk.record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems, walk.warnings)
     file.refuse_other_searchers(given)

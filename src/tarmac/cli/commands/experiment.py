@@ -1,0 +1,186 @@
+"""`tarmac experiment`: what users of Determined type, over the same runs as every other command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tarmac.cli.commands import acts
+from tarmac.cli.commands.ls import ls
+from tarmac.cli.commands.show import show
+from tarmac.cli.errors import render_warning
+from tarmac.cli.following import LogChoice, follow
+from tarmac.cli.followview import standard_view
+from tarmac.cli.lazy import Subcommands
+from tarmac.cli.options import KeyValue, complete_run, json_option
+from tarmac.cli.output import print_json, print_text
+from tarmac.cli.runfile import read_text, rehearsal_of
+from tarmac.cli.session import LAST, connect
+from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.spec.determined.identity import experiment_id
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import RunRecord
+
+SYSTEM = "determined"
+_PAGE = 500
+
+_ABSENT = {
+    "include": "copy or link it into the context directory",
+    "test": "there is no test mode: run it with --rehearse 1x1 and a short searcher.max_length",
+    "local": "every run of your own server is local: leave it out",
+    "template": "templates are not known here: write its fields into the file, or pass --config",
+}
+"""Options of Determined's own command that are refused, and what to do."""
+
+
+@click.group(cls=Subcommands)
+def experiment() -> None:
+    """Create and follow experiments as with Determined's command line.
+
+    EXPERIMENT is a run, by id or name, or its number as Determined would have it.
+    """
+
+
+@experiment.command()
+@click.argument("config", type=click.Path())
+@click.argument("context", metavar="[CONTEXT_DIR]", required=False, type=click.Path())
+@click.option("--follow", "-f", "--follow-first-trial", is_flag=True, help="Follow it to its end.")
+@click.option(
+    "--config",
+    "changes",
+    multiple=True,
+    type=KeyValue(),
+    help="A value in place of the file's, by its dotted path; may be repeated.",
+)
+@click.option("--paused", is_flag=True, help="Pause it at once: `activate` starts it.")
+@click.option("--rehearse", metavar="NODESxSLOTS|FILE", help="On a cluster made up on this machine.")
+@click.option("--include", metavar="PATH", multiple=True, hidden=True)
+@click.option("--test", "--test-mode", is_flag=True, hidden=True)
+@click.option("--local", is_flag=True, hidden=True)
+@click.option("--template", metavar="NAME", hidden=True)
+@json_option
+def create(
+    *,
+    config: str,
+    context: str | None,
+    follow: bool,
+    changes: tuple[tuple[str, str], ...],
+    paused: bool,
+    rehearse: str | None,
+    as_json: bool,
+    **absent: Any,
+) -> None:
+    """Create an experiment from a configuration and the directory of its code.
+
+    CONTEXT_DIR is the configuration's own directory where it is not given. What its .detignore names stays
+    behind; more than 95 MB is refused. Without -f the command returns once it is created.
+
+    \b
+    tarmac experiment create const.yaml .
+    tarmac experiment create const.yaml . -f --config resources.slots_per_trial=2
+    """
+    _refuse_absent(absent)
+    text = read_text(config, what="an experiment configuration")
+    client = connect()
+    record = client.submit(
+        source=text.text,
+        filename=text.filename,
+        directory=_directory(context) if context is not None else text.directory,
+        dialect=SYSTEM,
+        extras={"parameters": dict(changes)} if changes else {},
+        overrides={"rehearse": rehearsal_of(rehearse)} if rehearse is not None else {},
+    )
+    if paused:
+        client.pause(record["id"])
+    if follow and not paused:
+        _follow(client, record, as_json=as_json)
+    _created(record, as_json=as_json)
+
+
+@experiment.command("list")
+@click.option("--all", "-a", "everything", is_flag=True, help="Every one, also those that ended long ago.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, *, everything: bool, as_json: bool) -> None:
+    """List experiments, as tarmac ls --as determined."""
+    ctx.invoke(ls, everything=everything, as_json=as_json, system=SYSTEM)
+
+
+@experiment.command()
+@click.argument("experiment_", metavar="EXPERIMENT", shell_complete=complete_run)
+@json_option
+@click.pass_context
+def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
+    """Describe one experiment, as tarmac show --as determined."""
+    ctx.invoke(show, run=_reference(experiment_), as_json=as_json, system=SYSTEM)
+
+
+def _verb(name: str, command: click.Command, help_text: str) -> None:
+    """An alias of one of tarmac's own verbs."""
+
+    @experiment.command(name, help=help_text)
+    @click.argument(
+        "experiments", metavar="EXPERIMENT...", nargs=-1, required=True, shell_complete=complete_run
+    )
+    @click.option("--wait", is_flag=True, help="Return only when it has come about.")
+    @json_option
+    @click.pass_context
+    def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
+        runs = tuple(_reference(item) for item in experiments)
+        ctx.invoke(command, runs=runs, wait=wait, as_json=as_json)
+
+
+_verb("pause", acts.pause, "Pause it: its trial saves and leaves its slots.")
+_verb("activate", acts.resume, "Let it go on from its checkpoint.")
+_verb("cancel", acts.stop, "End it: its trial is asked to leave, and made to after its grace.")
+_verb("kill", acts.stop, "The same as cancel.")
+
+
+def _refuse_absent(absent: dict[str, Any]) -> None:
+    for name, value in absent.items():
+        if value:
+            raise InvalidInput(f"--{name} is not supported", hint=_ABSENT[name])
+
+
+def _directory(context: str) -> str:
+    path = Path(context)
+    if not path.is_dir():
+        found = "is not a directory" if path.exists() else "does not exist"
+        raise InvalidInput(f"the context {context} {found}", hint="give the directory of the code, such as .")
+    return str(path.absolute())
+
+
+def _follow(client: Client, record: RunRecord, *, as_json: bool) -> None:
+    view = standard_view(as_json=as_json)
+    view.submitted(record)
+    sys.exit(follow(client, record["id"], view, LogChoice()))
+
+
+def _created(record: RunRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json(record)
+        return
+    for warning in record["warnings"]:
+        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_text(f"Created experiment {experiment_id(record['id'])} (run {record['id']})")
+
+
+def _reference(given: str) -> str:
+    """The run of an experiment's number, looked for among all runs; anything else is a run already."""
+    if not given.isdigit() or given == LAST:
+        return given
+    client, before = connect(), None
+    while True:
+        page = client.runs(everything=True, limit=_PAGE, before=before)
+        for run in page["runs"]:
+            if str(experiment_id(run["id"])) == given:
+                return str(run["id"])
+        before = page["next"]
+        if before is None:
+            raise NotFound(f"there is no experiment {given}", hint="tarmac experiment list --all names them")

@@ -1,0 +1,124 @@
+"""Runs as Determined shows experiments: `det experiment list` and `describe`. Found by `registry`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.terminal import Terminal, columns, one_line
+from tarmac.cli.wording import Json
+from tarmac.spec.determined.identity import experiment_id, trial_id
+from tarmac.spec.determined.words import state_word
+from tarmac.spec.dialect import Report
+
+_HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
+_FIELDS = (
+    *("ID", "Name", "Description", "Labels", "State", "Started", "Ended", "Resource Pool"),
+    *("Workspace", "Project", "Searcher", "Slots per trial", "Restarts left", "Run"),
+)
+_TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "Started", "Ended")
+
+
+class DeterminedDisplay:
+    """A list of experiments, and one experiment with its trial."""
+
+    def status(self, report: Report) -> str:
+        return state_word(report)
+
+    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = (
+            (
+                str(experiment_id(run["id"])),
+                run["user"],
+                one_line(run["name"]),
+                "",
+                self.status(report_of(run)),
+                _progress(run),
+                _when(run["started_at"]),
+                _when(run["ended_at"]),
+                str(run.get("pool") or ""),
+            )
+            for run in runs
+        )
+        return _table(_HEADS, list(rows))
+
+    def run(
+        self,
+        run: Json,
+        attempts: Sequence[Json],
+        events: Sequence[Json],  # noqa: ARG002 the port's
+        *,
+        now: float,  # noqa: ARG002 the port's
+        terminal: Terminal,  # noqa: ARG002 the port's
+    ) -> str:
+        config = _config(run)
+        values = (
+            str(experiment_id(run["id"])),
+            one_line(str(config.get("name") or run["name"])),
+            one_line(str(config.get("description") or "")),
+            ", ".join(config.get("labels") or ()),
+            self.status(report_of(run)),
+            _when(run["started_at"]),
+            _when(run["ended_at"]),
+            str(run.get("pool") or run["spec"].get("target", {}).get("pool") or ""),
+            str(config.get("workspace") or ""),
+            str(config.get("project") or ""),
+            str((config.get("searcher") or {}).get("name") or "single"),
+            str(run["slots"]),
+            str(max(0, run["spec"].get("retries", 0) - run["failures"])),
+            run["id"],
+        )
+        lines = [f"{name:<16} {value}" for name, value in zip(_FIELDS, values, strict=True) if value]
+        return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
+        return None
+
+    def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
+        """The one trial of the searcher `single`, as its newest attempt has it."""
+        newest = attempts[-1] if attempts else None
+        parameters = (_config(run).get("hyperparameters") or {}).items()
+        constants = {
+            name: value.get("val")
+            for name, value in parameters
+            if isinstance(value, Mapping) and "val" in value
+        }
+        yield (
+            str(trial_id(run["id"])),
+            self.status(report_of(run)),
+            ", ".join(f"{name}={value}" for name, value in constants.items()),
+            str(run["attempt"]),
+            str(run["failures"]),
+            ", ".join(newest["nodes"]) if newest else "",
+            _when(run["started_at"]),
+            _when(run["ended_at"]),
+        )
+
+
+DISPLAY = DeterminedDisplay()
+
+
+def _config(run: Json) -> Mapping[str, Json]:
+    found: Mapping[str, Json] = run["spec"].get("conventions", {}).get("facts", {}).get("config", {})
+    return found
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns between bars, with a rule of dashes below the heads, as its command line draws them."""
+    widths = [max(columns(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
+    rule = "+".join("-" * (width + 2) for width in widths)
+    return "\n".join((_line(heads, widths), rule, *(_line(row, widths) for row in rows)))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (f" {cell}{' ' * (width - columns(cell))} " for cell, width in zip(cells, widths, strict=True))
+    return "|".join(padded).rstrip()
+
+
+def _progress(run: Json) -> str:
+    return "100.00%" if run["outcome"] == "completed" else "N/A"
+
+
+def _when(at: float | None) -> str:
+    return "N/A" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S%z")
