@@ -35,12 +35,12 @@ def project_root() -> str:
     raise RequestError("Could not find a project root", f"its top has one of {', '.join(MARKS)}")
 
 
-def refuse_if_too_large(root: str) -> None:
+def refuse_if_too_large(root: str, *, limit_bytes: int = LIMIT_BYTES) -> None:
     """Raise where the project is larger than the limit, packed as Clusterfudge packed it."""
-    if sum(size_bytes for _, size_bytes in _files(root)) <= LIMIT_BYTES:
+    if sum(size_bytes for _, size_bytes in _files(root)) <= limit_bytes:
         return
     packed_bytes = sum(_packed_bytes(path) for path, _ in _files(root))
-    if packed_bytes > LIMIT_BYTES:
+    if packed_bytes > limit_bytes:
         raise RequestError(
             f"Launch specifies LocalDir deployment but project directory {root} is too large "
             f"({packed_bytes / (1024 * 1024):.1f}MB). Maximum size is 50MB. "

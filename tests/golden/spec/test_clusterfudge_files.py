@@ -16,9 +16,9 @@ from tarmac.spec.clusterfudge.script import check_script, is_launch_script
 
 HERE = Path(__file__).parent / "clusterfudge"
 REQUESTS = sorted(path for path in (HERE / "good").glob("*.json") if ".spec" not in path.suffixes)
-SCRIPTS = sorted((HERE / "good").glob("*.py"))
+SCRIPTS = sorted((HERE / "good").glob("*.script"))
 BAD_REQUESTS = sorted((HERE / "bad").glob("*.json"))
-BAD_SCRIPTS = sorted((HERE / "bad").glob("*.py"))
+BAD_SCRIPTS = sorted((HERE / "bad").glob("*.script"))
 
 
 def stem(path: Path) -> str:
@@ -58,7 +58,7 @@ def test_a_script_is_judged_with_these_words(path: Path) -> None:
     """C1: a launch script is checked without being started."""
     text = path.read_bytes().decode()
     assert is_launch_script(text)
-    report = check_script(text, filename=path.name)
+    report = check_script(text, filename=f"{path.stem}.py")
     assert bool(report.problems) == (path.parent.name == "bad")
     lines = [f"{problem}" for problem in report.problems]
     lines += [f"warning: {warning}" for warning in report.warnings]

@@ -178,11 +178,10 @@ def test_a_project_that_is_too_large_is_refused_with_what_is_large(
         file.truncate(60 * 1024 * 1024)
     request = cf.CreateLaunchRequest([JOB], deployment=cf.LocalDir())
     assert isinstance(spec_of(request).code, LocalDirectory)
-    monkeypatch.setattr(project, "LIMIT_BYTES", 1000)
     with pytest.raises(
         ValueError, match=r"project directory .* is too large .*Maximum size is 50MB"
     ) as caught:
-        spec_of(request)
+        project.refuse_if_too_large(str(tmp_path), limit_bytes=1000)
     assert "zeros (60.0MB)" in str(caught.value)
 
 
