@@ -89,7 +89,7 @@ class RunCommand(click.Command):
     help="Set a variable; K alone takes its value from here. May be repeated.",
 )
 @click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
-@click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first) or interruptible.")
+@click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first), interruptible or burst.")
 @click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5.")
 @click.option(
     "--priority", metavar="N", help="A bigger number is sooner; or lowest, low, medium, high, highest."
