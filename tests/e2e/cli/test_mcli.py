@@ -113,6 +113,12 @@ command: |
         assert lines[-3:] == ["lr: 0.1", "model:", "  name: mpt"]
 
 
+def test_the_example_tells_what_its_page_says(settled: Shell) -> None:
+    example = Path(__file__).resolve().parents[3] / "examples" / "21-mcli" / "variables.yaml"
+    told = settled.tarmac("run", str(example), "--rehearse", "2x2", code=0).stdout
+    assert len(re.findall(r"main\.[01]\| (?:NUM_NODES=2|WORLD_SIZE=4|lr: 0\.0005)\n", told)) == 6
+
+
 def test_what_the_user_sets_wins_but_for_what_the_attempt_needs(settled: Shell) -> None:
     """M7: env_variables win over the platform's own, and tarmac's contract over them, with a warning."""
     text = """

@@ -19,7 +19,7 @@ from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import nearest
 from tarmac.spec.section import Section, Value
 
-DEFAULT_HOST = "github.com"
+_USUAL_SITE = "github.com"
 
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
 _ACCOUNT = re.compile(r"[^\s/@]*@")
@@ -106,9 +106,9 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
         section.missing("git_repo", "the name of a repository, such as 'git_repo: mosaicml/composer'")
         return
     repository = _word(section, "git_repo", env)
-    host = _word(section, "host", env) or DEFAULT_HOST
+    site = _word(section, "host", env) or _USUAL_SITE
     by_ssh = section.read("ssh_clone", truth(), True)
-    url = _url(value, repository or "", host=host, by_ssh=by_ssh)
+    url = _url(value, repository or "", site=site, by_ssh=by_ssh)
     branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
     if commit and not _COMMIT.fullmatch(commit):
         branch, commit = commit, None  # the name of a branch or tag is taken there too
@@ -132,8 +132,8 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     )
 
 
-def _url(value: Value, repository: str, *, host: str, by_ssh: bool) -> str | None:
-    """The address of a repository: `org/name` on the host, or a whole address as it is."""
+def _url(value: Value, repository: str, *, site: str, by_ssh: bool) -> str | None:
+    """The address of a repository: `org/name` on a site, or a whole address as it is."""
     if re.match(r"[A-Za-z0-9+.-]+:(//|:)|[\w.-]+@[\w.-]+:", repository, re.ASCII):
         return _checked(value, repository)
     name = repository.removesuffix(".git").strip("/")
@@ -143,7 +143,7 @@ def _url(value: Value, repository: str, *, host: str, by_ssh: bool) -> str | Non
             "such as mosaicml/composer; a site other than github.com goes into 'host'",
         )
         return None
-    return _checked(value, f"git@{host}:{name}.git" if by_ssh else f"https://{host}/{name}.git")
+    return _checked(value, f"git@{site}:{name}.git" if by_ssh else f"https://{site}/{name}.git")
 
 
 def _checked(value: Value, url: str) -> str | None:

@@ -1,4 +1,7 @@
-"""Reads `env_variables` (a mapping, or the older list of pairs), `metadata`, and the experiment trackers."""
+"""Reads `env_variables` (a mapping, or the older list of pairs), `metadata` and the experiment trackers.
+
+Called by the reader.
+"""
 
 from __future__ import annotations
 
