@@ -118,6 +118,8 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     if url is None:
         return
     path = path or re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git")
+    if any(isinstance(step, Checkout) and step.path == path for step in found.setup):
+        value.refuse(f"another repository goes to {path!r} already", "give one of them another 'path'")
     found.setup.append(
         Checkout(
             repository=Repository(

@@ -48,7 +48,13 @@ def read_mcli(source: str, *, filename: str) -> Reading:
         raise AssertionError("a text without a tree has a problem")
     spec = _spec(run, source, warnings)
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(warnings))
+    return Reading(spec=spec, warnings=tuple(sorted(warnings, key=_line)))
+
+
+def _line(warning: str) -> int:
+    """Where in the text a warning belongs; those on the whole of it come first."""
+    found = re.match(r"line ([0-9]+): ", warning)
+    return int(found[1]) if found else 0
 
 
 def _spec(run: Section, source: str, warnings: list[str]) -> RunSpec:

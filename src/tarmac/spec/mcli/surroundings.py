@@ -42,8 +42,8 @@ def read_env(value: Value, warnings: list[str]) -> dict[str, str]:
             )
             continue
         variables[name] = found
-        if expansion := _EXPANSION.search(found):
-            warnings.append(f"{where(item)}no shell reads this value: {expansion[0]!r} stays as it is")
+        if _EXPANSION.search(found):
+            warnings.append(f"{where(item)}no shell reads this value: its '$' stays as it is")
     return variables
 
 
