@@ -11,6 +11,9 @@ import gzip
 import lzma
 import re
 import stat
+import struct
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -34,6 +37,12 @@ MOST_SHOWN = 5
 BOMB_RATIO = 200
 BOMB_BYTES = 64 << 20
 """An archive that unpacks to more than this, and to more than so many times its size, is a bomb."""
+
+_DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, OSError, ValueError, RuntimeError, MemoryError, IndexError),
+)
+"""What the readers of the standard library raise at archives that are not as they should be."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -65,7 +74,9 @@ def read_archive(
         return reading.tree()
     except Bad as bad:
         raise _refused(code.path, [str(bad)]) from None
-    except (EOFError, ValueError, zlib.error, lzma.LZMAError, OSError, RuntimeError, MemoryError) as error:
+    except NotImplementedError as error:
+        raise _refused(code.path, [f"is packed in a way that cannot be read here: {error}"]) from None
+    except _DAMAGED as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk's fault, not the archive's
         raise _refused(code.path, [f"is damaged: {error}"]) from None

@@ -7,10 +7,11 @@ packs; a snapshot is a list of them. Both are written beside, flushed and rename
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -19,8 +20,17 @@ from tarmac.artifacts.archives import is_archive, read_archive
 from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
 from tarmac.artifacts.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
 from tarmac.artifacts.snapshots import is_digest, snapshots, summary, write_snapshot
-from tarmac.artifacts.tree import Entry, Kind, check_size, leave_out_hint, mebibytes, scan, unreadable
-from tarmac.model.errors import InvalidInput, Problem, Unavailable
+from tarmac.artifacts.tree import (
+    Entry,
+    Kind,
+    check_size,
+    leave_out_hint,
+    mebibytes,
+    readable_directory,
+    scan,
+    unreadable,
+)
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
 
@@ -82,11 +92,10 @@ class DirectoryCodeStore:
     def snapshot(self, code: LocalDirectory | str) -> str:
         """Keep a copy of a directory, less what stays behind, or of an archive; the digest of the copy."""
         code = LocalDirectory(path=code) if isinstance(code, str) else code
-        source = Path(code.path)
-        if is_archive(source):
-            with _opened(source) as file:
+        if is_archive(Path(code.path)):
+            with _opened(Path(code.path)) as file:
                 return self.unpack(file, code)
-        _check_directory(code.path)
+        source = readable_directory(code.path)
         for _ in range(SCANS):
             try:
                 return self._snapshot(source, code)
@@ -145,13 +154,11 @@ class DirectoryCodeStore:
             removed += 1
         return removed + self.packs.remove(needed=needed, before=packs_before)
 
-    def use(self, digests: Sequence[str]) -> None:
+    def use(self, digests: Iterable[str], *, now: float) -> None:
         """These snapshots are needed now."""
         for digest in digests:
-            try:
-                os.utime(self._root / digest)
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                os.utime(self._root / digest, (now, now))
 
     def _snapshot(self, source: Path, code: LocalDirectory) -> str:
         entries = scan(source, code=code, leave_out=self._leave_out)
@@ -200,23 +207,6 @@ def _opened(archive: Path) -> BinaryIO:
         return archive.open("rb")
     except OSError as error:
         raise InvalidInput([unreadable(archive, error)]) from None
-
-
-def _check_directory(directory: str) -> None:
-    path = Path(directory)
-    try:
-        os.scandir(path).close()
-    except NotADirectoryError:
-        problem = Problem(message="is neither a directory nor an archive", file=directory)
-    except FileNotFoundError:
-        problem = Problem(message="there is no such directory", file=directory)
-    except OSError as error:
-        problem = Problem(message=f"cannot be read: {error.strerror}", file=directory)
-    except ValueError:
-        problem = Problem(message="is not the name of a directory", file=repr(directory))
-    else:
-        return
-    raise InvalidInput([problem])
 
 
 def _sweep(root: Path) -> None:

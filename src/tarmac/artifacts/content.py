@@ -45,10 +45,29 @@ class Unreadable(Exception):
 def hash_file(path: Path, write: Callable[[bytes], object] = lambda _chunk: None) -> str:
     """The hash of a file's content, each chunk of which is also handed to `write`."""
     digest = hashlib.sha256()
-    for chunk in _chunks(path):
+    for chunk in chunks(path):
         digest.update(chunk)
         write(chunk)
     return digest.hexdigest()
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The content of a regular file; a link or FIFO put in its place is never followed nor waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if isinstance(error, PermissionError):
+            raise Unreadable(path, error) from None
+        raise Vanished(str(path)) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Vanished(str(path))
+        while chunk := os.read(descriptor, CHUNK_BYTES):
+            yield chunk
+    except OSError as error:
+        raise Unreadable(path, error) from None
+    finally:
+        os.close(descriptor)
 
 
 def tree_digest(entries: Iterable[Entry], hashes: Mapping[str, str]) -> str:
@@ -143,22 +162,3 @@ def _load(directory: Path, root: Path) -> _Known:
         return {path: (tuple(stamp), content) for path, (stamp, content) in read.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    """The content of a regular file; a link or FIFO put in its place is never followed nor waited for."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if isinstance(error, PermissionError):
-            raise Unreadable(path, error) from None
-        raise Vanished(str(path)) from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Vanished(str(path))
-        while chunk := os.read(descriptor, CHUNK_BYTES):
-            yield chunk
-    except OSError as error:
-        raise Unreadable(path, error) from None
-    finally:
-        os.close(descriptor)

@@ -94,13 +94,15 @@ class Rules:
     """Every layer that applies in a directory, outermost first.
 
     `nested`: ignore files further down count as well; `environments`: Python environments are left out;
-    `always` are names that never belong; `exclude` is the layer that counts last.
+    `always` are names that never belong; `exclude` is the layer that counts last; `links_out`: this is a
+    Python environment in a directory that is brought whole, whose links to its Python are left out.
     """
 
     layers: tuple[Layer, ...]
     nested: bool = False
     environments: bool = False
     always: frozenset[str] = ALWAYS
+    links_out: bool = False
     exclude: Layer | None = None
 
     def ignores(self, path: str, *, is_directory: bool) -> bool:
@@ -121,8 +123,10 @@ class Rules:
         """The rules for the directory at `path`; None if it turns out to be left out as a whole."""
         directory = root / path
         try:
-            if self.environments and any((directory / mark).exists() for mark in ENVIRONMENT_MARKS):
-                return None
+            if any((directory / mark).exists() for mark in ENVIRONMENT_MARKS):
+                if self.environments:
+                    return None
+                return replace(self, links_out=not self.always)
             if not self.nested or not (directory / GIT_FILE).is_file():
                 return self
         except PermissionError:

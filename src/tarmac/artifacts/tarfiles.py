@@ -26,15 +26,12 @@ _HEADERS = (
 
 def members(file: IO[bytes]) -> Iterator[Member]:
     """Every member, in the order of the archive."""
-    try:
-        with tarfile.open(
-            fileobj=file, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
-        ) as archive:
-            for info in archive:
-                yield _member(archive, info)
-                archive.members = []  # type: ignore[attr-defined] # of a million headers none is needed again
-    except (tarfile.TarError, UnicodeError) as error:
-        raise Bad(f"is damaged: {error}") from None
+    with tarfile.open(
+        fileobj=file, mode="r|", tarinfo=_Info, encoding="utf-8", errors="surrogateescape"
+    ) as archive:
+        for info in archive:
+            yield _member(archive, info)
+            archive.members = []  # type: ignore[attr-defined] # of a million headers none is needed again
 
 
 class XzReader:

@@ -66,6 +66,24 @@ def scan(root: Path, *, code: LocalDirectory | None = None, leave_out: Sequence[
     return entries
 
 
+def readable_directory(directory: str) -> Path:
+    """The path of a directory that can be listed; raises InvalidInput for anything else."""
+    path = Path(directory)
+    try:
+        os.scandir(path).close()
+    except NotADirectoryError:
+        problem = Problem(message="is neither a directory nor an archive", file=directory)
+    except FileNotFoundError:
+        problem = Problem(message="there is no such directory", file=directory)
+    except OSError as error:
+        problem = Problem(message=f"cannot be read: {error.strerror}", file=directory)
+    except ValueError:
+        problem = Problem(message="is not the name of a directory", file=repr(directory))
+    else:
+        return path
+    raise InvalidInput([problem])
+
+
 def check_size(entries: Sequence[Entry], *, source: str, code: LocalDirectory, limit_bytes: int) -> None:
     """Refuse more than `limit_bytes`, naming what was found and the largest files."""
     total_bytes = sum(entry.size_bytes for entry in entries)
@@ -101,7 +119,6 @@ class _Scanner:
     """One walk over a tree; problems are collected on the way."""
 
     def __init__(self, root: Path, forbidden: frozenset[tuple[int, int]], code: LocalDirectory) -> None:
-        self._whole = code.whole
         self._hint = leave_out_hint(code)
         self.problems: list[Problem] = []
         self._root = root
@@ -132,7 +149,7 @@ class _Scanner:
             elif stat.S_ISREG(status.st_mode):
                 yield _file(path, status)
             elif stat.S_ISLNK(status.st_mode):
-                yield from self._link(path)
+                yield from self._link(path, rules)
 
     def _directory(self, path: str, status: os.stat_result, rules: Rules) -> Iterator[Entry]:
         if (status.st_dev, status.st_ino) in self._forbidden:
@@ -142,7 +159,7 @@ class _Scanner:
             yield Entry(path, Kind.DIRECTORY, stat.S_IMODE(status.st_mode) & 0o777 | OWNER_MAY_ENTER)
             yield from self.walk(path, inner)
 
-    def _link(self, path: str) -> Iterator[Entry]:
+    def _link(self, path: str, rules: Rules) -> Iterator[Entry]:
         full = self._root / path
         try:
             target = os.readlink(full)  # noqa: PTH115 - the very text, not a tidied path
@@ -150,7 +167,7 @@ class _Scanner:
             return  # replaced since it was listed
         if self._stays_inside(path, target):
             yield Entry(path, Kind.LINK, 0, target=target)
-        elif not self._whole:  # a whole directory brings what it holds, and nothing that lies elsewhere
+        elif not rules.links_out:
             message = f"is a symbolic link that leaves the directory: {target}"
             self.problems.append(Problem(message=message, file=str(full), hint=self._hint))
 

@@ -28,14 +28,9 @@ _COMMENT_BYTES = 65_535
 def members(file: BinaryIO) -> Iterator[Member]:
     """Every member, in the order of the listing at the end."""
     _check_listing(file)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            for info in archive.infolist():
-                yield _member(archive, info)
-    except (zipfile.BadZipFile, struct.error, IndexError, UnicodeError) as error:
-        raise Bad(f"is damaged: {error}") from None
-    except NotImplementedError as error:
-        raise Bad(f"is packed in a way that cannot be read here: {error}") from None
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            yield _member(archive, info)
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:

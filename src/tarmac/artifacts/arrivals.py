@@ -1,0 +1,252 @@
+"""Code that clients send: contents in packs, then the tree that names them. Called by the routes.
+
+Nothing that a client says is believed: each content is hashed on its way into a pack, a tree is checked whole
+before it is kept, and no name in it is ever used as a path here. What has arrived is kept, so that an upload
+that broke off goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from io import RawIOBase
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+
+from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.content import Vanished
+from tarmac.artifacts.packs import Place
+from tarmac.artifacts.snapshots import is_digest
+from tarmac.artifacts.tree import OWNER_MAY_ENTER, Entry, Kind, check_size
+from tarmac.artifacts.treecheck import MOST_ENTRIES, refusals
+from tarmac.model.errors import InvalidInput, Problem, Refused
+from tarmac.model.spec import LocalDirectory
+
+HEADER = struct.Struct(">32sQ")
+"""What stands before each content on its way: its hash, and how many bytes follow."""
+
+MOST_SHOWN = 5
+
+
+class Arrivals:
+    """The receiving end of uploads, over a code store. Thread-safe."""
+
+    def __init__(self, store: DirectoryCodeStore) -> None:
+        self._store = store
+
+    @property
+    def limit_bytes(self) -> int:
+        """The most that code may hold where a run file sets no limit of its own."""
+        return self._store.limit_bytes
+
+    def missing(self, contents: Sequence[str]) -> list[str]:
+        """Which of these contents have to be sent."""
+        if len(contents) > MOST_ENTRIES:
+            raise InvalidInput(f"asked for more than {MOST_ENTRIES:,} contents at once")
+        for content in contents:
+            if not is_digest(content):
+                raise InvalidInput(f"{content!r:.100} is not a SHA-256 in hexadecimal digits")
+        return self._store.packs.missing(contents)
+
+    def receive(self) -> Receiver:
+        """A pack that is arriving."""
+        return Receiver(self._store)
+
+    def commit(self, sent: Any) -> str:
+        """Make a snapshot of the tree, or of the archive, that a client names; its digest.
+
+        Raises InvalidInput for what may not be, Refused when contents are still missing.
+        """
+        tree = _Sent(sent)
+        if tree.archive is not None:
+            place = self._place(tree.archive)
+            with (self._store.packs.directory / place.pack).open("rb") as pack:
+                return self._store.unpack(cast(BinaryIO, _Window(pack, place)), tree.code)
+        entries = [self._sized(entry, tree.hashes) for entry in tree.entries]
+        limit_bytes = self._store.limit_of(tree.code)
+        check_size(entries, source=tree.code.path, code=tree.code, limit_bytes=limit_bytes)
+        try:
+            return self._store.commit(entries, tree.hashes, {})
+        except Vanished as gone:
+            raise _still_missing(str(gone)) from None
+
+    def _sized(self, entry: Entry, hashes: Mapping[str, str]) -> Entry:
+        """The entry with the size that its content really has."""
+        if entry.kind is not Kind.FILE:
+            return entry
+        place = self._place(hashes[entry.path])
+        return Entry(entry.path, entry.kind, entry.mode, size_bytes=place.size_bytes, mtime_ns=entry.mtime_ns)
+
+    def _place(self, content: str) -> Place:
+        place = self._store.packs.place(content)
+        if place is None:
+            raise _still_missing(content)
+        return place
+
+
+class Receiver:
+    """Takes in a pack piece by piece, however it is cut. Used in a `with` block; `finish` makes it last."""
+
+    def __init__(self, store: DirectoryCodeStore) -> None:
+        self._packs = store.packs
+        self._writer = store.packs.writer()
+        self._header = b""
+        self._content: str | None = None
+        self._left_bytes = 0
+        self._digest = hashlib.sha256()
+        self._kept = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece; raises InvalidInput for a content that is not what its hash says."""
+        view = memoryview(piece)
+        while view:
+            if self._content is None:
+                wanted = HEADER.size - len(self._header)
+                self._header += bytes(view[:wanted])
+                view = view[wanted:]
+                if len(self._header) < HEADER.size:
+                    return
+                self._begin()
+            chunk = view[: self._left_bytes]
+            view = view[len(chunk) :]
+            self._digest.update(chunk)
+            self._writer.write(bytes(chunk))
+            self._left_bytes -= len(chunk)
+            if self._left_bytes == 0:
+                self._end()
+
+    def finish(self) -> int:
+        """Keep the pack for good; how many contents arrived in it."""
+        if self._content is not None or self._header:
+            raise InvalidInput("the pack ends in the middle of a content")
+        self._packs.add(self._writer)
+        return self._kept
+
+    def _begin(self) -> None:
+        content, self._left_bytes = HEADER.unpack(self._header)
+        self._content = content.hex()
+        self._header = b""
+        self._digest = hashlib.sha256()
+        if self._left_bytes == 0:
+            self._end()
+
+    def _end(self) -> None:
+        content, self._content = self._content, None
+        if content is None:
+            return
+        if self._digest.hexdigest() != content:
+            raise InvalidInput(f"a content is not what its hash {content} says")
+        self._packs.keep(self._writer, content)
+        self._kept += 1
+
+
+class _Sent:
+    """A tree as a client sent it, read and checked."""
+
+    def __init__(self, sent: Any) -> None:
+        if not isinstance(sent, dict):
+            raise InvalidInput("a tree is an object with path, and entries or archive")
+        path, exclude = sent.get("path", ""), sent.get("exclude", [])
+        limit_bytes = sent.get("limit_bytes")
+        if not isinstance(path, str) or not _all_text(exclude):
+            raise InvalidInput("path must be text, and exclude a list of patterns")
+        if limit_bytes is not None and (not _whole(limit_bytes) or limit_bytes < 0):
+            raise InvalidInput("limit_bytes must be a whole number")
+        self.code = LocalDirectory(path=path, exclude=tuple(exclude), limit_bytes=limit_bytes)
+        self.archive = sent.get("archive")
+        self.entries: list[Entry] = []
+        self.hashes: dict[str, str] = {}
+        if self.archive is not None:
+            _check_content(self.archive)
+            return
+        items = sent.get("entries")
+        if not isinstance(items, list):
+            raise InvalidInput("entries must be a list")
+        if len(items) > MOST_ENTRIES:
+            raise InvalidInput(f"a tree may hold {MOST_ENTRIES:,} entries, not {len(items):,}")
+        self.entries = [self._entry(item) for item in items]
+        self._check()
+
+    def _check(self) -> None:
+        try:
+            self.entries.sort(key=lambda entry: os.fsencode(entry.path))
+            os.fsencode(self.code.path)
+        except UnicodeEncodeError:
+            raise InvalidInput("a name of the tree is not one that a file can have") from None
+        problems = refusals(self.entries)
+        if problems:
+            more = [f"and {len(problems) - MOST_SHOWN:,} more"] if len(problems) > MOST_SHOWN else []
+            shown = [*problems[:MOST_SHOWN], *more]
+            raise InvalidInput([Problem(message=text, file=self.code.path or None) for text in shown])
+
+    def _entry(self, item: Any) -> Entry:
+        match item:
+            case ["d", int(mode), str(path)]:
+                return Entry(path, Kind.DIRECTORY, mode & 0o777 | OWNER_MAY_ENTER)
+            case ["l", str(target), str(path)]:
+                return Entry(path, Kind.LINK, 0, target=target)
+            case ["f", int(mode), str(path), content, int(mtime_ns)] if -(2**62) < mtime_ns < 2**62:
+                self.hashes[path] = _check_content(content)
+                return Entry(path, Kind.FILE, mode & 0o777, mtime_ns=mtime_ns)
+        raise InvalidInput(f"{item!r:.200} is not an entry of a tree")
+
+
+class _Window(RawIOBase):
+    """One content of a pack as a file of its own."""
+
+    def __init__(self, pack: BinaryIO, place: Place) -> None:
+        self._pack = pack
+        self._place = place
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._place.size_bytes}[whence]
+        if base + offset < 0:
+            raise ValueError("it would begin before its beginning")
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left_bytes = max(0, self._place.size_bytes - self._at)
+        wanted = left_bytes if size is None or size < 0 else min(size, left_bytes)
+        self._pack.seek(self._place.offset + self._at)
+        piece = self._pack.read(wanted)
+        self._at += len(piece)
+        return piece
+
+
+def _check_content(content: Any) -> str:
+    if not isinstance(content, str) or not is_digest(content):
+        raise InvalidInput(f"{content!r:.100} is not a SHA-256 in hexadecimal digits")
+    return content
+
+
+def _all_text(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, str) for item in items)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _still_missing(what: str) -> Refused:
+    return Refused(f"the content of {what!r:.200} is not here", hint="ask what is missing, and send it first")

@@ -1,0 +1,110 @@
+"""`/code/...`: code that a client sends, because the server cannot read it. Joined by `server.app`.
+
+First which directory a submission brings, then which contents are missing here, then these in packs, then the
+tree. The digest it answers goes into the submission.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from tarmac.artifacts.arrivals import Receiver
+from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError
+from tarmac.server.answers import JsonAnswer
+from tarmac.server.routes.submitting import draft_of
+from tarmac.server.schemas.code import CodeNeeded, ContentsBody, KeptPack, KeptTree, MissingContents
+from tarmac.server.schemas.requests import SubmissionBody
+from tarmac.server.service import Service
+from tarmac.server.submissions import directory_wanted
+
+LARGEST_TREE_BYTES = 256 << 20
+PIECE_BYTES = 1 << 20
+
+_PACK = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+_TREE = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+def code_routes(service: Service) -> APIRouter:
+    """The routes that take code in."""
+    router = APIRouter(tags=["code"])
+    plane = service.plane
+    arrivals = service.arrivals
+
+    @router.post("/code/needed", response_model=CodeNeeded)
+    def needed(request: Request, body: SubmissionBody) -> Response:
+        """Which directory of the client's machine a submission brings, and what of it stays behind."""
+        code = directory_wanted(draft_of(request, body), plane)
+        if code is None:
+            return JsonAnswer({"directory": None})
+        limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
+        wanted = {
+            "path": code.path,
+            "ignore_file": code.ignore_file,
+            "exclude": list(code.exclude),
+            "whole": code.whole,
+            "limit_bytes": limit_bytes,
+        }
+        return JsonAnswer({"directory": wanted})
+
+    @router.post("/code/missing", response_model=MissingContents)
+    def missing(body: ContentsBody) -> Response:
+        """Which contents have to be sent."""
+        return JsonAnswer({"missing": arrivals.missing(body.contents)})
+
+    @router.post(
+        "/code/packs", status_code=201, response_model=KeptPack, openapi_extra={"requestBody": _PACK}
+    )
+    async def packs(request: Request) -> Response:
+        """Take in contents. Durable when answered; all of a pack, or nothing of it."""
+        try:
+            return JsonAnswer({"kept": await _take(request, arrivals.receive())}, status_code=201)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except OSError as error:
+            raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
+
+    @router.post(
+        "/code/trees", status_code=201, response_model=KeptTree, openapi_extra={"requestBody": _TREE}
+    )
+    async def trees(request: Request) -> Response:
+        """Make a snapshot of a tree whose contents are all here."""
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LARGEST_TREE_BYTES:
+                raise Refused(
+                    "the tree is larger than any can be", hint="leave out what the run does not need"
+                )
+        try:
+            sent = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"the tree is not JSON: {error}") from None
+        return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
+
+    return router
+
+
+async def _take(request: Request, receiver: Receiver) -> int:
+    """Everything of a request into a pack. One that is refused is read to its end, so that it hears why."""
+    refused: TarmacError | None = None
+    held = bytearray()
+    with receiver:
+        async for piece in request.stream():
+            held += piece
+            if refused is not None or len(held) < PIECE_BYTES:
+                held = bytearray() if refused is not None else held
+                continue
+            try:
+                await run_in_threadpool(receiver.feed, bytes(held))
+            except TarmacError as error:
+                refused = error
+            held = bytearray()
+        if refused is not None:
+            raise refused
+        await run_in_threadpool(receiver.feed, bytes(held))
+        return await run_in_threadpool(receiver.finish)
