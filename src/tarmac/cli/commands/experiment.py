@@ -21,6 +21,7 @@ from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.spec.determined.context import context_of
 from tarmac.spec.determined.identity import experiment_id
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ def create(
     """
     _refuse_absent(absent)
     text = read_text(config, what="an experiment configuration")
+    directory = _directory(context) if context is not None else text.directory
+    _check_context(directory)
     client = connect()
     record = client.submit(
         source=text.text,
         filename=text.filename,
-        directory=_directory(context) if context is not None else text.directory,
+        directory=directory,
         dialect=SYSTEM,
         extras={"parameters": dict(changes)} if changes else {},
         overrides={"rehearse": rehearsal_of(rehearse)} if rehearse is not None else {},
@@ -154,6 +157,16 @@ def _directory(context: str) -> str:
         found = "is not a directory" if path.exists() else "does not exist"
         raise InvalidInput(f"the context {context} {found}", hint="give the directory of the code, such as .")
     return str(path.absolute())
+
+
+def _check_context(directory: str) -> None:
+    """Refuse a context that is too large, before anything is kept of it."""
+    from tarmac.artifacts.tree import check_size, scan
+
+    code = context_of(directory)
+    check_size(
+        scan(Path(directory), code=code), source=directory, code=code, limit_bytes=code.limit_bytes or 0
+    )
 
 
 def _follow(client: Client, record: RunRecord, *, as_json: bool) -> None:

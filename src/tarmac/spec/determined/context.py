@@ -1,6 +1,11 @@
-"""What of a context directory is left behind, and how much of it may come along. Part of a spec's code."""
+"""What of a context directory is left behind, and how much of it may come along.
+
+Called by `reader`, and by `tarmac experiment create`, which looks before it sends.
+"""
 
 from __future__ import annotations
+
+from tarmac.model.spec import LocalDirectory
 
 IGNORE_FILE = ".detignore"
 
@@ -14,3 +19,10 @@ BUILT_IN_IGNORES = (
     f"/{IGNORE_FILE}",
 )
 """Never part of a context, whatever `.detignore` says."""
+
+
+def context_of(directory: str) -> LocalDirectory:
+    """The code that a context directory is."""
+    return LocalDirectory(
+        path=directory, ignore_file=IGNORE_FILE, exclude=BUILT_IN_IGNORES, limit_bytes=LIMIT_BYTES
+    )

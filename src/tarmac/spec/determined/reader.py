@@ -16,7 +16,6 @@ from tarmac.model.spec import (
     Command,
     Conventions,
     Environment,
-    LocalDirectory,
     PausePolicy,
     Process,
     Role,
@@ -24,7 +23,7 @@ from tarmac.model.spec import (
     Target,
 )
 from tarmac.spec import names
-from tarmac.spec.determined.context import BUILT_IN_IGNORES, IGNORE_FILE, LIMIT_BYTES
+from tarmac.spec.determined.context import context_of
 from tarmac.spec.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.spec.determined.entrypoint import read_entrypoint
 from tarmac.spec.determined.merging import completed, merged, normalised
@@ -81,9 +80,7 @@ def read_experiment(
         source=text,
         conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
         roles=(file.role(given, config),),
-        code=LocalDirectory(
-            path=directory, ignore_file=IGNORE_FILE, exclude=BUILT_IN_IGNORES, limit_bytes=LIMIT_BYTES
-        ),
+        code=context_of(directory),
         target=Target(pool=file.pool(config["resources"]["resource_pool"])),
         priority=MIDDLE_PRIORITY - (config["resources"]["priority"] or defaults.priority),
         weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,

@@ -1,0 +1,235 @@
+"""Experiment configurations on the command line: created, equipped, hooked, bound, paused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+from tarmac.spec.determined.variables import VARIABLES
+
+SETTINGS = """
+[[local]]
+nodes = 2
+slots = 2
+"""
+SEARCHER = "searcher: {name: single, metric: loss}\nmax_restarts: 0\n"
+UNSET_HERE = {"DET_LATEST_CHECKPOINT"}
+MEBIBYTE = 1 << 20
+
+REPORT = """\
+import json, os, sys
+names = sys.argv[1:]
+info = {}
+for name in ("cluster", "trial", "resources", "rendezvous"):
+    with open(os.path.join(os.environ["DET_RUN_DIR"], "info", name + ".json")) as file:
+        info[name] = json.load(file)
+print(json.dumps({"env": {name: os.environ.get(name) for name in names}, "info": info}), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A user with two nodes of two slots, shared by tests whose runs end."""
+    directory = tmp_path_factory.mktemp("determined")
+    shell = Shell(directory / "home", directory / "project")
+    shell.directory.mkdir()
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text(SETTINGS)
+    yield shell
+    shell.close()
+
+
+def context(shell: Shell, name: str, config: str, **files: str) -> str:
+    """A context directory with its configuration; the directory's name."""
+    shell.write(f"{name}/const.yaml", config + SEARCHER)
+    for file, text in files.items():
+        shell.write(f"{name}/{file.replace('__', '.').replace('_', '-')}", text)
+    return name
+
+
+def create(shell: Shell, directory: str, *options: str, code: int = 0) -> str:
+    """What `experiment create -f` of the configuration in a context prints."""
+    config = f"{directory}/const.yaml"
+    return shell.tarmac("experiment", "create", config, directory, "-f", *options, code=code).stdout
+
+
+def test_d11_every_variable_and_info_file_on_two_nodes(settled: Shell) -> None:
+    """D1, D11: the entry point once on each node, with all variables and the four info files."""
+    names = " ".join(item.name for item in VARIABLES)
+    directory = context(
+        settled,
+        "variables",
+        f"entrypoint: python3 report.py {names}\nresources: {{slots_per_trial: 4}}\n"
+        "hyperparameters: {lr: 1e-4}\nreproducibility: {experiment_seed: 7}\n",
+        report__py=REPORT,
+    )
+    found = [json.loads(line.partition("| ")[2]) for line in create(settled, directory).splitlines()]
+    assert sorted(item["info"]["rendezvous"]["container_rank"] for item in found) == [0, 1]
+    for item in found:
+        env, info = item["env"], item["info"]
+        assert {name for name, value in env.items() if value is None} == UNSET_HERE
+        assert json.loads(env["DET_HPARAMS"]) == info["trial"]["hparams"] == {"lr": 0.0001}
+        assert json.loads(env["DET_EXPERIMENT_CONFIG"]) == info["trial"]["config"]
+        assert json.loads(env["DET_SLOT_IDS"]) == info["cluster"]["slot_ids"] == [0, 1]
+        assert info["rendezvous"]["container_slot_counts"] == [2, 2]
+        assert len(info["rendezvous"]["container_addrs"]) == 2
+        assert int(env["DET_TRIAL_ID"]) == info["trial"]["trial_id"]
+        assert env["DET_WORKDIR"].endswith("/work")
+        assert (env["DET_TASK_TYPE"], env["DET_TRIAL_RUN_ID"]) == ("TRIAL", "1")
+    first, second = (item["env"] for item in found)
+    assert first["DET_TASK_ID"] == second["DET_TASK_ID"]
+    assert first["DET_CONTAINER_ID"] != second["DET_CONTAINER_ID"]
+
+
+def test_d11_the_startup_hook_runs_before_the_entry_point_and_what_it_exports_holds(settled: Shell) -> None:
+    """D11: `startup-hook.sh` of the context, once on each node."""
+    directory = context(
+        settled, "hooked", "entrypoint: echo got $GIVEN\n", startup_hook__sh="export GIVEN='by the hook'\n"
+    )
+    assert create(settled, directory).splitlines()[-1] == "got by the hook"
+
+
+def test_d11_a_startup_hook_that_fails_ends_the_trial(settled: Shell) -> None:
+    """D11: the first command of the hook that fails is the end, with its exit code."""
+    directory = context(
+        settled, "unhooked", "entrypoint: echo never\n", startup_hook__sh="(exit 7)\necho later\n"
+    )
+    output = create(settled, directory, code=7)
+    assert "never" not in output
+    assert not re.search(r"^later$", output, re.MULTILINE)
+
+
+def test_d1_a_list_is_executed_as_it_is_and_a_text_by_a_shell(settled: Shell) -> None:
+    """D1: the two forms of the entry point."""
+    listed = context(settled, "listed", 'entrypoint: [echo, "$HOME", "a  b"]\n')
+    assert create(settled, listed).strip() == "$HOME a  b"
+    text = context(settled, "text", "entrypoint: 'false || echo a  b'\n")
+    assert create(settled, text).strip() == "a b"
+
+
+def test_d9_what_detignore_names_stays_behind(settled: Shell) -> None:
+    """D9: `.detignore` at the top has the syntax of .gitignore; compiled Python is always left out."""
+    directory = context(settled, "ignoring", "entrypoint: find . -type f\n")
+    for name in (
+        "keep.py",
+        "data/big.bin",
+        "data/small.txt",
+        "old.pyc",
+        "__pycache__/a.pyc",
+        "deep/.detignore",
+    ):
+        settled.write(f"ignoring/{name}", "x")
+    settled.write("ignoring/.detignore", "# data\ndata/*\n!data/small.txt\n!old.pyc\n")
+    assert sorted(create(settled, directory).split()) == [
+        "./const.yaml",
+        "./data/small.txt",
+        "./deep/.detignore",
+        "./keep.py",
+    ]
+
+
+def test_d9_a_context_over_95_mb_is_refused_with_its_largest_files(settled: Shell) -> None:
+    """D9: the size and the largest files are named, and nothing is kept."""
+    directory = context(settled, "large", "entrypoint: 'true'\n")
+    for name, size in (("weights.bin", 80), ("video.bin", 20), ("small.bin", 1)):
+        with (settled.directory / "large" / name).open("wb") as file:
+            file.truncate(size * MEBIBYTE)
+    before = settled.json("ls", "--all")["runs"]
+    refused = settled.tarmac("experiment", "create", "large/const.yaml", directory, code=2)
+    assert re.search(r"101\.0 MiB.*95\.0 MiB.*weights\.bin.*video\.bin", refused.stderr, re.DOTALL)
+    assert settled.json("ls", "--all")["runs"] == before
+    settled.write("large/.detignore", "weights.bin\n")
+    settled.tarmac("experiment", "create", "large/const.yaml", directory, "-f", code=0)
+
+
+def test_d11_what_the_file_binds_is_there(settled: Shell, tmp_path: Path) -> None:
+    """D11: bind mounts, at an absolute path and below the work directory, read-only where that is said."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "one").write_text("1")
+    directory = context(
+        settled,
+        "bound",
+        "entrypoint: 'cat data/set/one /mnt/set/one; touch data/set/two || echo refused'\n"
+        f"bind_mounts:\n  - {{host_path: {tmp_path}/set, container_path: data/set, read_only: true}}\n"
+        f"  - {{host_path: {tmp_path}/set, container_path: /mnt/set}}\n",
+    )
+    settled.write("bound/data/of-the-context", "x")
+    output = create(settled, directory)
+    assert output.startswith("11")
+    assert output.endswith("refused\n")
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["one"]
+
+
+def test_values_in_place_of_the_files_and_a_bad_one_by_its_path(settled: Shell) -> None:
+    """D9: `--config` as Determined's own command has it."""
+    directory = context(settled, "changed", "entrypoint: 'echo $DET_HPARAMS'\nhyperparameters: {lr: 1}\n")
+    assert json.loads(create(settled, directory, "--config", "hyperparameters.lr=2e-3")) == {"lr": 0.002}
+    refused = settled.tarmac(
+        *("experiment", "create", "changed/const.yaml", "changed"),
+        *("--config", "resources.priority=100", "--config", "debug=maybe"),
+        code=2,
+    )
+    assert "resources.priority: a whole number from 1 to 99 is expected, not '100'" in refused.stderr
+    assert "debug: true or false is expected, not 'maybe'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("searcher: {name: random, metric: loss, max_trials: 4}", "the searcher 'random' comes with a later"),
+        ("entrypoint: python3 -m determined.launch.horovod --trial a:B train.py", "cannot be started both"),
+        ("resources: {slots: 2}", "an experiment says slots_per_trial"),
+    ],
+)
+def test_d1_d10_what_cannot_run_is_refused_with_its_reason(settled: Shell, line: str, expected: str) -> None:
+    """D1, D10: both a trial class and a script; a searcher of more than one trial; another kind of task."""
+    lines = {"entrypoint": "entrypoint: 'true'", "searcher": SEARCHER.partition("\n")[0]}
+    text = "\n".join({**lines, line.partition(":")[0]: line}.values())
+    refused = settled.tarmac("check", settled.write("refused.yaml", text), code=2)
+    assert expected in refused.stderr
+
+
+def test_d12_a_paused_experiment_frees_its_slots_and_goes_on_from_its_checkpoint(settled: Shell) -> None:
+    """D12, D13: without a signal the script sees that it should pause, saves and leaves; activate resumes."""
+    script = """\
+import os, signal, tarmac
+signal.signal(signal.SIGTERM, lambda *_: os._exit(9))
+saved = os.path.join(os.environ["CHECKPOINT_ARTIFACT_PATH"], "steps")
+steps = int(open(saved).read()) if os.path.exists(saved) else 0
+print("begins at", steps, "run", os.environ["DET_TRIAL_RUN_ID"], flush=True)
+if steps == 0:
+    with open(os.environ["GATE"], "w") as gate:
+        gate.write("ready")
+    while not tarmac.should_pause():
+        signal.sigtimedwait([], 0.05)
+    open(saved, "w").write("5")
+"""
+    gate = settled.gate()
+    directory = context(
+        settled,
+        "pausing",
+        "name: pausing\nentrypoint: python3 train.py\n"
+        f"environment: {{environment_variables: [GATE={gate}]}}\n",
+        train__py=script,
+    )
+    created = settled.tarmac("experiment", "create", "pausing/const.yaml", directory, code=0).stdout
+    number = re.fullmatch(r"Created experiment (\d+) \(run (\w+)\)\n", created)
+    assert number
+    assert gate.read_text() == "ready"
+    settled.tarmac("experiment", "pause", number[1], "--wait", code=0)
+    assert settled.json("experiment", "describe", number[1])["run"]["status"] == "PAUSED"
+    assert number[2] not in [run["id"] for run in _queued(settled)]
+    settled.tarmac("experiment", "activate", number[1], code=0)
+    settled.tarmac("wait", number[2], code=0)
+    assert settled.tarmac("logs", number[2]).stdout.splitlines() == ["begins at 0 run 1", "begins at 5 run 2"]
+    row = settled.tarmac("experiment", "list", code=0).stdout.splitlines()[2]
+    assert [cell.strip() for cell in row.split("|")][2:5] == ["pausing", "", "COMPLETED"]
+
+
+def _queued(shell: Shell) -> list[dict[str, object]]:
+    return [run for pool in shell.json("queue")["pools"] for run in pool["runs"]]
