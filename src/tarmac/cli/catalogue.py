@@ -26,9 +26,6 @@ COMMANDS: dict[str, Entry] = {
     "experiment": Entry(
         "Runs", f"{_HOME}.experiment", "experiment", "Create and follow experiments as with Determined."
     ),
-    "experiment": Entry(
-        "Runs", f"{_HOME}.experiment", "experiment", "Create and follow experiments as with Determined."
-    ),
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),

@@ -34,6 +34,7 @@ def answer(**changes: Any) -> Any:
         "reasons": [],
         "largest": None,
         "request": "start two\nrunners",
+        "rendered": None,
         "nodes": nodes,
     }
     return {**whole, **changes}
@@ -113,3 +114,15 @@ def test_commands_are_shown_as_they_would_be_typed() -> None:
     assert command_text(["echo", "it's"]) == """echo 'it'\\''s'"""
     assert command_text(["bash", "-eo", "pipefail", "-c", "a\nb\n"]) == "bash -eo pipefail -c\n  a\n  b"
     assert command_text(["bash", "-c", "one line\n"]) == "bash -c $'one line\\n'"
+
+
+def test_what_a_site_is_sent_stands_as_it_is() -> None:
+    """K1, K2: it can be copied; nothing is said of a placement that the site makes itself."""
+    text = plan_text(
+        answer(placement=None, nodes=[], request=None, rendered="#!/bin/bash -l\n#SBATCH --nodes=2\n"),
+        Terminal(),
+        inherited={},
+    )
+    assert text == (
+        "what the site is sent\n#!/bin/bash -l\n#SBATCH --nodes=2\n\ndigits: nothing is started or kept"
+    )

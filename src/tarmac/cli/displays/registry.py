@@ -23,6 +23,7 @@ DISPLAYS: Mapping[str, str] = {
     "clusterfudge": "tarmac.cli.displays.clusterfudge",
     "determined": "tarmac.cli.displays.determined",
     "isc": "tarmac.cli.displays.isc",
+    "mantik": "tarmac.cli.displays.mantik",
     "mcli": "tarmac.cli.displays.mcli",
 }
 """Where each display lives: a module with a `DISPLAY`."""

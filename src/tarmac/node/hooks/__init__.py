@@ -1,8 +1,10 @@
 """The steps of a runner, in the order in which `runner` takes them; one file each.
 
-    claim -> artifacts_in -> mounts -> place_artifacts -> code -> setup -> workers -> watch -> artifacts_out
-               |                             |             |       |         |
-               +-----------------------------+-------------+-------+---------+--> Leave: no worker ran
+    claim -> artifacts_in -> mounts -> place_artifacts -> code -> setup -> before -> workers
+               |                             |             |       |         |         |
+               +-----------------------------+-------------+-------+---------+---------+--> Leave: no worker
+
+    workers -> watch -> after -> artifacts_out
 
 Each is a function of the `NodeRun` and may be taken only once, because the claim is.
 """

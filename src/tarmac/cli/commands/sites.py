@@ -1,0 +1,44 @@
+"""`tarmac sites`: HPC sites whose addresses are known, for configurations of Mantik. Needs no server."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json, print_text
+from tarmac.cli.table import Column, render
+from tarmac.cli.terminal import stdout_terminal
+from tarmac.spec.mantik.sites import SITES
+
+_HEADS = (
+    Column(title="MACHINE"),
+    Column(title="CENTRE", optional=True),
+    Column(title="BY"),
+    Column(title="URL"),
+)
+
+
+@click.command()
+@json_option
+def sites(*, as_json: bool) -> None:
+    """List known HPC sites: their machines, and the URLs that a configuration names.
+
+    docs/sites.md says where each was found; a site's own documentation has the last word.
+    """
+    if as_json:
+        print_json({"sites": [asdict(site) for site in SITES]})
+        return
+    rows = [
+        (
+            site.machine,
+            site.centre,
+            "UNICORE" if site.unicore_url else "firecREST",
+            site.unicore_url or site.firecrest_api_url or "",
+        )
+        for site in SITES
+    ]
+    tokens = {site.centre: site.firecrest_token_url for site in SITES if site.firecrest_token_url}
+    notes = [f"TokenUrl for firecREST at {centre}: {url}" for centre, url in tokens.items()]
+    print_text("\n".join([render(_HEADS, rows, stdout_terminal()), "", *notes]))

@@ -1,0 +1,89 @@
+"""Runs as MLflow shows them, which is where Mantik's users look: ids, words, times. Found by `registry`.
+
+The document shows no listing; the fields are those that MLflow keeps of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tarmac.cli.displays.display import report_of
+from tarmac.cli.table import Column, render
+from tarmac.cli.terminal import Terminal, one_line
+from tarmac.cli.wording import Json
+from tarmac.spec.dialect import Report
+from tarmac.spec.mantik.dialect import MantikDialect
+
+_HEADS = (
+    Column(title="run_id"),
+    Column(title="run_name", flexible=True),
+    Column(title="status"),
+    Column(title="start_time"),
+    Column(title="end_time"),
+)
+_LABEL_WIDTH = 14
+
+
+class MantikDisplay:
+    """Runs in MLflow's words."""
+
+    def status(self, report: Report) -> str:
+        return MantikDialect().status(report)
+
+    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+        rows = [
+            (
+                run["id"],
+                run["name"],
+                self.status(report_of(run)),
+                _when(run["started_at"]),
+                _when(run["ended_at"]),
+            )
+            for run in runs
+        ]
+        return render(_HEADS, rows, terminal)
+
+    def run(
+        self,
+        run: Json,
+        attempts: Sequence[Json],  # noqa: ARG002 the port's
+        events: Sequence[Json],  # noqa: ARG002 the port's
+        *,
+        now: float,  # noqa: ARG002 the port's
+        terminal: Terminal,  # noqa: ARG002 the port's
+    ) -> str:
+        site = run["spec"].get("site") or {}
+        firecrest = site.get("firecrest") or {}
+        asked = {
+            "Queue": site.get("queue"),
+            "Nodes": site.get("nodes"),
+            "CPUsPerNode": site.get("cpus_per_node"),
+            "GPUsPerNode": site.get("slots_per_node"),
+        }
+        fields = {
+            "run_id": run["id"],
+            "run_name": run["name"],
+            "user_id": run["user"],
+            "status": self.status(report_of(run)),
+            "start_time": _when(run["started_at"]),
+            "end_time": _when(run["ended_at"]),
+            "site": site.get("unicore_url") or firecrest.get("machine"),
+            "resources": ", ".join(f"{key} {value}" for key, value in asked.items() if value is not None),
+            "image": run["spec"].get("environment", {}).get("image"),
+            "entry_point": (run["spec"]["roles"][0]["processes"][0]["command"]).get("script"),
+        }
+        return "\n".join(
+            f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items() if value
+        )
+
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
+        """A batch job has one log."""
+        return ""
+
+
+DISPLAY = MantikDisplay()
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
