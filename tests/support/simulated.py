@@ -64,7 +64,10 @@ class InstantCode:
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         assert isinstance(code, LocalDirectory)
-        return StagedCode(digest=f"digest-of-{code.path.strip('/').replace('/', '-')}")
+        return StagedCode(digest=code.digest or f"digest-of-{code.path.strip('/').replace('/', '-')}")
+
+    def check_sent(self, code: LocalDirectory) -> None:
+        """Every snapshot is there."""
 
 
 def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -> list[Node]:

@@ -18,6 +18,8 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 INHERITED_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 """What a user's own server is told of the submitter's shell, so that a run finds what the shell finds."""
 
+CACHE_VARIABLE = "XDG_CACHE_HOME"
+
 ALREADY_SERVED = 3
 """Exit code of a server that finds another one serving its home."""
 
@@ -89,3 +91,9 @@ def find_home(environment: Mapping[str, str], *, user_home: Path) -> Home:
     state = Path(environment.get(STATE_VARIABLE) or "")
     base = state if state.is_absolute() else user_home / ".local" / "state"
     return Home(base / "tarmac")
+
+
+def cache_directory(environment: Mapping[str, str], *, user_home: Path) -> Path:
+    """Where what can be found out again is kept: the place XDG gives to caches."""
+    named = Path(environment.get(CACHE_VARIABLE) or "")
+    return (named if named.is_absolute() else user_home / ".cache") / "tarmac"

@@ -18,6 +18,8 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
 from tarmac.node.gitrules import SAFE_TRANSPORTS, TRANSPORTS, GitRules
 
+DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
+DEFAULT_CODE_DAYS = 30.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
 """How long a store that is down is waited for."""
@@ -53,6 +55,15 @@ class GitSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSettings:
+    """How much code a run may bring, and how long it and the work directories are kept."""
+
+    limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
+    keep_days: float | None = DEFAULT_CODE_DAYS
+    work_days: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told; `local` and `pools` make the local cluster."""
 
@@ -60,6 +71,7 @@ class Settings:
     listen: str | None = None
     ended_days: float = 14.0
     artifacts: ArtifactSettings = ArtifactSettings()
+    code: CodeSettings = CodeSettings()
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
     local: tuple[NodeGroup, ...] = ()
@@ -117,6 +129,28 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             default=7.0,
             least=0,
             meaning="how many days an ended run stays in a plain list of runs; it is never deleted",
+        ),
+    ),
+    "code": (
+        Setting(
+            key="limit",
+            kind=str,
+            default=DEFAULT_CODE_LIMIT,
+            meaning="the most that the code of a run may hold, where its run file says nothing else",
+        ),
+        Setting(
+            key="keep_days",
+            kind=float,
+            default=DEFAULT_CODE_DAYS,
+            least=0,
+            meaning="how long after its last use a snapshot of code is kept; never shorter than "
+            "`list.ended_days`, and what a run that has not ended needs always is",
+        ),
+        Setting(
+            key="work_days",
+            kind=float,
+            least=0,
+            meaning="how long after its end the work directories of a run are kept; without it, always",
         ),
     ),
     "git": (
@@ -260,6 +294,7 @@ class _Reader:
             keep_days=values["artifacts"]["keep_days"],
         )
         git = self._git(values["git"])
+        code = self._code(values["code"], ended_days=values["list"]["ended_days"])
         if self._problems:
             raise InvalidInput(self._problems)
         return Settings(
@@ -267,6 +302,7 @@ class _Reader:
             listen=values["server"]["listen"],
             ended_days=values["list"]["ended_days"],
             artifacts=artifacts,
+            code=code,
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
             local=tuple(local),
@@ -287,6 +323,15 @@ class _Reader:
             pool=values["pool"] or DEFAULT_POOL,
             shard=values["shard"],
             hostnames=tuple(values["hostnames"]),
+        )
+
+    def _code(self, values: Mapping[str, Any], *, ended_days: float) -> CodeSettings:
+        given = None if values["limit"] == DEFAULT_CODE_LIMIT else values["limit"]
+        limit_bytes = self._memory_bytes(given, "code.limit")
+        return CodeSettings(
+            limit_bytes=DEFAULT_CODE_LIMIT_BYTES if limit_bytes is None else limit_bytes,
+            keep_days=max(values["keep_days"], ended_days),
+            work_days=values["work_days"],
         )
 
     def _git(self, values: Mapping[str, Any]) -> GitSettings:

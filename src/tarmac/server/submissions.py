@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tarmac.artifacts.archives import is_archive
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem
@@ -57,21 +58,37 @@ class Prepared:
 
 def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
     """Make a draft ready; raises InvalidInput with all that is wrong, NotFound for an unknown clone."""
-    reading = _reading(draft, plane)
+    prepared = planned(draft, plane)
+    code = prepared.submission.spec.code
+    if isinstance(code, LocalDirectory):
+        if code.digest is not None:
+            plane.world.code.check_sent(code)
+        elif not draft.caller.local:
+            raise InvalidInput(
+                f"code: {code.path} is a directory of your machine, and this server cannot read it",
+                hint="tarmac run sends it first; a program does with /code/missing, /code/packs, /code/trees",
+            )
+    return prepared
+
+
+def directory_wanted(draft: Draft, plane: ControlPlane) -> LocalDirectory | None:
+    """The directory of the submitter's machine that a draft brings, if it is not here already."""
+    code = _spec(draft, plane).spec.code
+    return code if isinstance(code, LocalDirectory) and code.digest is None else None
+
+
+def planned(draft: Draft, plane: ControlPlane) -> Prepared:
+    """A draft as `prepare` makes it, whether its code has been sent or not: for what keeps nothing."""
+    reading = _spec(draft, plane)
     spec = reading.spec
-    if draft.overrides:
-        spec = override(spec, draft.overrides)
     if draft.caller.local:
         spec = _inheriting(spec, draft.submitter)
     # Without a key of its own it gets one, so that the intake may submit it again after a clash.
     key = draft.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.user} {key}')}")
-    code = spec.code
-    if isinstance(code, LocalDirectory):
-        if draft.code_digest is None:
-            _check_code(code, filename=draft.filename)
-        spec = replace(spec, code=replace(code, digest=draft.code_digest))
+    if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
+        _check_code(spec.code, filename=draft.filename)
     submission = Submission(spec=spec, user=draft.caller.user, idempotency_key=key)
     return Prepared(submission=submission, warnings=reading.warnings)
 
@@ -90,11 +107,24 @@ def _random_end(seed: str) -> str:
     return "".join(_ALPHANUMERIC[number // 62**place % 62] for place in range(_END))
 
 
+def _spec(draft: Draft, plane: ControlPlane) -> Reading:
+    """What a draft says, with what the command line changes, and the snapshot of its code if it was sent."""
+    reading = _reading(draft, plane)
+    spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
+    if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
+        spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
+    return replace(reading, spec=spec)
+
+
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.clone is not None:
         if draft.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
-        spec = plane.find(draft.clone).spec
+        run = plane.find(draft.clone)
+        spec = run.spec
+        if isinstance(spec.code, LocalDirectory) and not draft.caller.local:
+            # Its path is one of whoever submitted it: what was copied from there is what can be had.
+            spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
         return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
     if draft.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
@@ -113,8 +143,12 @@ def _check_code(code: LocalDirectory, *, filename: str) -> None:
     path = Path(code.path)
     if not path.exists():
         found = "does not exist"
+    elif is_archive(path):
+        if os.access(path, os.R_OK):
+            return
+        found = "cannot be read"
     elif not path.is_dir():
-        found = "is not a directory"
+        found = "is neither a directory nor an archive (.zip, .tar, .tar.gz, .tar.xz)"
     elif not os.access(path, os.R_OK | os.X_OK):
         found = "cannot be read"
     else:

@@ -19,7 +19,7 @@ from tarmac.server.schemas.requests import BatchBody, CheckBody, ExtrasBody, Sub
 from tarmac.server.schemas.runs import Run
 from tarmac.server.schemas.server import CheckReport
 from tarmac.server.service import Service
-from tarmac.server.submissions import Draft, prepare, read_once
+from tarmac.server.submissions import Draft, planned, read_once
 from tarmac.spec.dialect import Extras
 
 
@@ -33,7 +33,7 @@ def submitting_routes(service: Service) -> APIRouter:
         request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
     ) -> Response:
         """Submit a run; 200 instead of 201 when its idempotency key was known. A dry run keeps nothing."""
-        draft = _draft(request, body)
+        draft = draft_of(request, body)
         if dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         entered = await intake.enter(draft)
@@ -43,7 +43,7 @@ def submitting_routes(service: Service) -> APIRouter:
     @router.post("/runs/batch", status_code=201, response_model=list[Run])
     def submit_all(request: Request, body: BatchBody) -> Response:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
-        drafts = [_draft(request, item) for item in body.runs]
+        drafts = [draft_of(request, item) for item in body.runs]
         return JsonAnswer(
             [_entered(entered) for entered in enter_all(drafts, service.plane)], status_code=201
         )
@@ -63,17 +63,8 @@ def submitting_routes(service: Service) -> APIRouter:
     return router
 
 
-def _dry_run(service: Service, draft: Draft) -> Response:
-    prepared = prepare(draft, service.plane)
-    found = service.plane.dry_run(prepared.submission)
-    return JsonAnswer(dry_run_record(found, warnings=prepared.warnings))
-
-
-def _entered(entered: Entered, notes: tuple[str, ...] = ()) -> dict[str, object]:
-    return run_record(entered.accepted.run, warnings=entered.warnings + notes)
-
-
-def _draft(request: Request, body: SubmissionBody) -> Draft:
+def draft_of(request: Request, body: SubmissionBody) -> Draft:
+    """What the body of a request asks to be submitted."""
     return Draft(
         caller=caller_of(request),
         source=body.source,
@@ -87,6 +78,16 @@ def _draft(request: Request, body: SubmissionBody) -> Draft:
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
     )
+
+
+def _dry_run(service: Service, draft: Draft) -> Response:
+    prepared = planned(draft, service.plane)
+    found = service.plane.dry_run(prepared.submission)
+    return JsonAnswer(dry_run_record(found, warnings=prepared.warnings))
+
+
+def _entered(entered: Entered, notes: tuple[str, ...] = ()) -> dict[str, object]:
+    return run_record(entered.accepted.run, warnings=entered.warnings + notes)
 
 
 def _extras(body: ExtrasBody) -> Extras:
