@@ -1,4 +1,4 @@
-"""What scripts import runs on every Python that a user's shell may have, without tarmac installed there."""
+"""Launch scripts on every Python that a user's shell may have: what they import needs no tarmac there."""
 
 from __future__ import annotations
 

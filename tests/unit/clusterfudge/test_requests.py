@@ -17,6 +17,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import Resources
 from tarmac.model.spec import FailureBehaviour, LocalDirectory, Queueing, Repository, RunSpec
 from tarmac.spec import read
+from tarmac.spec.clusterfudge.reader import LARGEST_PROJECT_BYTES
 
 PROCESS = cf.Process(["true"])
 JOB = cf.Job("a", 1, [PROCESS])
@@ -153,7 +154,7 @@ def test_local_dir_is_the_project_around_the_current_directory(
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
     spec = spec_of(cf.CreateLaunchRequest([JOB], deployment=cf.LocalDir()))
-    assert spec.code == LocalDirectory(path=str(tmp_path), whole=True)
+    assert spec.code == LocalDirectory(path=str(tmp_path), whole=True, limit_bytes=LARGEST_PROJECT_BYTES)
     assert capsys.readouterr().out == f"Found {tmp_path / mark}\n"
 
 

@@ -1,4 +1,7 @@
-"""The fields of a launch request, mapping by mapping, as `tarmac.clusterfudge.form` writes them."""
+"""The fields of a launch request, mapping by mapping, as `tarmac.clusterfudge.form` writes them.
+
+Used by the reader, and for the names of accelerators by the check of scripts.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,9 @@ from tarmac.spec.yaml_tree import compose
 
 NAME = "clusterfudge"
 
+LARGEST_PROJECT_BYTES = 1 << 30
+"""How large a project may be as it lies on the disk; the client has judged already what it is when packed."""
+
 _LONGEST_NAME = 63
 _KIND = matching(KIND, f"the word {KIND}")
 
@@ -127,7 +130,9 @@ def _code(request: Section, directory: str) -> LocalDirectory | Repository | Non
     section.exclude("local_dir", "git_repo", reason="a launch has one deployment")
     if "local_dir" in section:
         path = section.read("local_dir", path_from(directory), None)
-        return LocalDirectory(path=path, whole=True) if path is not None else None
+        if path is None:
+            return None
+        return LocalDirectory(path=path, whole=True, limit_bytes=LARGEST_PROJECT_BYTES)
     repository = section.get("git_repo")
     if repository is None:
         value.refuse("deployment must be a LocalDir or GitRepo", "local_dir: PATH, or git_repo: {repo: ...}")

@@ -1,4 +1,7 @@
-"""The variables that Clusterfudge gives each process (C9), and the launch that has them."""
+"""The variables that Clusterfudge gives each process (C9), and the launch that has them.
+
+Called by the dialect; docs/dialects/clusterfudge.md lists them (a test compares).
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,25 @@ from tarmac.spec.clusterfudge.identity import launch_uuid
 from tarmac.spec.equipping import with_variables
 
 LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
-JOB_NAME = "CLUSTERFUDGE_JOB_NAME"
+ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
 REPLICA_INDEX = "CLUSTERFUDGE_REPLICA_INDEX"
 REPLICA_COUNT = "CLUSTERFUDGE_REPLICA_COUNT"
 PROCESS_COUNT = "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS"
 PROCESS_INDEX = "CLUSTERFUDGE_PROCESS_INDEX"
 GLOBAL_INDEX = "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS"
-TASK_ID = "CLUSTERFUDGE_TASK_ID"
+FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
 
 _C = Giver.CONTRACT
 
 VARIABLES = (
     Variable(LAUNCH_ID, _C, "UUID of the launch: what `create_launch` returned as `id`"),
-    Variable(JOB_NAME, _C, "the job's `short_name`"),
+    Variable(ROLE_NAME, _C, "the job's `short_name`"),
     Variable(REPLICA_INDEX, _C, "index of the replica among all of the job, from 0"),
     Variable(REPLICA_COUNT, _C, "how many replicas the job has"),
     Variable(PROCESS_COUNT, _C, "how many processes the job has in all its replicas together"),
     Variable(PROCESS_INDEX, _C, "index of the process among those of the job on its node, from 0"),
     Variable(GLOBAL_INDEX, _C, "index of the process among all of the job, replica by replica, from 0"),
-    Variable(TASK_ID, _C, "what the first version called CLUSTERFUDGE_REPLICA_INDEX"),
+    Variable(FIRST_INDEX, _C, "what the first version called CLUSTERFUDGE_REPLICA_INDEX"),
 )
 
 _Seat = tuple[str, int, int]
@@ -52,13 +55,13 @@ def equipped(run: Run, launch: Launch) -> Launch:
         here = sorted(_seat(item) for item in node.workers if item.role == worker.role)
         return {
             LAUNCH_ID: launch_uuid(run.id),
-            JOB_NAME: str(shown_names.get(worker.role, worker.role)),
+            ROLE_NAME: str(shown_names.get(worker.role, worker.role)),
             REPLICA_INDEX: str(worker.replica),
             REPLICA_COUNT: str(len(replicas[worker.role])),
             PROCESS_COUNT: str(len(counted[worker.role])),
             PROCESS_INDEX: str(here.index(_seat(worker))),
             GLOBAL_INDEX: str(counted[worker.role].index(_seat(worker))),
-            TASK_ID: str(worker.replica),
+            FIRST_INDEX: str(worker.replica),
         }
 
     return with_variables(launch, family)
