@@ -1,0 +1,212 @@
+"""Configurations of Mantik on the command line: dry runs, rehearsals, refusals, the words of MLflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+
+GOOD = Path(__file__).parents[2] / "golden/spec/mantik/good"
+RENDERED = Path(__file__).parents[2] / "golden/launch/sites"
+UNICORE = "UnicoreApiUrl: https://zam2125.zam.kfa-juelich.de:9112/JUWELS/rest/core\n"
+FIRECREST = (
+    "Firecrest:\n  ApiUrl: https://firecrest.cscs.ch\n  Machine: daint\n"
+    "  TokenUrl: https://auth.cscs.ch/auth/realms/firecrest-clients/protocol/openid-connect/token\n"
+)
+RESOURCES = "Resources: {Queue: batch}\n"
+PROJECT = """
+name: digits
+entry_points:
+  main:
+    parameters:
+      alpha: {type: float, default: 0.5}
+    command: "python train.py --alpha {alpha}"
+  show:
+    parameters: {name: string}
+    command: "echo name={name} > said; cat said"
+"""
+TRAIN = """
+import json, os, sys
+print(json.dumps({"argv": sys.argv[1:], "files": sorted(os.listdir(".")), "env": dict(os.environ)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A user in the directory of an MLflow project."""
+    directory = tmp_path_factory.mktemp("mantik")
+    shell = Shell(directory / "home", directory / "project")
+    shell.directory.mkdir()
+    shell.write("MLproject", PROJECT)
+    shell.write("train.py", TRAIN)
+    yield shell
+    shell.close()
+
+
+def lines(output: str) -> list[str]:
+    """The log of a run that was followed, less the names of its workers."""
+    return [line.partition("| ")[2] or line for line in output.splitlines()]
+
+
+def said(output: str) -> dict[str, dict[str, str]]:
+    """What the training script was given."""
+    found: dict[str, dict[str, str]] = json.loads(
+        next(line for line in lines(output) if line.startswith("{"))
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        path.name for path in GOOD.iterdir() if path.suffix in (".yaml", ".json") and ".spec" not in path.name
+    ),
+)
+def test_every_example_and_snippet_of_the_document_is_shown_by_a_dry_run(user: Shell, name: str) -> None:
+    """K1 to K9: as the site would be sent it, in YAML and in JSON."""
+    source = (GOOD / name).read_text(encoding="utf-8")
+    answer = user.json("run", user.write(name, source), "--dry-run")
+    assert answer["placement"] is None
+    assert answer["rendered"].startswith(
+        "#!/bin/bash -l\n#SBATCH" if "Firecrest:\n  A" in source else '{\n  "Name"'
+    )
+    golden = RENDERED / f"{Path(name).stem}.txt"
+    if golden.exists():
+        assert answer["rendered"] == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["document-example.yaml", "document-example-json.json", "everything.yaml"])
+def test_the_examples_of_the_document_are_rehearsed(user: Shell, name: str) -> None:
+    """K1 to K8: the same entry point on this machine; what only the site has is said."""
+    source = (GOOD / name).read_text(encoding="utf-8")
+    nodes, slots = (4, 4) if name.startswith("everything") else (2, 4)
+    result = user.tarmac("run", user.write(name, source), "--rehearse", f"{nodes}x{slots}", code=0)
+    given = said(result.stdout)
+    assert given["argv"] == ["--alpha", "0.5"]
+    assert given["env"]["NNODES"] == str(nodes)
+    assert given["env"]["NODE_RANK"] == "0"
+    assert result.stdout.count('"argv"') == 1  # on the first node alone, as in a batch job
+
+
+def test_every_variable_on_two_nodes(user: Shell) -> None:
+    """K5, K8: any value, srun's rule, the working directory; modules and commands around, in their order."""
+    config = (
+        UNICORE
+        + """
+Environment:
+  Variables: {TEST_ENV_VAR: "it's a $(test)", ANOTHER_VAR: another value}
+  PreRunCommandOnLoginNode: echo login before > order
+  PreRunCommandOnComputeNode: [echo node before >> order, export FROM_BEFORE=yes]
+  PostRunCommandOnComputeNode: [echo node after >> order]
+  PostRunCommandOnLoginNode: [echo login after >> order, cat order]
+Resources: {Queue: batch, Nodes: 2, CPUsPerNode: 8, GPUsPerNode: 2}
+"""
+    )
+    result = user.tarmac("run", user.write("all.yaml", config), "--rehearse", "2x4", code=0)
+    env = said(result.stdout)["env"]
+    assert env["TEST_ENV_VAR"] == "it's a $(test)"
+    assert env["ANOTHER_VAR"] == "another value"
+    assert env["SRUN_CPUS_PER_TASK"] == "8"
+    assert env["FROM_BEFORE"] == "yes"
+    assert env["MANTIK_WORKING_DIRECTORY"] == env["PWD"]
+    assert (env["NNODES"], env["CUDA_VISIBLE_DEVICES"]) == ("2", "0,1")
+    run = user.json("ls")["runs"][0]["id"]
+    (setup,) = (user.home / "runs" / run).glob("attempts/1/logs/setup.*.log")
+    assert setup.read_text().splitlines()[-4:] == ["login before", "node before", "node after", "login after"]
+
+
+def test_a_node_count_without_that_many_nodes_is_refused(user: Shell) -> None:
+    """K7: two nodes are two nodes, whatever fits on one."""
+    config = user.write("two.yaml", UNICORE + "Resources: {Queue: batch, Nodes: 2}\n")
+    assert "can never start here" in user.tarmac("run", config, "--rehearse", "1x8", code=2).stderr
+
+
+def test_what_is_excluded_stays_behind(user: Shell) -> None:
+    """K9: with the meaning of .gitignore; what that file itself leaves out comes along."""
+    for name in (
+        "data.csv",
+        "deep/data.csv",
+        "a.sif",
+        "sub-directory/x",
+        "deep/b.png",
+        "deep/kept.txt",
+        "ignored",
+    ):
+        user.write(name, "x")
+    user.write(".gitignore", "ignored\n")
+    config = user.write("exclude.yaml", (GOOD / "exclude.yaml").read_text(encoding="utf-8"))
+    user.write(
+        "list.py",
+        "import os\nfor top, _, names in os.walk('.'):\n  [print('f', os.path.join(top, n)) for n in names]",
+    )
+    result = user.tarmac("run", config, "--entry-point", "list.py", "--rehearse", "1x1", code=0)
+    found = {line.removeprefix("f ./") for line in lines(result.stdout) if line.startswith("f ")}
+    assert {"train.py", "deep/kept.txt", "ignored"} <= found
+    assert not found & {"data.csv", "deep/data.csv", "a.sif", "sub-directory/x", "deep/b.png"}
+
+
+def test_an_environment_in_the_project_is_activated(user: Shell) -> None:
+    """K3: `source <path>/bin/activate`, of this project."""
+    user.write("venv/bin/activate", "export VIRTUAL_ENV=activated\n")
+    config = user.write("venv.yaml", UNICORE + "Environment: {Python: venv}\n" + RESOURCES)
+    given = said(user.tarmac("run", config, "--rehearse", "1x1", code=0).stdout)
+    assert given["env"]["VIRTUAL_ENV"] == "activated"
+
+
+def test_entry_points_and_parameters_are_those_of_mlflow(user: Shell) -> None:
+    """K10: values reach the command as they are; what the entry point does not know goes to its end."""
+    config = user.write("k10.yaml", UNICORE + RESOURCES)
+    result = user.tarmac(
+        *("run", config, "--rehearse", "1x1", "--entry-point", "show", "-P", "name=a b; $(touch no)"), code=0
+    )
+    assert "name=a b; $(touch no)" in lines(result.stdout)
+    given = said(
+        user.tarmac("run", config, "--rehearse", "1x1", "-P", "alpha=1", "-P", "extra=9", code=0).stdout
+    )
+    assert given["argv"] == ["--alpha", "1", "--extra", "9"]
+    refused = user.tarmac("run", config, "--entry-point", "show", code=2)
+    assert "No value given for missing parameters: 'name'" in refused.stderr
+
+
+def test_the_application_decides_the_exit_code_and_commands_after_run_anyway(user: Shell) -> None:
+    """K6."""
+    config = user.write(
+        "fails.yaml",
+        UNICORE + "Environment: {PostRunCommandOnComputeNode: echo cleaning up}\n" + RESOURCES,
+    )
+    user.write("fails.py", "raise SystemExit(7)")
+    result = user.tarmac("run", config, "--entry-point", "fails.py", "--rehearse", "1x1", code=7)
+    assert "cleaning up" in lines(result.stdout)
+    assert user.json("ls", "--as", "mantik")["runs"][0]["status"] == "FAILED"
+    assert " FAILED " in user.tarmac("ls", "--as", "mantik", code=0).stdout
+
+
+def test_without_its_engine_a_site_is_refused(user: Shell) -> None:
+    """K10: with what can be done instead; nothing is kept."""
+    before = len(user.json("ls")["runs"])
+    for config in (UNICORE + RESOURCES, FIRECREST + RESOURCES):
+        result = user.tarmac("run", user.write("site.yaml", config), code=2)
+        assert "it needs that site's engine" in result.stderr
+        assert (
+            "--dry-run shows what the site is sent, --rehearse 1x1 runs it on this machine" in result.stderr
+        )
+    assert len(user.json("ls")["runs"]) == before
+
+
+def test_a_configuration_without_a_project_says_so(user: Shell) -> None:
+    """K10."""
+    config = user.write("elsewhere/backend.yaml", UNICORE + RESOURCES)
+    result = user.tarmac("check", config, code=2)
+    assert "there is no MLproject file with an entry point 'main'" in result.stderr + result.stdout
+
+
+def test_known_sites_are_listed_without_a_server(user: Shell) -> None:
+    """K1."""
+    listed = user.json("sites")["sites"]
+    assert UNICORE.split()[1] in {site["unicore_url"] for site in listed}
+    assert {"daint"} <= {site["machine"] for site in listed if site["firecrest_api_url"]}
+    assert "https://firecrest.cscs.ch" in user.tarmac("sites", code=0).stdout
