@@ -261,7 +261,7 @@ integrations:
 - {{integration_type: git_repo, git_repo: '{url}', git_branch: main, path: code/first}}
 - {{integration_type: git_repo, git_repo: '{url}', git_branch: $BRANCH, path: /workspace/second}}
 - {{integration_type: comet_ml, project: digits}}
-command: cat code/first/file /workspace/second/file; echo $COMET_PROJECT_NAME
+command: cat code/first/file second/file; echo $COMET_PROJECT_NAME
 """
     file = user.write("integrated.yaml", text)
     assert user.tarmac("run", file, code=0).stdout.splitlines()[-3:] == ["of main", "of side", "digits"]

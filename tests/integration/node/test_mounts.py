@@ -71,9 +71,24 @@ def test_what_lies_beside_a_literal_path_stays_visible(warm: Warm, tmp_path: Pat
 
 
 @private_view
+@private_view
+def test_the_working_directory_can_have_a_literal_path(warm: Warm, tmp_path: Path) -> None:
+    """M8: what is written there lies in the working directory, and the other way round."""
+    target = "/mnt/work-of-a-run"
+    mount = {"source": ".", "target": target, "read_only": False, "variables": []}
+    attempt = write_attempt(
+        tmp_path,
+        [worker(f"echo a > here; cat {target}/here; cd {target}; echo b > there; ls")],
+        mounts=[mount],
+    )
+    warm.run(attempt)
+    assert attempt.log().split() == ["a", "here", "there"]
+    assert not Path(target).exists()
+
+
 @pytest.mark.skipif(Path("/data").exists(), reason="this machine has a /data of its own")
 def test_a_path_at_the_root_of_the_disk_holds_and_is_read_only(warm: Warm, tmp_path: Path) -> None:
-    """I8: `/data/<id>` can be read and not changed, where the machine has no /data; nothing else is missing."""
+    """I8: `/data/<id>` can be read and not changed, where there is no /data; nothing else is missing."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "sample").write_text("one\n")
