@@ -16,6 +16,13 @@ from tarmac.model.errors import InvalidInput
 STDIN = "-"
 _INTERPRETERS = re.compile(r"(python[\d.]*|pypy[\d.]*|bash|sh|torchrun|accelerate|deepspeed|uv|env)$")
 _PROGRAMS = {".py": "python", ".sh": "bash"}
+_ARCHIVES = {
+    b"PK\x03\x04": "an archive or a checkpoint",
+    b"\x80": "a pickled checkpoint",
+    b"\x1f\x8b": "a compressed file",
+    b"\x89HDF": "an HDF5 file",
+}
+"""How files begin that are given the name of a run file by mistake."""
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 
@@ -102,8 +109,10 @@ def _decoded(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
+        kind = next((kind for mark, kind in _ARCHIVES.items() if content.startswith(mark)), None)
+        but = f" but, as it begins, {kind}" if kind else ""
         raise InvalidInput(
-            f"{name}:{line}: this is not UTF-8 text (byte {content[error.start]:#04x})"
+            f"{name}:{line}: this is not UTF-8 text (byte {content[error.start]:#04x}){but}"
         ) from error
 
 

@@ -60,13 +60,13 @@ class _Parser:
         self._text = text
         self._problems = problems
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._at = self._begun = 0
+        self._at = self._begun = self._noted = 0
         self._root = _Open(0)
         self._current = self._root
 
     def parse(self) -> None:
-        """Read every statement."""
-        while True:
+        """Read every statement, unless there are too many mistakes to tell."""
+        while self._noted < _MOST_NOTED:
             self._skip(_BETWEEN)
             if self._at >= len(self._text):
                 return
@@ -83,6 +83,7 @@ class _Parser:
 
     def note(self, stop: Unreadable) -> None:
         """Note what is not TOML."""
+        self._noted += 1
         line, column = self._place(stop.at)
         self._problems.add_at(line, column, stop.message, stop.hint)
 
@@ -273,6 +274,7 @@ class _Parser:
         return value
 
 
+_MOST_NOTED = 200
 _BLANKS = re.compile(r"[ \t]*+")
 _BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
 _LINE_END = re.compile(r"#|\n|\Z")

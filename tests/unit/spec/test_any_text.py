@@ -1,8 +1,10 @@
-"""Whatever the text: a spec that survives a round trip, or InvalidInput. Never anything else."""
+"""Whatever the text and the dialect: a spec that survives a round trip, or InvalidInput. Nothing else."""
 
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,13 @@ from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 from tarmac.spec import override, read
+from tarmac.spec.dialects import DIALECTS, choose
 from tarmac.spec.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "spec"
+NAMES = sorted(dialect.name for dialect in DIALECTS)
+WRITTEN = (".yaml", ".yml", ".isc", ".toml", ".json", ".py", "")
+"""How run files end; beside those of the golden tests lie the specs they become, and an MLflow project."""
 
 WORDS = sorted(
     RUN.known | RUN.later | PROCESS.known | RESOURCES.known | PAUSE.known | ENVIRONMENT.known | ROLE.known
@@ -45,10 +53,22 @@ PIECES = st.lists(
 ).map("".join)
 
 
-def outcome(source: str) -> None:
+def good_files(dialect: str) -> list[Path]:
+    """The good golden files of a dialect."""
+    directory = GOLDEN / "good" if dialect == "native" else GOLDEN / dialect / "good"
+    return [
+        path
+        for path in sorted(directory.glob("*"))
+        if path.suffix in WRITTEN
+        and path.name != "MLproject"
+        and not path.read_text().startswith(('{\n "spec"', '{\n "warnings"'))
+    ]
+
+
+def outcome(source: str, dialect: str | None = None) -> None:
     """Read the text: it becomes a spec that survives a round trip, or is refused with proper problems."""
     try:
-        reading = read(source, filename="fuzz.yaml", directory="/home/ada")
+        reading = read(source, filename="fuzz.yaml", directory="/home/ada", dialect=dialect)
     except InvalidInput as refusal:
         problems = refusal.problems
     else:
@@ -116,3 +136,93 @@ def test_any_overrides(overrides: dict[str, Any]) -> None:
 )
 def test_hostile_texts_are_refused_or_read_but_quickly(source: str) -> None:
     outcome(source)
+
+
+ALL_GOOD = [(name, path) for name in NAMES for path in good_files(name)]
+"""Every good golden file with its dialect."""
+
+EDITS = st.lists(
+    st.tuples(
+        st.floats(0, 1),
+        st.integers(0, 6),
+        st.sampled_from(
+            ["", "\n", " ", "\t", "- ", ": ", "=", "[", "]", "{", "}", '"', "'", "'''", "#", ",", "0", "-1"]
+        )
+        | st.sampled_from(
+            ["null", "true", "1e400", "~", "9" * 400, "&a", "*a", "<<: ", "\ud800", "\0", "é", "\\"]
+        )
+        | st.text(max_size=5),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def test_every_dialect_has_good_files() -> None:
+    assert {name for name, _ in ALL_GOOD} == set(NAMES)
+
+
+@pytest.mark.parametrize(("name", "path"), ALL_GOOD, ids=lambda value: getattr(value, "name", value))
+def test_every_good_file_is_taken_by_its_own_dialect(name: str, path: Path) -> None:
+    """I3: by its content, whatever the file is called, and in whatever order the dialects are asked."""
+    text = path.read_text(encoding="utf-8")
+    for filename in (path.name, "run.yaml", "model.isc", "a.json", "launch"):
+        for order in (DIALECTS, tuple(reversed(DIALECTS))):
+            assert choose(text, filename=filename, dialects=order).name == name, filename
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=50)
+@given(text=st.text())
+def test_any_text_for_any_dialect(name: str, text: str) -> None:
+    outcome(text, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@given(data=st.data(), edits=EDITS)
+def test_good_files_with_mistakes(
+    name: str, data: st.DataObject, edits: list[tuple[float, int, str]]
+) -> None:
+    """Anything may be put anywhere into a file that was good, and some of it taken away."""
+    text = data.draw(st.sampled_from([path for known, path in ALL_GOOD if known == name])).read_text()
+    for where, length, piece in edits:
+        at = int(where * len(text))
+        text = text[:at] + piece + text[at + length :]
+    outcome(text, name)
+    outcome(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 50_000,
+        "a = " + "[" * 50_000,
+        "a = " + "{a = " * 20_000,
+        '{"jobs": ' * 20_000,
+        "{a: " * 50_000,
+        "- " * 50_000,
+        ".".join("a" * 50_000) + " = 1",
+        "[" + ".".join("a" * 50_000) + "]",
+        "command = '''" + "x " * 60_000,
+        'command = "' + "\\n" * 100_000,
+        "gpus = " + "9" * 100_000,
+        "".join(f"key{index} = {index}\n" for index in range(5_000)),
+        "".join(f"[t{index}]\n" for index in range(5_000)),
+        "a = 'x\n" * 10_000,
+        "command = '''" + "# \"'" * 15_000 + "'''\nexperiment_name = 'e'\nisc_project_id = 'p'\ngpus = 1",
+        "command = '''" + "A=1\n" * 15_000 + "'''\nexperiment_name = 'e'\nisc_project_id = 'p'\ngpus = 1",
+        "\0" * 100_000,
+        "x = 1\n" * 10_000,
+        "def f():\n  " * 5_000,
+        "(" * 50_000,
+    ],
+    ids=lambda text: f"{text[:16]!r}",
+)
+def test_hostile_texts_for_any_dialect(name: str, text: str) -> None:
+    began = time.process_time()
+    outcome(text, name)
+    if name == "native":
+        outcome(text)
+    assert time.process_time() - began < 10.0
