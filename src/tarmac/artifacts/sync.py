@@ -94,6 +94,9 @@ class Syncer:
             entries = self._send(taken)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
+            if self._last is not None and tuple(entries) == self._last.entries:
+                self._last = replace(self._last, read_at=read_at)  # touched, and still the same
+                return None
             self._last = self._commit(entries, read_at)
         return self._last
 
