@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launches import launch, node, seat, workers
@@ -86,6 +86,7 @@ def test_a_path_of_the_parameters_that_the_user_sets_stays() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=4))
+@example({"_shared": {"lr": 1}, "lr": "1e-3", "__": 0})
 def test_parameters_of_any_kind_are_yaml_that_reads_back(parameters: dict[str, Any]) -> None:
     """M7: /mnt/config/parameters.yaml, less what begins with `_`."""
     files = equipped(spec_of(parameters=parameters)).nodes[0].files
