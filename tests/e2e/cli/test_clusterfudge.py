@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitserver import Repo
 from shell import Result, Screen, Shell
 
 LAB = """\
@@ -17,6 +18,12 @@ name: primary
 nodes:
   - {count: 2, slots: 8, slot_type: h100, shard: rl, prefix: h}
   - {hostnames: [my-pet-node], slots: 2, slot_type: rtx3090, shard: vision}
+"""
+
+AWAIT_END = """
+import time
+while client.get_launch_details(launch.id).launch.status in (1, 2, 7):
+    time.sleep(0.05)
 """
 
 PRINT = (
@@ -154,9 +161,8 @@ def test_c5_other_replicas_are_stopped_or_continue(lab: Shell) -> None:
     text = script(
         f"clusterfudge.Job('python', 3, [{failing}, {long}], {stopping})", rest='cluster="primary",'
     )
-    after = "import time\nwhile client.get_launch_details(launch.id).launch.status in (1, 2, 7):\n    pass\n"
     counted = "print(client.get_launch_details(launch.id).status_counts.jobs[0].replicas)\n"
-    result, run = launched(lab, text + after + counted)
+    result, run = launched(lab, text + AWAIT_END + counted)
     assert re.search(r"pending=0, running=0, succeeded=0, failed=[1-3], .*total=3", result.stdout)
     record = lab.json("show", run)["run"]
     assert (record["outcome"], record["cause"]["exit_code"]) == ("failed", 7)
@@ -183,6 +189,26 @@ def test_c6_a_git_repository_is_named_with_branch_and_commit(lab: Shell) -> None
     assert result.stderr.startswith(
         "error: launch.py:4: deployment.git_repo.repo: the URL of a git repository"
     )
+
+
+def test_c6_a_commit_of_a_branch_is_what_runs(shell: Shell, tmp_path: Path) -> None:
+    """C6: long or short; details and `show` name the whole commit."""
+    shell.home.mkdir()
+    (shell.home / "settings.toml").write_text('[git]\ngit_transports = ["file"]\n')
+    origin = Repo.new(tmp_path / "origin", hello_py="print('first')")
+    first = origin.git("rev-parse", "HEAD")
+    origin.commit(hello_py="print('second')")
+    after = f"""{AWAIT_END}
+details = client.get_launch_details(launch.id)
+print(details.logs[0].contents, details.launch.git_branch, details.launch.git_commit)
+"""
+    for commit in (first, first[:8]):
+        deployment = f'deployment=clusterfudge.GitRepo("file://{origin.path}", "main", "{commit}"),'
+        text = script(job(["python3", "hello.py"]), rest=deployment, after=after)
+        result, _ = launched(shell, text)
+        assert result.stdout.endswith(f"first\n main {first}\n")
+    shown = shell.tarmac("show", "--as", "clusterfudge", "@last", code=0).stdout
+    assert f"file://{origin.path} at {first}" in shown
 
 
 def test_c7_c8_the_project_lies_in_the_directory_that_processes_start_in(lab: Shell) -> None:
@@ -265,11 +291,12 @@ for name in (launch.id, launch.launch_id, launch.run_id):
     details = client.get_launch_details(name)
     assert details.launch.id == launch.id
 while not any("ready" in log.contents for log in details.logs):
+    time.sleep(0.05)
     details = client.get_launch_details(launch.id)
 print(details.commands[0].job_name, details.logs[0].source, details.status_counts.processes)
 client.stop_launch(launch.launch_id)
 while client.get_launch_details(launch.id).launch.status != clusterfudge.LaunchStatus.LAUNCH_STATUS_STOPPED:
-    pass
+    time.sleep(0.05)
 print(client.get_launch_details(launch.id).status_counts.processes)
 """
     commands = ["sh", "-c", "echo ready; exec sleep 600"]
