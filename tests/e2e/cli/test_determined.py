@@ -18,7 +18,7 @@ nodes = 2
 slots = 2
 """
 SEARCHER = "searcher: {name: single, metric: loss}\nmax_restarts: 0\n"
-UNSET_HERE = {"DET_LATEST_CHECKPOINT"}
+UNSET_HERE = {"DET_LATEST_CHECKPOINT", "TCD_STARTUP_HOOK"}
 MEBIBYTE = 1 << 20
 
 REPORT = """\

@@ -35,6 +35,7 @@ VARIABLES = (
     Variable("DET_CONTAINER_ID", _C, "the same as DET_RESOURCES_ID"),
     Variable("DET_TASK_LOGGING_METADATA", _C, "task, allocation and trial, as JSON"),
     Variable("DET_INTER_NODE_NETWORK_INTERFACE", _C, "GLOO_SOCKET_IFNAME; not set where that is not"),
+    Variable("TCD_STARTUP_HOOK", _C, "the cluster's start-up hook; not set where its settings have none"),
     Variable("DET_PYTHON_EXECUTABLE", _C, "`python3`"),
     Variable("DET_USE_TLS", _C, "`false`"),
     Variable("DET_SEGMENT_ENABLED", _C, "`false`"),
