@@ -124,5 +124,5 @@ def test_what_a_site_is_sent_stands_as_it_is() -> None:
         inherited={},
     )
     assert text == (
-        "what the site is sent\n#!/bin/bash -l\n#SBATCH --nodes=2\n\ndigits: nothing is started or kept"
+        "what the site is sent\n#!/bin/bash -l\n#SBATCH --nodes=2\n\npair: nothing is started or kept"
     )

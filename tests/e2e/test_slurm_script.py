@@ -1,0 +1,115 @@
+"""The batch script of a configuration of Mantik, run by a real Slurm where its packages are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tarmac.launch.batch_script import batch_script
+from tarmac.spec import read
+from tarmac.spec.dialect import Extras
+
+CLUSTER = Path(__file__).parents[2] / "benchmarks/slurm_cluster.sh"
+PROGRAMS = ("sbatch", "srun", "slurmctld", "slurmd", "munged")
+NAME = r"""it's \ a "name" # $(x) ü"""
+VALUE = 'it\'s "one" $(touch x) `y`\n#SBATCH --nodes=9 ü'
+CONFIGURATION = f"""
+Firecrest: {{ApiUrl: "https://a.b", TokenUrl: "https://a.b/t", Machine: m}}
+Environment:
+  Apptainer: {{Path: image.sif, Options: [--nv, "-B $MINE/data:/data"]}}
+  Variables: {{ANY: {json.dumps(VALUE)}, MINE: /some where}}
+  PreRunCommandOnComputeNode: ['export PATH="$PWD/programs:$PATH"', export FROM_BEFORE=1]
+  PostRunCommandOnComputeNode: [echo after]
+Resources: {{Queue: batch, Nodes: 2, CPUsPerNode: 2, Runtime: 5m, MemoryPerNode: 100}}
+"""
+PROJECT = 'entry_points: {main: {command: "python3 say.py ${{SLURM_PROCID}}"}}'
+SAY = """
+import json, os, sys
+names = ("ANY", "FROM_BEFORE", "SRUN_CPUS_PER_TASK", "MANTIK_WORKING_DIRECTORY", "SLURM_NNODES")
+env = {name: os.environ.get(name) for name in names}
+print(json.dumps({"argv": sys.argv[1:], "task": os.environ["SLURM_PROCID"], **env}), flush=True)
+"""
+APPTAINER = """#!/bin/bash
+while [ "$1" != image.sif ]; do echo "apptainer: $1"; shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a user of a Slurm of two nodes."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"Slurm is not installed: {', '.join(missing)}")
+    directory = tmp_path / "slurm"
+    subprocess.run(["bash", str(CLUSTER), "up", str(directory), "tuned"], check=True, timeout=60)
+    try:
+        yield {**os.environ, "SLURM_CONF": str(directory / "etc/slurm.conf")}
+    finally:
+        subprocess.run(["bash", str(CLUSTER), "down", str(directory)], check=True, timeout=60)
+
+
+def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """K2 to K8: one task on each node, every variable as it is, the commands around once; any name."""
+    work = tmp_path / "the 'run'"
+    (work / "programs").mkdir(parents=True)
+    (work / "say.py").write_text(SAY)
+    (work / "programs/apptainer").write_text(APPTAINER)
+    (work / "programs/apptainer").chmod(0o755)
+    spec = read(
+        CONFIGURATION,
+        filename="backend.yaml",
+        directory=str(work),
+        dialect="mantik",
+        extras=Extras(files=(("MLproject", PROJECT),)),
+    ).spec
+    script = tmp_path / "script.sh"
+    script.write_text(batch_script(spec, name=NAME, directory=str(work)))
+    result = subprocess.run(
+        ["sbatch", "--wait", "--parsable", str(script)],
+        env=slurm,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    log = (work / "mantik.log").read_text()
+    assert (result.returncode, result.stderr) == (0, ""), log
+    tasks = sorted(
+        (json.loads(line) for line in log.splitlines() if line.startswith("{")), key=lambda s: s["task"]
+    )
+    assert tasks == [
+        {
+            "argv": [task],
+            "task": task,
+            "ANY": VALUE,
+            "FROM_BEFORE": "1",
+            "SRUN_CPUS_PER_TASK": "2",
+            "MANTIK_WORKING_DIRECTORY": str(work),
+            "SLURM_NNODES": "2",
+        }
+        for task in ("0", "1")
+    ]
+    assert log.count("apptainer: /some where/data:/data") == 2
+    assert log.count("after") == 1
+    shown = subprocess.run(
+        ["scontrol", "show", "job", result.stdout.strip()],
+        env=slurm,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"JobName={NAME}\n" in shown
+    assert "NumNodes=2 NumCPUs=4 NumTasks=2 CPUs/Task=2" in shown
+    assert "TimeLimit=00:05:00" in shown
+    assert "MinMemoryNode=100M" in shown
+    assert not (work / "x").exists()
