@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, Process, Role, Target
 from tarmac.spec import names, quantities
-from tarmac.spec.mcli.fields import COMPUTE, placeholder_hint, tidied, where
+from tarmac.spec.mcli.fields import COMPUTE, tidied, where
 from tarmac.spec.mcli.kinds import read_word, read_words, whole
 from tarmac.spec.section import Section, Value
 
@@ -136,11 +136,7 @@ def _slots(
 def _target(given: dict[str, Value]) -> Target:
     cluster = None
     if _text(given, "cluster") is not None:
-        value = given["cluster"]
-        if hint := placeholder_hint(value.node):
-            value.refuse("no cluster is called that", hint)
-        else:
-            cluster = value.read(names.NAME, None)
+        cluster = given["cluster"].read(names.NAME, None)
     listed = given.get("node_names")
     if listed is None:
         return Target(cluster=cluster)

@@ -35,6 +35,11 @@ class Vocabulary:
         return Fields(known=self.known)
 
 
+_FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"})
+"""Fields that may hold what elsewhere would be a placeholder."""
+
+_PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
+_SHOUTED = re.compile(r"[A-Z][A-Z _-]*[ _-][A-Z _-]*")
 _DEPLOYMENT = (
     "this is the file of an inference deployment, not of a run",
     "tarmac runs training: a run has name, image, command and compute",
@@ -126,14 +131,16 @@ def known_as(key: str, vocabulary: Vocabulary) -> str:
 def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str) -> Section | None:
     """The mapping in today's words; noted, and None, where it is none."""
     if not isinstance(value.node, Table):
-        value.expected(wanted, placeholder_hint(value.node))
+        value.expected(wanted)
         return None
     entries: dict[str, tuple[Scalar, Node]] = {}
     for key, item in value.node.entries:
         if isinstance(item, Scalar) and item.empty:
             continue
         name = known_as(key.text, vocabulary)
-        if name not in vocabulary.known:
+        if name in vocabulary.known and name not in _FREE and _is_placeholder(item):
+            warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
+        elif name not in vocabulary.known:
             _unknown(value, key, vocabulary, warnings)
         elif name in entries and key.text != name:
             warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
@@ -151,14 +158,12 @@ def where(value: Value, node: Node | None = None) -> str:
     return (f"line {line}: " if line is not None else "") + (f"{value.path}: " if value.path else "")
 
 
-def placeholder_hint(node: Node) -> str | None:
-    """What to do where somebody left a template's placeholder."""
-    if isinstance(node, Table):
-        blank = [key.text for key, item in node.entries if isinstance(item, Scalar) and item.empty]
-        return f"fill in the placeholder {{{blank[0]}}}" if len(node.entries) == len(blank) == 1 else None
-    if isinstance(node, Scalar) and re.fullmatch(r"<.*>|\{.*\}|TODO.*|YOUR_.*|REPLACE_.*", node.text):
-        return "it is a placeholder: fill it in"
-    return None
+def _is_placeholder(node: Node) -> bool:
+    """Whether somebody left what a template has in place of a value."""
+    if isinstance(node, Table) and len(node.entries) == 1:
+        key, item = node.entries[0]
+        return isinstance(item, Scalar) and item.empty and bool(_SHOUTED.fullmatch(key.text))
+    return isinstance(node, Scalar) and bool(_PLACEHOLDER.fullmatch(node.text))
 
 
 def root(tree: Table, problems: Problems) -> Value:

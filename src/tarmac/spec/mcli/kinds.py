@@ -9,7 +9,6 @@ import re
 
 from tarmac.spec.kinds import Kind, Misfit, text
 from tarmac.spec.located import Items, Scalar
-from tarmac.spec.mcli.fields import placeholder_hint
 from tarmac.spec.section import Value
 
 _TRUTHS = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
@@ -33,7 +32,7 @@ def whole(minimum: int, maximum: int) -> Kind[int]:
 
     def read(scalar: Scalar) -> int:
         if not _WHOLE.fullmatch(scalar.text) or not minimum <= int(scalar.text) <= maximum:
-            raise Misfit(placeholder_hint(scalar))
+            raise Misfit()
         return int(scalar.text)
 
     return Kind(f"a whole number from {minimum} to {maximum}", read)
@@ -49,7 +48,7 @@ def hours_s() -> Kind[float]:
                 f"it counts hours, without a unit: {unit[1]}" if unit[2][0] == "h" else "it counts hours"
             )
         if not _NUMBER.fullmatch(scalar.text):
-            raise Misfit(placeholder_hint(scalar))
+            raise Misfit()
         seconds = float(scalar.text) * 3600
         if not 1 <= seconds <= 3650 * 86400:
             raise Misfit("at least a second, and at most ten years")
@@ -76,7 +75,7 @@ def read_word(value: Value | None, wanted: str = "a text") -> str | None:
     if value is None:
         return None
     if not isinstance(value.node, Scalar):
-        value.expected(wanted, placeholder_hint(value.node))
+        value.expected(wanted)
         return None
     return value.read(words(wanted), None)
 

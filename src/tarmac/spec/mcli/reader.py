@@ -10,7 +10,7 @@ from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.mcli.compute import Compute, read_compute
-from tarmac.spec.mcli.fields import RUN, placeholder_hint, root, tidied, where
+from tarmac.spec.mcli.fields import RUN, root, tidied, where
 from tarmac.spec.mcli.integrations import Integrations, read_integrations
 from tarmac.spec.mcli.kinds import read_word
 from tarmac.spec.mcli.naming import read_name
@@ -118,8 +118,7 @@ def _image(run: Section, warnings: list[str]) -> str | None:
     if image is None:
         return None
     if not _IMAGE.fullmatch(image):
-        hint = placeholder_hint(value.node) or "such as mosaicml/pytorch:latest"
-        value.refuse(f"the image name {image[:60]!r} is not valid", hint)
+        value.refuse(f"the image name {image[:60]!r} is not valid", "such as mosaicml/pytorch:latest")
         return None
     warnings.append(
         f"{where(value)}{image} is not pulled by this version: commands run on the nodes as they are"
