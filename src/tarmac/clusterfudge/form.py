@@ -33,6 +33,8 @@ KIND = "CreateLaunchRequest"
 LONGEST_SCRIPT = 100_000
 """Characters of a launch script that are recorded; of a longer one only the name is."""
 
+_BEGUN_IN = os.getcwd()
+
 _BEHAVIOURS = {
     OnReplicaFailureOtherReplicasContinue: "continue",
     OnReplicaFailureOtherReplicasAreStopped: "stop",
@@ -159,7 +161,8 @@ def _text(item: Any, what: str) -> str:
 
 
 def _script(script: str) -> dict[str, str]:
-    """The script that made the request, for the record."""
+    """The script that made the request, for the record. It may have changed its directory since it began."""
+    script = os.path.join(_BEGUN_IN, script)
     if not os.path.isfile(script):
         return {}
     form = {"launch_script": os.path.basename(script)}

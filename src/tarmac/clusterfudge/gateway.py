@@ -149,6 +149,7 @@ def _reference(client: Client, launch: str) -> str:
     """What the server calls a launch that is named by its UUID or number; anything else as it is."""
     if not (launch.isdecimal() or launch.count("-") == 4):
         return launch
+    launch = launch.lower()
     before: str | None = None
     while True:
         page = client.runs(limit=_PAGE, before=before, everything=True)

@@ -117,6 +117,39 @@ def test_c1_one_changed_line_does_without_tarmac_launch(lab: Shell) -> None:
     assert lab.json("show", run)["run"]["dialect"] == "clusterfudge"
 
 
+def test_c1_native_a_run_described_in_python(lab: Shell) -> None:
+    """NATIVE C1, C2, C5: roles, processes, replicas, failure behaviour and code, by `import tarmac`."""
+    lab.write(
+        "native.py",
+        """
+import tarmac
+
+workers = tarmac.Role(
+    replicas=2,
+    on_failure="continue",
+    processes=[tarmac.Process(["cat", "told.txt"], tarmac.Resources(slots=1)), tarmac.Process("exit 0")],
+)
+with tarmac.Client() as client:
+    described = tarmac.Run(name="described", roles={"workers": workers}, code=tarmac.LocalDir("code"))
+    run = client.launch(described)
+    print(run["id"], client.wait(run["id"])["outcome"])
+""",
+    )
+    lab.write("code/told.txt", "told\n")
+    result = subprocess.run(
+        [sys.executable, "native.py"],
+        cwd=lab.directory,
+        env=lab.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    run, outcome = result.stdout.splitlines()[0].split()
+    assert outcome == "completed"
+    assert lab.tarmac("logs", run, "--worker", "0", code=0).stdout.count("told\n") == 2
+
+
 def test_c2_replicas_are_packed_onto_a_node(lab: Shell) -> None:
     """C2: two accelerators a replica and eight on a node: four replicas are on it."""
     _, run = launched(

@@ -1,0 +1,81 @@
+"""Errors of the server as a script sees them, and the sentence where it does not catch them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac import clusterfudge as cf
+from tarmac.clusterfudge.asking import SOCKET_VARIABLE, ask
+from tarmac.clusterfudge.broker import answering
+from tarmac.clusterfudge.errors import TarmacError
+from tarmac.clusterfudge.gateway import error_form
+from tarmac.clusterfudge.hook import sentence
+from tarmac.model import errors
+
+
+@pytest.fixture
+def replies(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What the next question is answered with."""
+    reply: dict[str, Any] = {}
+    with answering(lambda question: {**reply, "answer": dict(question)}) as socket:
+        monkeypatch.setenv(SOCKET_VARIABLE, str(socket))
+        yield reply
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (errors.InvalidInput("jobs: no list", hint="make it one"), cf.RequestError, "jobs: no list"),
+        (errors.NotFound("there is no run 'x'"), cf.RequestError, "there is no run 'x'"),
+        (errors.Unauthorized("the token is wrong"), cf.AuthenticationError, "Details: the token is wrong"),
+        (errors.Unavailable("nobody listens", hint="start it"), TarmacError, "nobody listens (start it)"),
+        (
+            errors.Refused("a can never start here: h1: too small; h2: too slow"),
+            cf.SchedulingError,
+            "failed to schedule launch: a can never start here",
+        ),
+    ],
+)
+def test_an_error_of_the_server_is_one_that_scripts_know(
+    replies: dict[str, Any], error: errors.TarmacError, kind: type[Exception], words: str
+) -> None:
+    """C1, C10: each has its class, and says what the server said."""
+    replies["error"] = json.loads(json.dumps(error_form(error)))
+    with pytest.raises(kind) as caught:
+        ask({"ask": "details"})
+    assert words in str(caught.value)
+    if isinstance(caught.value, cf.SchedulingError):
+        assert caught.value.scheduling_log == "h1: too small\nh2: too slow"
+
+
+def test_a_question_is_answered_and_remarks_are_passed_on(
+    replies: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies["notices"] = ["one", "two"]
+    question: Mapping[str, Any] = {"ask": "details", "launch": "é\ud800"}
+    assert ask(question) == question
+    assert capsys.readouterr().err == "tarmac: one\ntarmac: two\n"
+
+
+def test_nobody_answering_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(SOCKET_VARIABLE, str(tmp_path / "gone"))
+    with pytest.raises(TarmacError, match="does not answer"):
+        ask({"ask": "details"})
+
+
+def test_the_sentence_names_the_line_of_the_script() -> None:
+    """C1: the last line that is not ours."""
+    try:
+        raise cf.SchedulingError("no room", "h1: full\nh2: full")
+    except cf.SchedulingError as error:
+        told = sentence(error, sys.exc_info()[2])
+    first, *rest = told.splitlines()
+    assert first.startswith("error: ")
+    assert "test_errors.py:" in first
+    assert rest == ["  scheduling log:", "    h1: full", "    h2: full"]
