@@ -24,10 +24,13 @@ def connect(*, start: bool = True) -> Client:
 
     The user's own server is started if need be, unless told not to.
     """
+    from tarmac.cli.uploadbar import UploadBar
     from tarmac.client import Client
 
-    client = Client(start=start, on_notice=remark)
+    bar = UploadBar()
+    client = Client(start=start, on_notice=remark, on_upload=bar)
     if (command := click.get_current_context(silent=True)) is not None:
+        command.call_on_close(bar.close)
         command.call_on_close(client.close)
     return client
 
