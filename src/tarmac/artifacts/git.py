@@ -85,7 +85,7 @@ class RepositoryCodeStore:
                 tree = Path(partial) / "tree"
                 tree.mkdir(mode=0o755)
                 commit = self._place(git, code, tree, budget, depth=0)
-                staged = self._directories.stage(LocalDirectory(path=str(tree), whole=True))
+                staged = self._kept(tree, f"{url} at {commit[:12]}")
         except Refused as refused:
             raise InvalidInput(str(refused)) from None
         except GitFailed as failed:
@@ -95,6 +95,17 @@ class RepositoryCodeStore:
             raise Unavailable(f"what git fetched cannot be kept in {self._root}: {error.strerror}") from None
         return StagedCode(digest=staged.digest, commit=commit)
 
+    def _kept(self, tree: Path, name: str) -> StagedCode:
+        """The snapshot of what lies in the tree; what is wrong is said in the repository's own paths."""
+        try:
+            return self._directories.stage(LocalDirectory(path=str(tree), whole=True))
+        except InvalidInput as refused:
+            told = [
+                f"{(problem.file or '').removeprefix(f'{tree}/')} {problem.message}".strip()
+                for problem in refused.problems
+            ]
+            raise InvalidInput(f"{name}: {'; '.join(told)}") from None
+
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
         """Write the files of a repository into `tree`; the commit they are of."""
         url = gitrules.check_url(code.url, self._rules)
@@ -102,17 +113,12 @@ class RepositoryCodeStore:
             commit = _resolved(repo, code)
             repo.ensure(commit)
             links = _extract(git, repo.objects, commit, tree, budget)
-        if code.submodules:
-            urls = _submodule_urls(tree / ".gitmodules", url) if links else {}
+        if code.submodules and links:
+            urls = _submodule_urls(tree / ".gitmodules", url)
             for path, linked in links.items():
                 if path in urls:
-                    self._submodule(
-                        git,
-                        Repository(url=urls[path], commit=linked, submodules=True),
-                        _inside(tree, path),
-                        budget,
-                        depth=depth + 1,
-                    )
+                    inner = Repository(url=urls[path], commit=linked, submodules=True)
+                    self._submodule(git, inner, _inside(tree, path), budget, depth=depth + 1)
         return commit
 
     def _submodule(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> None:
@@ -120,7 +126,10 @@ class RepositoryCodeStore:
         if budget.submodules_left < 0 or depth > DEEPEST:
             raise InvalidInput(f"it has more than {MOST_SUBMODULES} submodules, or nests them too deep")
         tree.mkdir(parents=True, exist_ok=True)
-        self._place(git, code, tree, budget, depth=depth)
+        try:
+            self._place(git, code, tree, budget, depth=depth)
+        except (Refused, GitFailed) as problem:
+            raise InvalidInput(f"its submodule {tree.name!r}: {problem}") from None
 
 
 def _always() -> bool:

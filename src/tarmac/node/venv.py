@@ -42,7 +42,8 @@ def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
 def set_below(directory: str, python: Interpreter, below: Sequence[str]) -> None:
     """Replace what an environment finds below itself."""
     places = repr([place for place in below if place != site_of(directory, python)])
-    line = f"import os, site; [site.addsitedir(place) for place in {places} if os.path.isdir(place)]\n"
+    # A line of a .pth file that begins with `import` is executed; what it adds is read like such files.
+    line = f"import os, site; list(map(site.addsitedir, filter(os.path.isdir, {places})))\n"
     path = os.path.join(site_of(directory, python), _LAYERS)
     _write(f"{path}.draft", line)
     os.replace(f"{path}.draft", path)
@@ -99,7 +100,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
 
 
 def _interpreter_of(path: str) -> Optional[str]:
-    """The Python that a script's first line names; where that is too long, pip writes a line for the shell."""
+    """The Python that a script's first line names; where that is too long, pip writes one for the shell."""
     try:
         with open(path, "rb") as file:
             head = file.read(1024)

@@ -167,6 +167,7 @@ def _fields(
         "block": block_text(run["share"], attempts, now) if run["state"] != "ended" else "",
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",
+        "code": _code(run),
         "pool": run["pool"] or "",
         "project": run["project"] if run["project"] != "default" else "",
         "user": run["user"],
@@ -197,6 +198,17 @@ def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:
     if not times:
         return ""
     return duration(sum(times)) + (f" in {len(times)} attempts" if len(times) > 1 else "")
+
+
+def _code(run: RunRecord) -> str:
+    """Exactly which code it runs: where it came from, and the commit or the snapshot."""
+    code = run["spec"].get("code")
+    if code is None:
+        return ""
+    if "url" in code:
+        named = run["code_commit"] or code.get("commit") or code.get("branch")
+        return f"{code['url']} at {named}" if named else code["url"]
+    return code["path"] + (f" as {run['code_digest'][:12]}" if run["code_digest"] else "")
 
 
 def _times(count: int) -> str:
