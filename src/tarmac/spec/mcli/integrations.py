@@ -12,7 +12,7 @@ from tarmac.spec.located import Items, Node, Scalar, Table
 from tarmac.spec.mcli import fields
 from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
 from tarmac.spec.mcli.kinds import read_word, read_words, truth
-from tarmac.spec.mcli.surroundings import DATABRICKS, expanded
+from tarmac.spec.mcli.surroundings import DATABRICKS, EXPANSION, expanded
 from tarmac.spec.mcli.variables import WORKSPACE
 from tarmac.spec.native.code import REFERENCE, read_url
 from tarmac.spec.plain import to_plain
@@ -46,6 +46,11 @@ def read_integrations(value: Value | None, env: Mapping[str, str], warnings: lis
         return found
     for item in value.items("a list of integrations"):
         _read(item, found, env, warnings)
+    if named := sorted(_named(value.node) & env.keys()):
+        warnings.append(
+            f"{where(value)}{', '.join(f'${name}' for name in named)} is what env_variables says: "
+            "--env does not reach the integrations"
+        )
     return found
 
 
@@ -75,6 +80,14 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list):
         return [_clean(item) for item in value]
     return _CREDENTIALS.sub("", value) if isinstance(value, str) else value
+
+
+def _named(node: Node) -> set[str]:
+    """The variables that the texts below a node name."""
+    if isinstance(node, Scalar):
+        return {name.strip("{}") for name in EXPANSION.findall(node.text)}
+    parts = node.items if isinstance(node, Items) else [item for _, item in node.entries]
+    return {name for part in parts for name in _named(part)}
 
 
 def _typed(item: Value) -> tuple[str | None, Value]:

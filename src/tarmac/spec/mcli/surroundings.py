@@ -23,7 +23,8 @@ LARGEST_METADATA_BYTES = 100_000
 DATABRICKS = "databricks"
 """Where MLflow goes when nothing is said."""
 
-_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+"""A variable as a shell would expand it."""
 
 
 def read_env(value: Value, warnings: list[str]) -> dict[str, str]:
@@ -42,7 +43,7 @@ def read_env(value: Value, warnings: list[str]) -> dict[str, str]:
             )
             continue
         variables[name] = found
-        if _EXPANSION.search(found):
+        if EXPANSION.search(found):
             warnings.append(f"{where(item)}no shell reads this value: its '$' stays as it is")
     return variables
 
@@ -96,7 +97,7 @@ def expanded(value: Value, word: str, variables: Mapping[str, str]) -> str:
             value.refuse(f"{found[0]!r} is not known here", f"set {name} in env_variables, or write it out")
         return variables.get(name, "")
 
-    return _EXPANSION.sub(named, word)
+    return EXPANSION.sub(named, word)
 
 
 def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
