@@ -11,6 +11,7 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.spec.determined.defaults import ClusterDefaults
 from tarmac.spec.determined.dialect import DeterminedDialect
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.spec.isc.dialect import IscDialect
@@ -75,7 +76,7 @@ def choose(
     """
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
     surest = max(verdict.certainty for _, verdict in detections)
-    if surest is Certainty.NO:
+    if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
     likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
     if len(likely) > 1:
@@ -85,6 +86,12 @@ def choose(
         if len(likely) > 1:
             raise InvalidInput(_several(filename, [(dialect, wrong[dialect]) for dialect in likely]))
     return likely[0]
+
+
+def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
+    """The dialects as a server reads them, with what its cluster gives to the runs of each."""
+    given = DeterminedDialect(defaults=determined)
+    return tuple(given if dialect.name == given.name else dialect for dialect in DIALECTS)
 
 
 def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
@@ -121,7 +128,7 @@ def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]])
 
 def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detection]]) -> list[Problem]:
     """What each dialect missed, those first that files of such a name are usually in."""
-    if "\0" in text[:_LOOKED_AT]:
+    if _binary(text):
         what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
         return [Problem(file=filename, message=what)]
     usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
@@ -136,6 +143,10 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
         ),
         *(_missed(", ".join(names), words, filename) for words, names in missed.items()),
     ]
+
+
+def _binary(text: str) -> bool:
+    return "\0" in text[:_LOOKED_AT]
 
 
 def _missed(names: str, words: str, filename: str) -> Problem:

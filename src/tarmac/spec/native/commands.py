@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from tarmac.model.spec import Command
@@ -22,7 +23,7 @@ def read_command(value: Value, warnings: list[str]) -> Command | None:
     argv = tuple(_argument(item) for item in value.items(COMMAND))
     if not argv[0]:
         value.refuse("the name of the program is empty")
-    for argument in argv:
+    for argument in argv if not _is_shell(argv) else ():
         if found := _EXPANSION.search(argument):
             warnings.append(
                 f"{_where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
@@ -44,6 +45,19 @@ def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:
 
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+
+
+def _is_shell(argv: tuple[str, ...]) -> bool:
+    """Whether the list hands a text to a shell, which expands it."""
+    return (
+        len(argv) > 2
+        and posixpath.basename(argv[0]) in _SHELLS
+        and _COMMAND_FLAG.fullmatch(argv[1]) is not None
+    )
+
+
+_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
+_COMMAND_FLAG = re.compile(r"-[a-z]*c", re.ASCII)
 
 
 def _script(value: Value) -> Command | None:
