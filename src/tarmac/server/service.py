@@ -5,7 +5,7 @@ Made by `wiring` (and by tests, over fakes); passed to every function that makes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tarmac.artifacts.arrivals import Arrivals
@@ -16,6 +16,8 @@ from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.said import SlotsNote
+from tarmac.spec.dialect import Dialect
+from tarmac.spec.dialects import DIALECTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,7 @@ class Service:
     """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
 
     `ended_days`: runs that ended longer ago are left out of plain lists. `stop` asks the server to end.
+    `dialects` read what is submitted, with what the cluster gives to their runs.
     """
 
     plane: ControlPlane
@@ -38,3 +41,4 @@ class Service:
     slots_note: SlotsNote
     attempt_directory: Callable[[Attempt], str | None]
     stop: Callable[[], None]
+    dialects: Sequence[Dialect] = DIALECTS

@@ -74,6 +74,7 @@ class Settings:
     code: CodeSettings = CodeSettings()
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
+    determined: Mapping[str, Any] = field(default_factory=dict)
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
 
@@ -188,6 +189,28 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             default=False,
             meaning="whether setup steps may install packages of the distribution, which change the nodes "
             "for everybody; else such a run is refused",
+        ),
+    ),
+    "determined": (
+        Setting(
+            key="task_container_defaults",
+            kind=dict,
+            meaning="what every experiment configuration of Determined gets besides its own: `image`, "
+            "`environment_variables`, `bind_mounts`, `preemption_timeout`, `log_policies`, and "
+            "`startup_hook`, a script before every entry point",
+        ),
+        Setting(
+            key="checkpoint_storage",
+            kind=dict,
+            meaning="the `checkpoint_storage` of experiments that name none; without it, the run's own "
+            "checkpoints",
+        ),
+        Setting(
+            key="default_priority",
+            kind=int,
+            default=42,
+            least=1,
+            meaning="the priority of experiments that name none, from 1 (first) to 99",
         ),
     ),
 }
@@ -305,6 +328,7 @@ class _Reader:
             code=code,
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
+            determined={name: value for name, value in values["determined"].items() if value is not None},
             local=tuple(local),
             pools=pools,
         )
@@ -418,4 +442,11 @@ class _Reader:
         self._problems.append(Problem(message=message, file=self._file, hint=hint))
 
 
-_KINDS = {bool: "true or false", str: "text", int: "a whole number", float: "a number", list: "a list"}
+_KINDS = {
+    bool: "true or false",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,8 @@ from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.rim import Caller
 from tarmac.spec import Reading, override, read
-from tarmac.spec.dialect import NO_EXTRAS, Extras
+from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
+from tarmac.spec.dialects import DIALECTS
 
 _READINGS_KEPT = 64
 _END = 6
@@ -46,6 +47,7 @@ class Draft:
     clone: str | None = None
     submitter: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
+    dialects: Sequence[Dialect] = DIALECTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +97,18 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
 
 @lru_cache(maxsize=_READINGS_KEPT)
 def read_once(
-    source: str, filename: str, directory: str, dialect: str | None = None, extras: Extras = NO_EXTRAS
+    source: str,
+    filename: str,
+    directory: str,
+    *,
+    dialect: str | None = None,
+    extras: Extras = NO_EXTRAS,
+    dialects: Sequence[Dialect] = DIALECTS,
 ) -> Reading:
     """The reading of a text. Readers are pure, so a text that is submitted a thousand times is read once."""
-    return read(source, filename=filename, directory=directory, dialect=dialect, extras=extras)
+    return read(
+        source, filename=filename, directory=directory, dialect=dialect, extras=extras, dialects=dialects
+    )
 
 
 def _random_end(seed: str) -> str:
@@ -128,7 +138,14 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
     if draft.source is None:
         raise InvalidInput("a submission needs the text of a run file, or a run to clone")
-    return read_once(draft.source, draft.filename, draft.directory, draft.dialect, draft.extras)
+    return read_once(
+        draft.source,
+        draft.filename,
+        draft.directory,
+        dialect=draft.dialect,
+        extras=draft.extras,
+        dialects=draft.dialects,
+    )
 
 
 def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:

@@ -31,7 +31,8 @@ from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
-from tarmac.spec.dialects import equip
+from tarmac.spec.determined.defaults import read_defaults
+from tarmac.spec.dialects import equip, for_cluster
 from tarmac.store import SqlStore, open_store
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         slots_note=SlotsNote(None if settings.local else parts.engine.note, home.slots_note_said),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
+        dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
     )
 
 

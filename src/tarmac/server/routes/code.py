@@ -38,7 +38,7 @@ def code_routes(service: Service) -> APIRouter:
     @router.post("/code/needed", response_model=CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Which directory of the client's machine a submission brings, and what of it stays behind."""
-        code = directory_wanted(draft_of(request, body), plane)
+        code = directory_wanted(draft_of(request, body, service), plane)
         if code is None:
             return JsonAnswer({"directory": None})
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes

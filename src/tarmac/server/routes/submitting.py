@@ -33,7 +33,7 @@ def submitting_routes(service: Service) -> APIRouter:
         request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
     ) -> Response:
         """Submit a run; 200 instead of 201 when its idempotency key was known. A dry run keeps nothing."""
-        draft = draft_of(request, body)
+        draft = draft_of(request, body, service)
         if dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
         entered = await intake.enter(draft)
@@ -43,7 +43,7 @@ def submitting_routes(service: Service) -> APIRouter:
     @router.post("/runs/batch", status_code=201, response_model=list[Run])
     def submit_all(request: Request, body: BatchBody) -> Response:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
-        drafts = [draft_of(request, item) for item in body.runs]
+        drafts = [draft_of(request, item, service) for item in body.runs]
         return JsonAnswer(
             [_entered(entered) for entered in enter_all(drafts, service.plane)], status_code=201
         )
@@ -53,7 +53,12 @@ def submitting_routes(service: Service) -> APIRouter:
         """Everything wrong with a run file."""
         try:
             reading = read_once(
-                body.source, body.filename, body.directory, body.dialect, _extras(body.extras)
+                body.source,
+                body.filename,
+                body.directory,
+                dialect=body.dialect,
+                extras=_extras(body.extras),
+                dialects=service.dialects,
             )
         except InvalidInput as problem:
             problems = [problem_record(item) for item in problem.problems]
@@ -63,7 +68,7 @@ def submitting_routes(service: Service) -> APIRouter:
     return router
 
 
-def draft_of(request: Request, body: SubmissionBody) -> Draft:
+def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
     """What the body of a request asks to be submitted."""
     return Draft(
         caller=caller_of(request),
@@ -77,6 +82,7 @@ def draft_of(request: Request, body: SubmissionBody) -> Draft:
         clone=body.clone,
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
+        dialects=service.dialects,
     )
 
 
