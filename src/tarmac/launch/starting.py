@@ -32,17 +32,18 @@ def hooks_launch(spec: RunSpec) -> HooksLaunch:
     """The hooks as argvs. Those of the first node are a part of the script, where a run goes to a site."""
     hooks, at_site = spec.hooks, spec.site is not None
     return HooksLaunch(
-        before_login=_hook(spec, hooks.before_login),
-        before=() if at_site else _hook(spec, hooks.before),
-        after=() if at_site else _hook(spec, hooks.after),
-        after_login=_hook(spec, hooks.after_login),
+        before_login=_login_hook(spec, hooks.before_login),
+        before=() if at_site else tuple(_with_modules(spec, argv(command)) for command in hooks.before),
+        after=() if at_site else tuple(_with_modules(spec, argv(command)) for command in hooks.after),
+        after_login=_login_hook(spec, hooks.after_login),
     )
 
 
-def _hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[tuple[str, ...], ...]:
-    if spec.site is not None:  # on a login node no modules are loaded, and the shell is a plain one
+def _login_hook(spec: RunSpec, commands: tuple[Command, ...]) -> tuple[tuple[str, ...], ...]:
+    """Modules are those of the nodes; the shell of a site's login node is a plain one."""
+    if spec.site is not None:
         return tuple(("bash", "-c", command.script or "") for command in commands)
-    return tuple(_with_modules(spec, argv(command)) for command in commands)
+    return tuple(argv(command) for command in commands)
 
 
 def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -98,7 +98,10 @@ def in_words(step: Step) -> str:
 
 def script_lines(step: CommandStep) -> Sequence[str]:
     """The lines of a command as they are echoed into the setup log."""
-    return step.argv[-1].rstrip().split("\n") if step.argv[: len(_BASH)] == _BASH else [shlex.join(step.argv)]
+    argv = step.argv
+    if argv[:2] == ("bash", "-c") and argv[2].endswith('\nexec "$@"'):
+        argv = argv[4:]  # what loads modules before the command is not the user's own
+    return argv[-1].rstrip().split("\n") if argv[: len(_BASH)] == _BASH else [shlex.join(argv)]
 
 
 def clone_words(step: CheckoutStep) -> str:

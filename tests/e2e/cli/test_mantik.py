@@ -210,3 +210,55 @@ def test_known_sites_are_listed_without_a_server(user: Shell) -> None:
     assert UNICORE.split()[1] in {site["unicore_url"] for site in listed}
     assert {"daint"} <= {site["machine"] for site in listed if site["firecrest_api_url"]}
     assert "https://firecrest.cscs.ch" in user.tarmac("sites", code=0).stdout
+
+
+def test_the_example_does_what_its_page_says(user: Shell) -> None:
+    """K4 to K8, K10: every documented variable on two nodes."""
+    example = Path(__file__).parents[3] / "examples/24-mantik"
+    result = user.tarmac(
+        *("run", str(example / "backend.yaml"), "--rehearse", "2x4", "-P", "note=it's $(id)"), code=0
+    )
+    found = lines(result.stdout)
+    page = (Path(__file__).parents[3] / "docs/dialects/mantik.md").read_text(encoding="utf-8")
+    shown = page[page.index("$ tarmac run examples/24-mantik/backend.yaml --rehearse") :].splitlines()
+    promised = [line.removeprefix("main.0| ") for line in shown if line.startswith("main.0| ")]
+    stable = [line for line in promised if not line.startswith("MANTIK_WORKING_DIRECTORY")]
+    assert [line for line in found if line in stable] == stable
+    rendered = user.json("run", str(example / "firecrest.json"), "--dry-run")["rendered"]
+    assert rendered in page
+
+
+def test_hooks_and_modules_of_a_native_run_file(user: Shell) -> None:
+    """K4, K6: they are for everybody; without modules a rehearsal says so and goes on."""
+    text = """
+code: .
+slots: 2
+nodes: 2
+hooks:
+  before_login: echo 1 > order
+  before: echo 2 >> order
+  after: cat order
+  after_login: [[test, -f, order]]
+environment: {modules: [GCC]}
+command: echo worker on $NODE_RANK; echo 3 >> order
+"""
+    result = user.tarmac("run", user.write("run.yaml", text), "--rehearse", "2x1", code=0)
+    assert {"worker on 0", "worker on 1"} <= set(lines(result.stdout))
+    assert "there is no command 'module' here; not loaded: GCC" in result.stdout
+    run = user.json("ls")["runs"][0]["id"]
+    (setup,) = (user.home / "runs" / run).glob("attempts/1/logs/setup.*.log")
+    missing = "tarmac: there is no command 'module' here; not loaded: GCC"
+    assert setup.read_text().splitlines() == [
+        "+ before_login: echo 1 > order",
+        *("+ before: echo 2 >> order", missing),
+        *("+ after: cat order", missing, "1", "2", "3"),
+        "+ after_login: test -f order",
+    ]
+
+
+def test_a_hook_that_fails_ends_the_run(user: Shell) -> None:
+    """K6."""
+    text = 'command: echo never\nhooks: {before: ["true", exit 3]}\n'
+    result = user.tarmac("run", user.write("run.yaml", text), code=3)
+    assert "command 2 of the hook before" in result.stderr
+    assert "never" not in result.stdout
