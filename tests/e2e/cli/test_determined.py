@@ -44,6 +44,15 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell.close()
 
 
+CLUSTER = """
+[determined]
+default_priority = 50
+[determined.task_container_defaults]
+environment_variables = ["FROM=cluster", "TOO=cluster"]
+startup_hook = "export HOOKED=cluster"
+"""
+
+
 def context(shell: Shell, name: str, config: str, **files: str) -> str:
     """A context directory with its configuration; the directory's name."""
     shell.write(f"{name}/const.yaml", config + SEARCHER)
@@ -229,6 +238,24 @@ if steps == 0:
     assert settled.tarmac("logs", number[2]).stdout.splitlines() == ["begins at 0 run 1", "begins at 5 run 2"]
     row = settled.tarmac("experiment", "list", code=0).stdout.splitlines()[2]
     assert [cell.strip() for cell in row.split("|")][2:5] == ["pausing", "", "COMPLETED"]
+
+
+def test_d11_what_the_cluster_gives_lies_below_the_file(tmp_path: Path) -> None:
+    """D11: task container defaults and the usual priority, from the settings of the server."""
+    shell = Shell(tmp_path / "home", tmp_path / "project")
+    shell.directory.mkdir()
+    shell.home.mkdir(mode=0o700)
+    (shell.home / "settings.toml").write_text(CLUSTER)
+    directory = context(
+        shell,
+        "given",
+        "entrypoint: 'echo $FROM $TOO $HOOKED'\nenvironment: {environment_variables: [FROM=file]}\n",
+    )
+    try:
+        assert create(shell, directory).splitlines()[-1] == "file cluster cluster"
+        assert shell.json("ls")["runs"][0]["priority"] == 42 - 50
+    finally:
+        shell.close()
 
 
 def _queued(shell: Shell) -> list[dict[str, object]]:
