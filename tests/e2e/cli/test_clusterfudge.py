@@ -200,9 +200,8 @@ def test_c5_other_replicas_are_stopped_or_continue(lab: Shell) -> None:
     record = lab.json("show", run)["run"]
     assert (record["outcome"], record["cause"]["exit_code"]) == ("failed", 7)
     assert lab.json("clusters", "show", "primary")["slots_used"] == 0
-    going_on = "clusterfudge.OnReplicaFailureOtherReplicasContinue()"
     short = "clusterfudge.Process(['sh', '-c', 'sleep 0.3; echo done'])"
-    _, run = launched(lab, script(f"clusterfudge.Job('python', 1, [{failing}, {short}], {going_on})"))
+    _, run = launched(lab, script(f"clusterfudge.Job('python', 1, [{failing}, {short}])"))
     lab.tarmac("wait", run)
     assert lab.tarmac("logs", run, "--worker", "1").stdout == "done\n"
 
@@ -249,12 +248,14 @@ def test_c7_c8_the_project_lies_in_the_directory_that_processes_start_in(lab: Sh
     lab.write("sub/launch.py", script(job(["./run.sh"]), rest="deployment=clusterfudge.LocalDir(),"))
     program = Path(lab.directory, lab.write("run.sh", "#!/bin/sh\ntouch made\nls -a; pwd\n"))
     program.chmod(0o755)
-    lab.write(".hidden/kept", "")
+    lab.write(".gitignore", ".venv\nignored.txt\n")
+    lab.write("ignored.txt", "")
+    lab.write(".venv/kept", "")
     here = Shell(lab.home, lab.directory / "sub")
     result = here.tarmac("launch", "--follow", "launch.py", code=0)
     assert f"Found {lab.directory}/requirements.txt" in result.stdout
     written = result.stdout.splitlines()
-    assert {"run.sh", "requirements.txt", ".hidden", "sub", "made"} <= set(written)
+    assert {"run.sh", "requirements.txt", "ignored.txt", ".venv", "sub", "made"} <= set(written)
     assert Path(written[-1], "made").exists(), "the directory stays"
     assert not (lab.directory / "made").exists()
 
