@@ -13,6 +13,8 @@ import pytest
 from gitserver import Repo
 from shell import Result, Screen, Shell
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/20-clusterfudge"
+
 LAB = """\
 name: primary
 nodes:
@@ -97,6 +99,21 @@ def test_c1_a_script_runs_as_it_is_with_its_own_code(lab: Shell) -> None:
     assert "LAUNCH_STATUS_COMPLETED" in shown
     assert "what it is for" in shown
     assert "LAUNCH_STATUS_COMPLETED" in lab.tarmac("ls", "--as", "clusterfudge", code=0).stdout
+
+
+def test_c1_the_example_runs_as_its_page_says(lab: Shell) -> None:
+    """C1, C2, C7, C9: a script of the documentation's kind, on a rehearsed cluster."""
+    result = lab.tarmac("launch", "--rehearse", "2x8", "--follow", str(EXAMPLE / "launch.py"), code=0)
+    told = sorted(line.partition("| ")[2] for line in result.stdout.splitlines() if "| " in line)
+    assert told == [
+        "replica 0 of 1 of watcher, devices none",
+        "replica 0 of 2 of trainer, devices 0,1",
+        "replica 1 of 2 of trainer, devices 2,3",
+    ]
+    logs = lab.tarmac("logs", "--as", "clusterfudge", "hello-world-example", code=0).stdout
+    assert "watcher.0.0 | replica 0 of 1 of watcher" in logs
+    source = json.loads(lab.tarmac("show", "--source", "hello-world-example", code=0).stdout)
+    assert source["launch_script_body"] == (EXAMPLE / "launch.py").read_text(encoding="utf-8")
 
 
 def test_c1_one_changed_line_does_without_tarmac_launch(lab: Shell) -> None:
