@@ -1,0 +1,1 @@
+export BY_THE_HOOK=yes
