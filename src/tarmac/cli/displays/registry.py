@@ -28,6 +28,9 @@ DISPLAYS: Mapping[str, str] = {
 }
 """Where each display lives: a module with a `DISPLAY`."""
 
+_PORT = "tarmac.cli.displays.display"
+"""Imported late as well, for what it imports: the dialects."""
+
 
 class SystemName(click.ParamType):  # type: ignore[type-arg]
     """The name of a system whose display there is."""
@@ -62,7 +65,5 @@ def display(system: str) -> Display:
 
 def worded(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
     """The runs with an additional `status`: the system's own word for how each stands."""
-    from tarmac.cli.displays.display import report_of
-
-    shown = display(system)
+    shown, report_of = display(system), import_module(_PORT).report_of
     return [{**run, "status": shown.status(report_of(run))} for run in runs]

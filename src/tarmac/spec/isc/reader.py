@@ -33,11 +33,11 @@ from tarmac.spec.slot_types import KNOWN
 from tarmac.spec.toml_tree import compose
 
 NAME = "isc"
-MOST_GPUS = 1_000_000
-MOST_BURST_GPUS = 48
+MOST_SLOTS = 1_000_000
+MOST_BURST_SLOTS = 48
 MOST_INPUTS = 3
 MOST_NODES = 100_000
-OLD_GPUS_PER_NODE = 6
+OLD_SLOTS_PER_NODE = 6
 """What a node had in the years when files said `nnodes`."""
 
 
@@ -62,7 +62,7 @@ def read_isc(source: str, *, filename: str) -> Reading:
     run, retired = sorted_out(tree, problems, warnings)
     run.meant |= unread
     facts: dict[str, Any] = {}
-    slots, slot_type = _gpus(run, retired, warnings), _slot_type(retired, warnings)
+    slots, slot_type = _slots(run, retired, warnings), _slot_type(retired, warnings)
     _warn_of_output(retired, warnings)
     mode = _mode(run, slots)
     spec = RunSpec(
@@ -146,25 +146,25 @@ def _stripped(value: Value, given: str, warnings: list[str]) -> str:
 # --- how much, and how
 
 
-def _gpus(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> int | None:
+def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> int | None:
     value, old = run.get("gpus"), retired.get("nnodes")
     if value is not None:
         if old is not None:
             warnings.append(located(old, "'nnodes' is retired and ignored: 'gpus' says how many"))
-        return value.read(integer(1, MOST_GPUS), None)
+        return value.read(integer(1, MOST_SLOTS), None)
     if old is None:
         run.missing("gpus", "how many GPUs in all, as in gpus = 8")
         return None
     nodes = old.read(integer(1, MOST_NODES), None)
     if nodes is None:
         return None
-    gpus = nodes * OLD_GPUS_PER_NODE
+    slots = nodes * OLD_SLOTS_PER_NODE
     warnings.append(
         located(
-            old, f"'nnodes' is retired: {nodes} x {OLD_GPUS_PER_NODE} is read as gpus = {gpus}; write that"
+            old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that"
         )
     )
-    return gpus
+    return slots
 
 
 def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
@@ -185,9 +185,9 @@ def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
 def _mode(run: Section, slots: int | None) -> Mode:
     value = run.get("compute_mode")
     mode = Mode(run.read("compute_mode", choice(ComputeMode), ComputeMode.CYCLE))
-    if value is not None and mode is Mode.BURST and (slots or 0) > MOST_BURST_GPUS:
+    if value is not None and mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
         (run.get("gpus") or value).refuse(
-            f"a burst experiment has at most {MOST_BURST_GPUS} GPUs, not {slots}",
+            f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
             "other compute modes may have as many as the cluster",
         )
     return mode
