@@ -11,4 +11,4 @@ for name in sorted(os.environ):
         print(f"{name}={os.environ[name]}")
 for name in ("cluster", "trial", "resources", "rendezvous"):
     print(f"{name}.json", (INFO / f"{name}.json").read_text(encoding="utf-8"))
-print("shared:", len(os.listdir("shared")) > 0)
+print("shared:", any(Path("shared").iterdir()))
