@@ -70,7 +70,12 @@ class Line:
             threading.Thread(target=self._carry, args=(client,), daemon=True).start()
 
     def _carry(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self.server_port)) as server:
+        try:
+            server = socket.create_connection(("127.0.0.1", self.server_port))
+        except OSError:
+            client.close()
+            return
+        with client, server:
             ends = {client: server, server: client}
             with self._lock:
                 self._open |= set(ends)
@@ -118,9 +123,8 @@ def s3_server() -> Iterator[Line]:
 
 
 def _make_bucket(port: int) -> None:
-    request = (
-        f"PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    )
+    heads = ("Host: 127.0.0.1", "Content-Length: 0", "Connection: close")
+    request = "\r\n".join((f"PUT /{BUCKET} HTTP/1.1", *heads, "", ""))
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(request.encode())
         answer = connection.recv(4096)

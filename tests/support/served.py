@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 import uvicorn
@@ -70,7 +69,7 @@ class WritableEngine(SimEngine):
         return super().read(attempt_id, path, offset=offset, limit=limit)
 
 
-ENDED_DAYS = next(float(item.default) for item in fields(Settings) if item.name == "ended_days")
+ENDED_DAYS = Settings().ended_days
 """How long ended runs stay listed where nobody set it."""
 
 
@@ -90,7 +89,8 @@ class Served:
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.artifacts = ArtifactDesk(
-            Catalog(str(root / "artifacts")), self.store, self.clock, Rules(versions=3, days=None)
+            Catalog(str(root / "artifacts")), self.store, self.clock, Rules(versions=3, days=None),
+            remembered=root / "artifact-store",
         )
         self.datasets = DatasetDesk(self.store, root / "datasets", self.clock)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))

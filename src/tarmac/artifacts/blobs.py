@@ -68,6 +68,21 @@ def open_blobs(url: str) -> Blobs:
     return RemoteBlobs(url)
 
 
+MARK = "tarmac-artifacts"
+"""Every store holds it: a disk that is not mounted, or an emptied bucket, must not pass for a new store."""
+
+
+def begin_store(blobs: Blobs) -> None:
+    """Make a store of an empty place."""
+    blobs.create(MARK, b"1")
+
+
+def check_store(blobs: Blobs) -> None:
+    """Raises Unavailable where there is no store (any more)."""
+    if not blobs.has(MARK):
+        raise Unavailable(f"there is no artifact store: it holds no {MARK!r}")
+
+
 class DirectoryBlobs:
     """A store in a directory, on any disk that renames in one step."""
 
@@ -116,7 +131,7 @@ class DirectoryBlobs:
 
     def held(self, prefix: str) -> Iterator[Held]:
         with _told(f"listing {prefix}"):
-            for place, _, names in os.walk(self._root / prefix):
+            for place, _, names in os.walk(self._root / prefix, onerror=_raise_unless_gone):
                 for name in names:
                     path = Path(place, name)
                     if name.startswith(_DRAFT):
@@ -152,6 +167,12 @@ def _settle(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """What is not there holds nothing; what cannot be read is no empty store."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 @contextlib.contextmanager

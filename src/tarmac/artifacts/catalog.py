@@ -10,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from threading import Lock
 
-from tarmac.artifacts.blobs import Blobs, open_blobs
+from tarmac.artifacts.blobs import Blobs, begin_store, check_store, open_blobs
 from tarmac.artifacts.manifest import Broken, Chunk, Manifest, Version, parse_id
 from tarmac.artifacts.versions import latest, read_chunk, read_manifest, versions
 from tarmac.model.errors import NotFound
@@ -41,6 +42,17 @@ class Catalog:
         self._opened: Blobs | None = None
         self._known: OrderedDict[Version, Kept] = OrderedDict()
         self._lock = Lock()
+
+    def begin(self, remembered: Path) -> None:
+        """Make a store of an empty place, once: `remembered` says that it was, and then an empty one is none.
+
+        Raises Unavailable while it cannot be reached, or is gone.
+        """
+        if remembered.exists() and remembered.read_text() == self._url:
+            check_store(self.blobs)
+            return
+        begin_store(self.blobs)
+        remembered.write_text(self._url)
 
     @property
     def blobs(self) -> Blobs:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.blobs import Blobs, open_blobs
+from tarmac.artifacts.blobs import Blobs, check_store, open_blobs
 from tarmac.artifacts.filling import fill_all, given_checkpoint
 from tarmac.artifacts.manifest import Broken
 from tarmac.artifacts.order import Order, read_order
@@ -59,7 +59,9 @@ def _fill(order: Order, paths: Mapping[str, str]) -> int:
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
-            for version in fill_all(open_blobs(order.store), order, seen=paths):
+            blobs = open_blobs(order.store)
+            check_store(blobs)
+            for version in fill_all(blobs, order, seen=paths):
                 tell(placed=version.id)
             return 0
         except _FAILURES as error:
@@ -169,7 +171,9 @@ class Sidecar:
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
-            self._blobs = self._open(self._order.store)
+            blobs = self._open(self._order.store)
+            check_store(blobs)
+            self._blobs = blobs
         order, root = self._order, self._order.directories[kind]
         place = Place(
             run_id=order.run_id,

@@ -155,7 +155,7 @@ def _found(item: os.DirEntry[str], path: str, status: os.stat_result) -> Found |
         mode=stat.S_IMODE(status.st_mode),
         size_bytes=status.st_size if is_file else 0,
         mtime_ns=status.st_mtime_ns if is_file else 0,
-        stamp=(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if is_file else (),
+        stamp=(status.st_ino, status.st_size, status.st_mtime_ns) if is_file else (),
         file_id=(status.st_dev, status.st_ino),
         target=os.readlink(item.path) if kind == LINK else "",  # noqa: PTH115
     )

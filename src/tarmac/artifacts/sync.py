@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from tarmac.artifacts import stillness, turns
@@ -35,11 +37,18 @@ DOUBT_S = 5.0
 """What a program changed so shortly before it was ended may be half a file."""
 
 _SETTLED_S = 2.0
+_TRIES = 10
+_SPARE_HANDLES = 64
+_MOST_HANDLES = 65_536
 _CHECKPOINT, _CRUD = "checkpoint", "crud"
 
 
 class Unsettled(Exception):
     """The directory changes under our hands, or holds something half-written: there is no version now."""
+
+
+class _Moment(Unsettled):
+    """It changed just now: the next moment may do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +92,26 @@ class Syncer:
             found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
             self._last = read_manifest(self._blobs, found) if found is not None else None
             self._last_known = True
+        for _ in range(_TRIES - 1):
+            with suppress(_Moment):
+                return self._sync(ending)
+        return self._sync(ending)
+
+    def _sync(self, ending: Ending | None) -> Manifest | None:
         read_at = time.time()
-        taken, carried = self._choose(ending)
+        taken, carried = self._settle(self._scan(), ending)
         if not taken and not carried:
             return None
         if self._unchanged(taken, carried):
             return None
-        name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
-        with turns.syncing(self._blobs, name):
-            entries = self._send(taken)
+        with ExitStack() as held:
+            # What is open can be read to its end, also once it was removed: as older checkpoints are.
+            handles = self._hold(taken, held)
+            if ending is None and self._strict and (taken, carried) != self._settle(self._scan(), ending):
+                raise _Moment("its files change at this moment")
+            name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
+            held.enter_context(turns.syncing(self._blobs, name))
+            entries = self._send(taken, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
             if self._last is not None and tuple(entries) == self._last.entries:
@@ -102,20 +122,19 @@ class Syncer:
 
     # --- what to take
 
-    def _choose(self, ending: Ending | None) -> tuple[list[Found], list[Entry]]:
-        """What is taken as it lies there, and what stays as it was in the last version."""
-        if self._place.kind not in (_CHECKPOINT, _CRUD):
-            return self._scan(), []
-        first = self._settle(self._scan(), ending)
-        if ending is None and first != self._settle(self._scan(), ending):
-            raise Unsettled("its files change at this moment")
-        return first
+    @property
+    def _strict(self) -> bool:
+        """Whether a version must be what lay there at one moment; other files are kept as far as they go."""
+        return self._place.kind in (_CHECKPOINT, _CRUD)
 
     def _scan(self) -> list[Found]:
         return [item for item in stillness.scan(self._place.root) if not self._is_given(item)]
 
     def _settle(self, found: list[Found], ending: Ending | None) -> tuple[list[Found], list[Entry]]:
-        """Leave out what is half-written, or say that there is no version now."""
+        """What is taken as it lies there, and what stays as it was in the last version.
+
+        What is half-written is left out, or there is no version now.
+        """
         if self._place.kind != _CHECKPOINT:
             return found, []
         seen_at = self._place.seen_at
@@ -181,11 +200,32 @@ class Syncer:
 
     # --- sending
 
-    def _send(self, taken: Sequence[Found]) -> list[Entry]:
+    def _hold(self, taken: Sequence[Found], held: ExitStack) -> dict[str, int]:
+        """Open the files that are to be read, as many as may be; by path."""
+        known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
+        room = _raise_limit() - _SPARE_HANDLES
+        handles: dict[str, int] = {}
+        for item in taken:
+            if item.kind != FILE or self._same(item, known.get(item.path)) or len(handles) >= room:
+                continue
+            handle = self._open(item)
+            held.callback(os.close, handle)
+            handles[item.path] = handle
+            if self._strict and not _still(os.fstat(handle), item):
+                raise _Moment(f"{item.path} changes at this moment")
+        return handles
+
+    def _open(self, item: Found) -> int:
+        path = os.path.join(self._place.root, item.path)  # noqa: PTH118
+        try:
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise _Moment(f"{item.path} cannot be read: {error.strerror}") from error
+
+    def _send(self, taken: Sequence[Found], handles: Mapping[str, int]) -> list[Entry]:
         """Every entry, its content in the store. Raises Unsettled where a file changed while it was read."""
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
-        strict = self._place.kind in (_CHECKPOINT, _CRUD)
         entries = [self._plain_entry(item) for item in taken]
         with ThreadPoolExecutor(self._threads) as pool:
             pending = {}
@@ -194,31 +234,33 @@ class Syncer:
                     entries[number] = replace(entries[number], chunks=known[item.path].chunks)
                 elif item.kind == FILE:
                     starts = range(0, item.size_bytes, CHUNK_BYTES)
-                    pending[number] = [pool.submit(self._send_piece, item, start) for start in starts]
+                    pending[number] = [
+                        pool.submit(self._send_piece, item, handles, start) for start in starts
+                    ]
             try:
                 for number, futures in pending.items():
                     chunks = [chunk for future in futures if (chunk := future.result()) is not None]
                     size = sum(chunk.size_bytes for chunk in chunks)
                     entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
-                    if strict and not self._still(taken[number]):
+                    if self._strict and not self._stood(taken[number], handles):
                         raise Unsettled(f"{taken[number].path} changed while it was read")
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return entries
 
-    def _send_piece(self, item: Found, start: int) -> Chunk | None:
+    def _send_piece(self, item: Found, handles: Mapping[str, int], start: int) -> Chunk | None:
         """One piece of a file, in the store when this returns; None where the file has become shorter."""
         length = min(CHUNK_BYTES, item.size_bytes - start)
+        held = handles.get(item.path)
+        handle = self._open(item) if held is None else held
         try:
-            path = os.path.join(self._place.root, item.path)  # noqa: PTH118
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                data = _read(handle, length, start)
-            finally:
-                os.close(handle)
+            data = _read(handle, length, start)
         except OSError as error:
             raise Unsettled(f"{item.path} cannot be read: {error.strerror}") from error
+        finally:
+            if held is None:
+                os.close(handle)
         if not data:
             return None
         chunk = Chunk(hashlib.sha256(data).hexdigest(), len(data))
@@ -228,13 +270,14 @@ class Syncer:
             self._sent.add(chunk.digest)
         return chunk
 
-    def _still(self, item: Found) -> bool:
+    def _stood(self, item: Found, handles: Mapping[str, int]) -> bool:
         """Whether a file is what it was when it was found."""
         try:
-            now = os.lstat(os.path.join(self._place.root, item.path))  # noqa: PTH118
+            if item.path in handles:
+                return _still(os.fstat(handles[item.path]), item)
+            return _still(os.lstat(os.path.join(self._place.root, item.path)), item)  # noqa: PTH118
         except OSError:
             return False
-        return (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == item.stamp
 
     def _plain_entry(self, item: Found) -> Entry:
         target, is_inside = self._link(item)
@@ -278,6 +321,21 @@ def _moving(loose: Sequence[Found], ending: Ending | None) -> set[str]:
     if ending is not None:
         return set() if ending.clean else stillness.changed_since(loose, ending.at - DOUBT_S)
     return stillness.being_written(loose) | stillness.changed_since(loose, time.time() - stillness.QUIET_S)
+
+
+def _still(now: os.stat_result, item: Found) -> bool:
+    """Not by the time of its names: a file that is only removed meanwhile is still what it was."""
+    return (now.st_ino, now.st_size, now.st_mtime_ns) == item.stamp
+
+
+def _raise_limit() -> int:
+    """How many files may be open at once: as many as this user may ask for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_HANDLES if limit == resource.RLIM_INFINITY else min(limit, _MOST_HANDLES)
 
 
 def _read(handle: int, length: int, start: int) -> bytes:

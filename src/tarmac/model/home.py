@@ -74,6 +74,11 @@ class Home:
         return self.root / "artifacts"
 
     @property
+    def artifact_store(self) -> Path:
+        """Says which artifact store this home has begun: an empty one is none from then on."""
+        return self.root / "artifact-store"
+
+    @property
     def datasets(self) -> Path:
         """What was fetched of datasets."""
         return self.root / "datasets"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from tarmac.artifacts.catalog import Catalog, Kept
 from tarmac.artifacts.manifest import Manifest, Version, clashes
@@ -26,7 +27,11 @@ log = logging.getLogger(__name__)
 class ArtifactDesk:
     """Commands and questions about artifacts. From any thread."""
 
-    def __init__(self, catalog: Catalog, store: Store, clock: Clock, rules: Rules) -> None:
+    def __init__(
+        self, catalog: Catalog, store: Store, clock: Clock, rules: Rules, *, remembered: Path
+    ) -> None:
+        """`remembered` is a file that says that the store of artifacts was begun."""
+        self._remembered = remembered
         self._catalog = catalog
         self._store = store
         self._clock = clock
@@ -133,7 +138,20 @@ class ArtifactDesk:
         if gone or removed:
             log.info("artifacts: %d versions and %d pieces had had their time", len(gone), removed or 0)
 
+    def _begin(self) -> None:
+        """See to it that there is a store; until there is, attempts keep what they have on their nodes."""
+        rest_s = 0.0
+        while not self._ending.wait(rest_s):
+            try:
+                self._catalog.begin(self._remembered)
+            except (TarmacError, OSError) as error:
+                log.warning("artifacts cannot be kept now: %s", error)
+                rest_s = min(max(1.0, rest_s * 2), TIDY_EVERY_S)
+            else:
+                return
+
     def _tidy_again(self) -> None:
+        self._begin()
         while not self._ending.wait(TIDY_EVERY_S):
             try:
                 self.tidy()

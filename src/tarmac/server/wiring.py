@@ -93,7 +93,7 @@ def join(home: Home, settings: Settings) -> Parts:
     )
     catalog = Catalog(keeping.store)
     kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
-    artifacts = ArtifactDesk(catalog, store, clock, kept)
+    artifacts = ArtifactDesk(catalog, store, clock, kept, remembered=home.artifact_store)
     datasets = DatasetDesk(store, home.datasets.resolve(), clock)
     plane = ControlPlane(
         store=store,

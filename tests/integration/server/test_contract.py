@@ -12,10 +12,12 @@ import pytest
 from pydantic import BaseModel
 
 from served import HELLO, Served, served
+from tarmac.artifacts.blobs import open_blobs
+from tarmac.artifacts.sync import Place, Syncer
 from tarmac.client import records
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
-from tarmac.server.schemas import clusters, placement, queue, runs, server
+from tarmac.server.schemas import clusters, kept, placement, queue, runs, server
 
 API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
@@ -44,6 +46,10 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     clusters.Cluster: records.ClusterRecord,
     clusters.PoolRules: records.PoolRulesRecord,
     clusters.NodeKind: records.NodeKindRecord,
+    kept.Artifact: records.ArtifactRecord,
+    kept.ArtifactContent: records.ArtifactContentRecord,
+    kept.ArtifactEntry: records.ArtifactEntryRecord,
+    kept.Dataset: records.DatasetRecord,
     placement.DryRun: records.DryRunRecord,
     placement.Placement: records.PlacementRecord,
     placement.NodeLaunch: records.NodeLaunchRecord,
@@ -66,6 +72,7 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
     plane.turn()
     plane.engine.write(f"{run['id']}.1", "logs/main.0.0.log", b"text")
     plane.advance(60)
+    keep_something(plane, run["id"])
     for schema, answers in (
         (runs.Run, [run, client.run("hello")]),
         (runs.RunPage, [client.runs()]),
@@ -76,6 +83,9 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (placement.Node, client.nodes()),
         (queue.QueuePool, client.queue()),
         (clusters.Cluster, [*client.clusters(), client.cluster("local")]),
+        (kept.Artifact, client.artifacts("hello")),
+        (kept.ArtifactContent, [client.artifact(f"{run['id']}.lossy")]),
+        (kept.Dataset, [client.add_dataset("here", str(plane.home.root))]),
         (placement.DryRun, [client.dry_run(HELLO)]),
         (server.Version, [client.version()]),
         (server.CheckReport, [client.check("slotz: 1")]),
@@ -83,6 +93,15 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         assert answers
         for answer in answers:
             schema.model_validate(answer, strict=True)
+
+
+def keep_something(plane: Served, run_id: str) -> None:
+    """A version of an artifact, as a sidecar would have made it."""
+    root = plane.home.root / "kept"
+    root.mkdir()
+    (root / "note").write_text("note")
+    place = Place(run_id=run_id, attempt=1, kind="lossy", rank=0, root=str(root), seen_at=(str(root),))
+    Syncer(open_blobs(str(plane.home.root / "artifacts")), place).sync()
 
 
 def test_the_schema_lists_the_routes_of_the_page(plane: Served) -> None:
