@@ -62,6 +62,7 @@ def read_archive(
     write: Callable[[bytes], object],
     keep: Callable[[str], object],
     limit_bytes: int,
+    most_entries: int = MOST_ENTRIES,
 ) -> tuple[list[Entry], dict[str, str]]:
     """The tree in an archive, and the hash of each file, whose content was written and kept on the way.
 
@@ -70,7 +71,7 @@ def read_archive(
     """
     try:
         reading = _Reading(code, _size_bytes(file), write, keep, limit_bytes)
-        reading.take(_members(file, code.path))
+        reading.take(_members(file, code.path), most=most_entries)
         return reading.tree()
     except Bad as bad:
         raise _refused(code.path, [str(bad)]) from None
@@ -128,11 +129,11 @@ class _Reading:
         self._hashes: dict[str, str] = {}
         self._problems: list[str] = []
 
-    def take(self, members: Iterator[Member]) -> None:
+    def take(self, members: Iterator[Member], *, most: int) -> None:
         """Read member after member; what is refused by its name is not read."""
         for number, member in enumerate(members, start=1):
-            if number > MOST_ENTRIES:
-                raise Bad(f"holds more than the {MOST_ENTRIES:,} files and directories allowed")
+            if number > most:
+                raise Bad(f"holds more than the {most:,} files and directories allowed")
             problem = _refusal(member)
             if problem is not None:
                 self._problems.append(problem)

@@ -225,9 +225,9 @@ class _Window(RawIOBase):
         self._at = base + offset
         return self._at
 
-    def read(self, size: int | None = -1) -> bytes:
+    def read(self, count_bytes: int | None = -1, /) -> bytes:
         left_bytes = max(0, self._place.size_bytes - self._at)
-        wanted = left_bytes if size is None or size < 0 else min(size, left_bytes)
+        wanted = left_bytes if count_bytes is None or count_bytes < 0 else min(count_bytes, left_bytes)
         self._pack.seek(self._place.offset + self._at)
         piece = self._pack.read(wanted)
         self._at += len(piece)

@@ -77,7 +77,7 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(
             key="ended_days",
             kind=float,
-            default=7.0,
+            default=14.0,
             least=0,
             meaning="how many days an ended run stays in a plain list of runs; it is never deleted",
         ),

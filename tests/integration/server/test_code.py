@@ -18,7 +18,7 @@ from code_trees import copied, snapshots_in
 from served import TOKEN, Served, served
 from tarmac.artifacts.arrivals import HEADER
 from tarmac.client import Client
-from tarmac.client.transport import Answer, Pieces, Transport
+from tarmac.client.transport import Address, Answer, Pieces, Transport
 from tarmac.model.errors import InvalidInput
 
 RUN = "name: brings\ncommand: ./go\ncode: project\n"
@@ -55,18 +55,25 @@ def root(plane: Served) -> Path:
     return plane.home.code
 
 
-def requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+class Noting(Transport):
+    """The client's transport, which notes what is asked; `before` is called with each path."""
+
+    def __init__(self, address: Address, before: Callable[[str], None]) -> None:
+        super().__init__(address)
+        self.asked: list[tuple[str, int]] = []
+        self._before = before
+
+    def request(self, method: str, path: str, *, body: Any = None) -> Answer:
+        self._before(path)
+        self.asked.append((path, body.size_bytes if isinstance(body, Pieces) else len(body or b"")))
+        return super().request(method, path, body=body)
+
+
+def noting(client: Client, before: Callable[[str], None] = lambda _path: None) -> list[tuple[str, int]]:
     """What a client asks from now on, and how many bytes it sends with it."""
-    asked: list[tuple[str, int]] = []
-    request = Transport.request
-
-    def noted(self: Transport, method: str, path: str, *, body: Any = None) -> Answer:
-        asked.append((path, body.size_bytes if isinstance(body, Pieces) else len(body or b"")))
-        return request(self, method, path, body=body)
-
-    monkeypatch.setattr(Transport, "request", noted)
-    assert client is not None
-    return asked
+    client._transport.close()
+    client._transport = transport = Noting(client._transport._address, before)
+    return transport.asked
 
 
 def test_a_client_elsewhere_sends_the_directory_and_the_run_gets_it_as_it_was_c7(
@@ -95,11 +102,9 @@ def test_what_is_sent_and_what_the_server_reads_itself_are_called_the_same(
     assert snapshots_in(root) == [sent]
 
 
-def test_only_what_changed_is_sent_again_c7(
-    remote: Client, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_changed_is_sent_again_c7(remote: Client, project: Path) -> None:
     remote.submit(RUN, directory=project.parent)
-    asked = requests(remote, monkeypatch)
+    asked = noting(remote)
     remote.submit(RUN, directory=project.parent)
     assert [path for path, _ in asked] == ["/code/needed", "/code/missing", "/code/trees", "/runs"]
     asked.clear()
@@ -110,57 +115,44 @@ def test_only_what_changed_is_sent_again_c7(
 
 
 def test_an_upload_that_broke_off_goes_on_where_it_was_c7(
-    remote: Client, project: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+    plane: Served, remote: Client, project: Path, root: Path
 ) -> None:
     """Interrupted between two packs: what arrived is kept, and no snapshot of half a tree is there."""
-    request, packs = Transport.request, 0
+    packs = iter(range(9))
 
-    def interrupted(self: Transport, method: str, path: str, *, body: Any = None) -> Answer:
-        nonlocal packs
-        packs += path == "/code/packs"
-        if packs == 2:
+    def interrupt(path: str) -> None:
+        if path == "/code/packs" and next(packs) == 1:
             raise KeyboardInterrupt
-        return request(self, method, path, body=body)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Transport, "request", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            remote.submit(RUN, directory=project.parent)
+    first = noting(remote, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        remote.submit(RUN, directory=project.parent)
     assert snapshots_in(root) == []
-    asked = requests(remote, monkeypatch)
-    remote.submit(RUN, directory=project.parent)
-    sent_bytes = sum(size_bytes for path, size_bytes in asked if path == "/code/packs")
-    assert 0 < sent_bytes < 10 << 20
+    again = plane.remote_client(TOKEN)
+    second = noting(again)
+    again.submit(RUN, directory=project.parent)
+    sent = [[size for path, size in asked if path == "/code/packs"] for asked in (first, second)]
     assert len(snapshots_in(root)) == 1
-    assert packs == 2
+    assert sum(sent[0]) > 0
+    assert sum(sent[1]) > 0
+    assert sum(map(sum, sent)) < sum(HEADER.size + path.stat().st_size for path in files(project)) + 100
 
 
-def test_what_was_read_before_is_remembered_by_the_next_client_c7(
-    plane: Served, remote: Client, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for path in [*project.rglob("*")]:
-        os.utime(path, (1, 1), follow_symlinks=False)
-    monkeypatch.setattr("tarmac.artifacts.content.SETTLED_NS", -(10**18))
-    remote.submit(RUN, directory=project.parent)
-    read: list[Path] = []
-    monkeypatch.setattr("tarmac.artifacts.content.hash_file", read.append)
-    plane.remote_client(TOKEN).submit(RUN, directory=project.parent)
-    assert read == []
+def files(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
 def test_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(
-    plane: Served, remote: Client, project: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+    plane: Served, remote: Client, project: Path, root: Path
 ) -> None:
-    request = Transport.request
     changes = iter([b"as long as th", b"another length"])
 
-    def changing(self: Transport, method: str, path: str, *, body: Any = None) -> Answer:
-        if path == "/code/packs" and (change := next(changes, None)) is not None:
-            (project / "part3.py").write_bytes(change)
-        return request(self, method, path, body=body)
+    def change(path: str) -> None:
+        if path == "/code/packs" and (content := next(changes, None)) is not None:
+            (project / "part3.py").write_bytes(content)
 
     (project / "part3.py").write_bytes(b"thirteen byte")
-    monkeypatch.setattr(Transport, "request", changing)
+    noting(remote, change)
     run = remote.submit(RUN, directory=project.parent)
     tree = copied(root, run["spec"]["code"]["digest"])
     assert (tree / "part3.py").read_bytes() == b"another length"
@@ -181,10 +173,8 @@ def test_the_rules_of_the_run_file_hold_on_the_way_d9(remote: Client, project: P
     assert "leave it out in .detignore" in str(refused.value)
 
 
-def test_runs_that_bring_the_same_send_it_once(
-    remote: Client, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = requests(remote, monkeypatch)
+def test_runs_that_bring_the_same_send_it_once(remote: Client, project: Path) -> None:
+    asked = noting(remote)
     runs = remote.submit_all([{"source": RUN, "directory": project.parent}] * 3)
     assert len({run["spec"]["code"]["digest"] for run in runs}) == 1
     assert [path for path, _ in asked].count("/code/trees") == 1
@@ -218,11 +208,9 @@ def test_a_program_that_sends_nothing_is_told_and_the_path_is_not_read_here(
         transport.request("POST", "/runs", body=body)
 
 
-def test_the_users_own_server_reads_the_directory_itself(
-    plane: Served, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_own_server_reads_the_directory_itself(plane: Served, project: Path) -> None:
     client = plane.client()
-    asked = requests(client, monkeypatch)
+    asked = noting(client)
     client.submit(RUN, directory=project.parent)
     assert [path for path, _ in asked] == ["/runs"]
 

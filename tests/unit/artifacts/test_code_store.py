@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from code_trees import copied, nothing_kept, snapshots_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from code_trees import copied, nothing_kept, snapshots_in
 from tarmac.artifacts.code import PACKS, DirectoryCodeStore
 from tarmac.artifacts.content import HashMemory, Vanished
 from tarmac.artifacts.packs import PARTIAL_PREFIX
@@ -106,6 +106,18 @@ def test_an_unchanged_settled_tree_is_not_read_again(project: Path) -> None:
     assert memory.hashes(project, settled) == hashes
     with pytest.raises(Vanished):
         memory.hashes(project, [replace(entry, stamp=(1,)) for entry in settled])
+
+
+def test_what_was_read_is_remembered_by_the_next_process(project: Path, tmp_path: Path) -> None:
+    """C7: a directory of hashes outlives who filled it; what is damaged there is read from the tree again."""
+    settled = [replace(entry, changed_ns=0) for entry in scan(project)]
+    kept = tmp_path / "cache" / "hashes"
+    hashes = HashMemory(kept).hashes(project, settled)
+    assert HashMemory(kept).known(project, settled) == hashes
+    (file,) = kept.iterdir()
+    for damage in ("", "[1]", '{"train.py": 7}', "{"):
+        file.write_text(damage)
+        assert HashMemory(kept).hashes(project, settled) == hashes
 
 
 def test_what_changed_just_now_is_read_again(project: Path) -> None:
