@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,29 +109,9 @@ def http_server(root: Path) -> Iterator[GitServer]:
                 server.held.set()
                 server.released.wait()
                 return
-            path, _, query = self.path.partition("?")
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = subprocess.run(
-                ["git", "http-backend"],
-                env={
-                    **os.environ,
-                    **_WHO,
-                    "GIT_PROJECT_ROOT": str(root),
-                    "GIT_HTTP_EXPORT_ALL": "1",
-                    "PATH_INFO": path,
-                    "QUERY_STRING": query,
-                    "REQUEST_METHOD": self.command,
-                    "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-                    "CONTENT_LENGTH": str(len(body)),
-                    "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-                    "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-                },
-                input=body,
-                capture_output=True,
-                check=False,
-            ).stdout
-            head, _, content = answer.partition(b"\r\n\r\n")
-            lines = [line.split(": ", 1) for line in head.decode().split("\r\n") if line]
+            lines, content = _backend(
+                root, self.command, self.path, self.headers, self.rfile.read(_length(self.headers))
+            )
             status = next((value for name, value in lines if name == "Status"), "200 OK")
             self.send_response(int(status.split()[0]))
             for name, value in lines:
@@ -152,6 +132,38 @@ def http_server(root: Path) -> Iterator[GitServer]:
             server.released.set()
             http.shutdown()
             thread.join()
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    return int(headers.get("Content-Length") or 0)
+
+
+def _backend(
+    root: Path, method: str, target: str, headers: Mapping[str, str], body: bytes
+) -> tuple[list[list[str]], bytes]:
+    """What git's own backend answers: the lines of the head, and the content."""
+    path, _, query = target.partition("?")
+    answer = subprocess.run(
+        ["git", "http-backend"],
+        env={
+            **os.environ,
+            **_WHO,
+            "GIT_PROJECT_ROOT": str(root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": method,
+            "CONTENT_TYPE": headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": headers.get("Git-Protocol", ""),
+        },
+        input=body,
+        capture_output=True,
+        check=False,
+    ).stdout
+    head, _, content = answer.partition(b"\r\n\r\n")
+    return [line.split(": ", 1) for line in head.decode().split("\r\n") if line], content
 
 
 @dataclass(frozen=True)

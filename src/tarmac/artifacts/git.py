@@ -33,7 +33,7 @@ DEEPEST = 8
 LARGEST_SHOWN = 5
 
 _PARTIAL = ".partial-"
-_GITLINK, _BLOB = b"160000", b"blob"
+_GITLINK, _FILE = b"160000", b"blob"
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ def _extract(git: Git, objects: Path, commit: str, tree: Path, budget: _Budget) 
     ):
         if mode == _GITLINK:
             links[path] = name
-        elif kind == _BLOB:
+        elif kind == _FILE:
             sizes.append((size_bytes, path))
     budget.entries_left -= len(sizes)
     budget.bytes_left -= sum(size_bytes for size_bytes, _ in sizes)

@@ -26,7 +26,7 @@ class GitRules(NamedTuple):
 
     transports: tuple[str, ...] = SAFE_TRANSPORTS
     key: Optional[str] = None
-    known_hosts: Optional[str] = None
+    known: Optional[str] = None
 
 
 class Refused(Exception):
@@ -143,9 +143,9 @@ def ssh_argv(rules: GitRules) -> list[str]:
         "ServerAliveCountMax=4",
         "LogLevel=ERROR",
     ]
-    if rules.known_hosts is not None:
+    if rules.known is not None:
         options += [
-            f"UserKnownHostsFile={_ssh_path(rules.known_hosts)}",
+            f"UserKnownHostsFile={_ssh_path(rules.known)}",
             f"GlobalKnownHostsFile={os.devnull}",
         ]
     key: Sequence[str] = ()
@@ -216,11 +216,11 @@ _PASSED_ON = (
 _PRINTABLE = re.compile(r"[!-~]+")
 _CREDENTIALS = re.compile(r"([A-Za-z0-9+.-]+://)([^/@\s'\"]*)@")
 _SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@")
-_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+_MACHINE = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*@"
 _PATH = r"[A-Za-z0-9._~/%+-]+"
-_URL = re.compile(rf"(https?|ssh|file)://(?:{_USER})?(?:{_HOST}(?::[0-9]{{1,5}})?)?/{_PATH}")
-_SCP = re.compile(rf"(?:{_USER})?{_HOST}:(?!/?/)(?!-){_PATH}")
+_URL = re.compile(rf"(https?|ssh|file)://(?:{_USER})?(?:{_MACHINE}(?::[0-9]{{1,5}})?)?/{_PATH}")
+_SCP = re.compile(rf"(?:{_USER})?{_MACHINE}:(?!/?/)(?!-){_PATH}")
 _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,254}")
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 

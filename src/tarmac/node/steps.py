@@ -77,7 +77,7 @@ def read_rules(told: Optional[Mapping[str, Any]]) -> GitRules:
     return GitRules(
         transports=tuple(told.get("transports") or ()),
         key=told.get("key"),
-        known_hosts=told.get("known_hosts"),
+        known=told.get("known_hosts"),
     )
 
 

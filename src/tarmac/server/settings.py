@@ -165,7 +165,7 @@ class _Reader:
         rules = GitRules(
             transports=transports,
             key=paths["git_private_ssh_key_file_path"],
-            known_hosts=paths["git_known_hosts_file_path"],
+            known=paths["git_known_hosts_file_path"],
         )
         return GitSettings(rules=rules, timeout_s=values["git_timeout_s"])
 

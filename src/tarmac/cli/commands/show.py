@@ -207,8 +207,8 @@ def _code(run: RunRecord) -> str:
         return ""
     if "url" in code:
         named = run["code_commit"] or code.get("commit") or code.get("branch")
-        return f"{code['url']} at {named}" if named else code["url"]
-    return code["path"] + (f" as {run['code_digest'][:12]}" if run["code_digest"] else "")
+        return f"{code['url']} at {named}" if named else f"{code['url']}"
+    return f"{code['path']}" + (f" as {run['code_digest'][:12]}" if run["code_digest"] else "")
 
 
 def _times(count: int) -> str:

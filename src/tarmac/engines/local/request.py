@@ -103,7 +103,7 @@ def render(
         document["git"] = {
             "transports": list(git.transports),
             "key": git.key,
-            "known_hosts": git.known_hosts,
+            "known_hosts": git.known,
         }
     return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
 
