@@ -20,7 +20,7 @@ from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Disks, Node
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import FailureBehaviour, Mode
+from tarmac.model.spec import FailureBehaviour, Mode, RunSpec
 
 LEAST_LIMIT_S = 1.0
 """The time limit of an attempt whose run has used its own up: it ends by it, and is told so."""
@@ -29,9 +29,7 @@ LEAST_LIMIT_S = 1.0
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
     spec = run.spec
-    placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
-    for standing in standings(spec.roles, attempt.allocation):
-        placed[standing.seat.node].append(standing)
+    placed = _placed(spec, attempt)
     ranked = tuple(nodes[name] for name in placed)
     setup = setup_environment(run, attempt)
     one_machine = on_one_machine(ranked)
@@ -69,10 +67,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
                 node=node.name,
                 address=node.address,
                 rank=rank,
-                # A batch job begins on its first node; the others are for what it starts there.
-                workers=tuple(worker(standing, node) for standing in placed[node.name])
-                if spec.site is None or rank == 0
-                else (),
+                workers=tuple(worker(standing, node) for standing in placed[node.name]),
                 files=files(spec),
                 mounts=mounts(spec),
                 own_disk=node.disks is Disks.OWN,
@@ -89,6 +84,15 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         artifacts=spec.artifacts,
         input_artifacts=spec.input_artifacts,
     )
+
+
+def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Standing]]:
+    """The workers of each node. A batch job begins on its first node: the others are for what it starts."""
+    placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
+    for standing in standings(spec.roles, attempt.allocation):
+        if spec.site is None or standing.node_rank == 0:
+            placed[standing.seat.node].append(standing)
+    return placed
 
 
 def _time_left_s(run: Run) -> float | None:
