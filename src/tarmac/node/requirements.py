@@ -70,10 +70,11 @@ class _Reader:
 
     def _requirement(self, text: str) -> None:
         found = _NAMED.match(text)
-        if found and not _ARCHIVE.search(text.partition(";")[0].strip()):
-            url = found["url"]
-            if url is None or _fixed(url):
+        if found and found["url"] is not None:
+            if _fixed(found["url"]):
                 return
+        elif found and not _ARCHIVE.search(text.partition(";")[0].strip()):
+            return
         elif _fixed(text):
             return
         self.shared = False
