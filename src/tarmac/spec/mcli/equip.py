@@ -13,6 +13,7 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Command, RunSpec
 from tarmac.spec import equipping
 from tarmac.spec.mcli import variables
+from tarmac.spec.mcli.priorities import PRIORITIES
 from tarmac.spec.mcli.reader import SHELL
 from tarmac.spec.plain import to_yaml
 
@@ -72,7 +73,8 @@ def _run_config(run: Run) -> dict[str, Any]:
     role = spec.roles[0]
     compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": role.slot_type}
     scheduling = {
-        "priority": facts.get("priority"),
+        "priority": _priority(spec),
+        "preemptible": facts.get("preemptible"),
         "max_retries": spec.retries or None,
         "max_duration": None if spec.time_limit_s is None else spec.time_limit_s / 3600,
     }
@@ -88,6 +90,14 @@ def _run_config(run: Run) -> dict[str, Any]:
         "metadata": facts.get("metadata"),
     }
     return {name: value for name, value in config.items() if value not in (None, {}, [])}
+
+
+def _priority(spec: RunSpec) -> str | None:
+    """The word of the file, or of what the command line has put in its place."""
+    word = spec.conventions.facts.get("priority")
+    if PRIORITIES.get(str(word), 0) == spec.priority:
+        return word
+    return next((other for other, value in PRIORITIES.items() if value == spec.priority), None)
 
 
 def _script(spec: RunSpec) -> str:

@@ -9,7 +9,7 @@ from tarmac.model.spec import Command, Conventions, Environment, RunSpec
 from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table, shown
-from tarmac.spec.mcli.compute import Compute, read_compute
+from tarmac.spec.mcli.compute import read_compute
 from tarmac.spec.mcli.fields import RUN, root, tidied, where
 from tarmac.spec.mcli.integrations import Integrations, read_integrations
 from tarmac.spec.mcli.kinds import read_word
@@ -69,7 +69,7 @@ def _spec(run: Section, source: str, warnings: list[str]) -> RunSpec:
     metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
     _refuse_deployment(run.get("dependent_deployment"))
     command = _command(run)
-    facts = _facts(compute, scheduling, integrations, metadata, image)
+    facts = _facts(scheduling, integrations, metadata)
     if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
         facts["workspace"] = True
     return RunSpec(
@@ -144,18 +144,9 @@ def _refuse_deployment(value: Value | None) -> None:
         )
 
 
-def _facts(
-    compute: Compute,
-    scheduling: Scheduling,
-    integrations: Integrations,
-    metadata: dict[str, Any],
-    image: str | None,
-) -> dict[str, Any]:
+def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[str, Any]) -> dict[str, Any]:
     """What the files and the words of the run need beyond its spec. Never a value of env_variables."""
     facts: dict[str, Any] = {
-        "image": image,
-        "gpus": compute.slots,
-        "gpu_type": compute.slot_type,
         "priority": scheduling.word,
         "preemptible": scheduling.preemptible or None,
         "integrations": integrations.kept,

@@ -101,7 +101,18 @@ def test_the_configuration_lies_beside_the_parameters() -> None:
     assert config["compute"] == {"gpus": 4}
     assert config["command"] == "python train.py"
     assert config["env_variables"] == {"LR": "0.1"}
+    assert "scheduling" not in config
     assert files["mcli/usercommand.bash"] == "python train.py\n"
+
+
+@pytest.mark.parametrize(("priority", "word"), [(-1, "low"), (2, "highest"), (7, None)])
+def test_the_configuration_has_the_priority_that_holds(priority: int, word: str | None) -> None:
+    """M1: what the command line says wins, in the file too."""
+    source = SOURCE + "scheduling: {priority: low, max_retries: 1}\n"
+    config = yaml.safe_load(
+        equipped(spec_of(source, priority=priority)).nodes[0].files["mcli/run_config.yaml"]
+    )
+    assert config["scheduling"] == {"max_retries": 1, **({"priority": word} if word else {})}
 
 
 @pytest.mark.parametrize("source", ["command: echo\n", "name: a\nimage: bash\ncommand: echo\n"])
