@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tarmac.artifacts.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.show import show
@@ -161,8 +162,6 @@ def _directory(context: str) -> str:
 
 def _check_context(directory: str) -> None:
     """Refuse a context that is too large, before anything is kept of it."""
-    from tarmac.artifacts.tree import check_size, scan
-
     code = context_of(directory)
     check_size(
         scan(Path(directory), code=code), source=directory, code=code, limit_bytes=code.limit_bytes or 0

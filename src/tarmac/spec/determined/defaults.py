@@ -18,7 +18,7 @@ from tarmac.spec.located import from_plain
 from tarmac.spec.problems import Problems
 from tarmac.spec.section import Value
 
-TASK_DEFAULTS = Record(
+CONTAINER_DEFAULTS = Record(
     fields={
         "image": ENVIRONMENT.fields["image"],
         "environment_variables": ENVIRONMENT.fields["environment_variables"],
@@ -30,7 +30,7 @@ TASK_DEFAULTS = Record(
 )
 SETTINGS = Record(
     fields={
-        "task_container_defaults": Field(shape=TASK_DEFAULTS),
+        "task_container_defaults": Field(shape=CONTAINER_DEFAULTS),
         "checkpoint_storage": EXPERIMENT.fields["checkpoint_storage"],
         "default_priority": Field(shape=Whole(least=1, most=99)),
     }
@@ -57,10 +57,14 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
     problems = Problems(filename)
     found = Walk().value(Value(from_plain(table), "determined", problems), SETTINGS)
     problems.raise_any()
-    tasks = found.get("task_container_defaults", {})
-    environment = {name: tasks[name] for name in ("image", "environment_variables") if name in tasks}
+    containers = found.get("task_container_defaults", {})
+    environment = {
+        name: containers[name] for name in ("image", "environment_variables") if name in containers
+    }
     config = {
-        name: tasks[name] for name in ("bind_mounts", "preemption_timeout", "log_policies") if name in tasks
+        name: containers[name]
+        for name in ("bind_mounts", "preemption_timeout", "log_policies")
+        if name in containers
     }
     if environment:
         config["environment"] = environment
@@ -69,5 +73,5 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
     return ClusterDefaults(
         config=normalised(config),
         priority=found.get("default_priority", USUAL_PRIORITY),
-        startup_hook=tasks.get("startup_hook"),
+        startup_hook=containers.get("startup_hook"),
     )

@@ -90,7 +90,7 @@ class _Trial:
         return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
 
     @cached_property
-    def task(self) -> str:
+    def whole_id(self) -> str:
         return f"{experiment_id(self.run.id)}.{uuid_of('trial', self.run.id)}"
 
     @cached_property
@@ -104,7 +104,7 @@ class _Trial:
         """What is the same for every worker."""
         port = _SSH_PORTS + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
         metadata = {
-            "task_id": self.task,
+            "task_id": self.whole_id,
             "allocation_id": self._allocation,
             "trial_id": trial_id(self.run.id),
         }
@@ -115,7 +115,7 @@ class _Trial:
             "DET_TRIAL_ID": str(trial_id(self.run.id)),
             "DET_TRIAL_RUN_ID": str(self.attempt.number),
             "DET_TRIAL_SEED": str(self.seed),
-            "DET_TASK_ID": self.task,
+            "DET_TASK_ID": self.whole_id,
             "DET_TASK_TYPE": "TRIAL",
             "DET_ALLOCATION_ID": self._allocation,
             "DET_SESSION_TOKEN": TOKEN,
@@ -172,7 +172,7 @@ class _Trial:
             "cluster_id": self.common["DET_CLUSTER_ID"],
             "agent_id": node.node,
             "slot_ids": _slots(node),
-            "task_id": self.task,
+            "task_id": self.whole_id,
             "allocation_id": self._allocation,
             "session_token": TOKEN,
             "task_type": "TRIAL",
@@ -196,7 +196,7 @@ class _Trial:
 
     @property
     def _allocation(self) -> str:
-        return f"{self.task}.{self.attempt.number}"
+        return f"{self.whole_id}.{self.attempt.number}"
 
     def _experiment_seed(self, config: Mapping[str, Any]) -> int:
         """The file's, else the time of submission, as Determined has it."""

@@ -19,16 +19,16 @@ DEFAULT_STORAGE: Mapping[str, Any] = {"type": "directory", "container_path": CHE
 """Where the settings of the cluster name no storage: checkpoints go with the run's own."""
 
 
-def _below_host_path(section: Section, found: Mapping[str, Any]) -> None:
+def _below_root(section: Section, found: Mapping[str, Any]) -> None:
     """`storage_path` is a directory of `host_path`, however it is written."""
-    host, inner = found.get("host_path"), found.get("storage_path")
-    if not isinstance(host, str) or not isinstance(inner, str):
+    root, inner = found.get("host_path"), found.get("storage_path")
+    if not isinstance(root, str) or not isinstance(inner, str):
         return
-    whole = posixpath.normpath(posixpath.join(host, inner))
-    if whole != posixpath.normpath(host) and not whole.startswith(posixpath.normpath(host).rstrip("/") + "/"):
+    whole = posixpath.normpath(posixpath.join(root, inner))
+    if whole != posixpath.normpath(root) and not whole.startswith(posixpath.normpath(root).rstrip("/") + "/"):
         value = section.get("storage_path")
         assert value is not None
-        value.refuse(f"{inner!r} is not below host_path ({host})", "write it relative to host_path")
+        value.refuse(f"{inner!r} is not below host_path ({root})", "write it relative to host_path")
 
 
 def _one_way_in(section: Section, _found: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ STORAGE = Union(
                 "checkpoint_path": Field(shape=Word(), ignored="has had no effect for a long time"),
                 "tensorboard_path": Field(shape=Word(), ignored="has had no effect for a long time"),
             },
-            checks=(_below_host_path,),
+            checks=(_below_root,),
         ),
         "directory": Record(
             fields={
