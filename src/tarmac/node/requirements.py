@@ -73,9 +73,7 @@ class _Reader:
         if found and found["url"] is not None:
             if _fixed(found["url"]):
                 return
-        elif found and not _ARCHIVE.search(text.partition(";")[0].strip()):
-            return
-        elif _fixed(text):
+        elif (found and not _ARCHIVE.search(text.partition(";")[0].strip())) or _fixed(text):
             return
         self.shared = False
 
