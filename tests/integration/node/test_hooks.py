@@ -163,3 +163,12 @@ def test_a_lost_node_is_not_waited_for(warm: Warm, tmp_path: Path) -> None:
     (attempt.path / "failed").write_text(json.dumps(lost))
     attempt.ended()
     assert place.read_text().split() == ["before_login", "before"]
+
+
+def test_a_failure_after_does_not_hide_that_of_a_worker_that_ends_no_others(
+    warm: Warm, tmp_path: Path
+) -> None:
+    """K6: the first failure is the cause."""
+    workers = [worker("exit 4", stop_on_failure=False), worker("true", index=1)]
+    attempt = write_attempt(tmp_path, workers, **hooks(tmp_path / "order", after=[["bash", "-c", "exit 5"]]))
+    assert warm.run(attempt)["cause"]["exit_code"] == 4
