@@ -1,0 +1,144 @@
+"""Code of every kind through the real program: read here, sent elsewhere, unpacked (C7, C8, D9, K9)."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+
+SHOWS = "name: shows\ncommand: find . | sort; ./go\ncode: "
+LISTED = "./data\n./data/empty\n./data/x.bin\n./go\n./latest\nwent\n"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A user whose server listens on a port as well."""
+    place = tmp_path_factory.mktemp("code")
+    shell = Shell(place / "home", place / "work")
+    shell.directory.mkdir()
+    shell.home.mkdir(mode=0o700)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    (shell.home / "settings.toml").write_text(
+        f'[server]\nlisten = "127.0.0.1:{port}"\n[code]\nlimit = "64MiB"\n'
+    )
+    shell.tarmac("server", "start", code=0)
+    (place / "url").write_text(f"http://127.0.0.1:{port}")
+    yield shell
+    shell.close()
+
+
+@pytest.fixture
+def elsewhere(served: Shell) -> Mapping[str, str]:
+    """The variables of somebody whose server is behind a URL."""
+    place = served.home.parent
+    return {
+        "TARMAC_URL": (place / "url").read_text(),
+        "TARMAC_TOKEN": (served.home / "token").read_text().strip(),
+        "XDG_CACHE_HOME": str(place / "cache"),
+    }
+
+
+@pytest.fixture
+def project(served: Shell, request: pytest.FixtureRequest) -> Path:
+    """A directory to bring, named after the test."""
+    directory = served.directory / re.sub(r"\W", "-", request.node.name)
+    (directory / "data" / "empty").mkdir(parents=True)
+    (directory / "data" / "x.bin").write_bytes(os.urandom(1000))
+    (directory / "go").write_text("#!/bin/sh\necho went\n")
+    (directory / "go").chmod(0o755)
+    (directory / "latest").symlink_to("data/x.bin")
+    return directory
+
+
+def outcome(shell: Shell, variables: Mapping[str, str], *arguments: str) -> tuple[int, str, str]:
+    """The exit code of a command, what it said, and its errors."""
+    process = shell.start(*arguments, variables=variables)
+    said, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors, errors
+    return process.returncode, said, errors
+
+
+def test_a_directory_reaches_a_run_of_a_server_elsewhere_as_it_is_c7(
+    served: Shell, elsewhere: Mapping[str, str], project: Path
+) -> None:
+    file = served.write("send.yaml", SHOWS + project.name)
+    assert outcome(served, elsewhere, "run", file)[:2] == (0, f".\n{LISTED}")
+
+
+def test_what_an_ignore_file_and_exclusions_name_stays_behind_d9_k9(
+    served: Shell, elsewhere: Mapping[str, str], project: Path
+) -> None:
+    (project / ".detignore").write_text("data/\n")
+    code = f"{{path: {project.name}, ignore_file: .detignore, exclude: [.detignore, latest]}}"
+    file = served.write("leaves.yaml", SHOWS + code)
+    for variables in ({}, elsewhere):
+        assert outcome(served, variables, "run", file)[:2] == (0, ".\n./go\nwent\n")
+
+
+def test_too_much_is_refused_before_anything_is_sent_d9(
+    served: Shell, elsewhere: Mapping[str, str], project: Path
+) -> None:
+    (project / "model.bin").write_bytes(bytes(2 << 20))
+    file = served.write("large.yaml", f"{SHOWS}{{path: {project.name}, limit: 1MiB}}")
+    code, _, errors = outcome(served, elsewhere, "run", file)
+    assert code == 2
+    assert "holds 2.0 MiB of code, more than the 1.0 MiB allowed" in errors
+    assert "model.bin (2.0 MiB)" in errors
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
+def test_an_archive_is_code_here_and_elsewhere_c7(
+    served: Shell, elsewhere: Mapping[str, str], project: Path, ending: str
+) -> None:
+    archive = f"{project.name}.{ending}"
+    with tarfile.open(served.directory / archive, "w:gz") as made:
+        made.add(project, arcname=".")
+    if ending == "zip":
+        with zipfile.ZipFile(served.directory / archive, "w") as packed:
+            for path in sorted(project.rglob("*")):
+                info = zipfile.ZipInfo.from_file(path, str(path.relative_to(project)))
+                info.external_attr = path.lstat().st_mode << 16
+                content = os.readlink(path).encode() if path.is_symlink() else None  # noqa: PTH115
+                packed.writestr(info, content or (path.read_bytes() if path.is_file() else b""))
+    file = served.write(f"{archive}.yaml", SHOWS + archive)
+    for variables in ({}, elsewhere):
+        assert outcome(served, variables, "run", file)[:2] == (0, f".\n{LISTED}")
+
+
+def test_a_hostile_archive_ends_the_run_with_one_clear_error_c7(
+    served: Shell, elsewhere: Mapping[str, str], project: Path
+) -> None:
+    evil = served.directory / "evil.tar"
+    with tarfile.open(evil, "w") as made:
+        made.add(project / "go", arcname="../../../evil")
+    file = served.write("evil.yaml", SHOWS + evil.name)
+    around = set(served.home.parent.rglob("evil*"))
+    code, _, errors = outcome(served, elsewhere, "run", file)
+    assert code == 2
+    assert "'../../../evil' leads out of the directory" in errors
+    code, _, errors = outcome(served, {}, "run", file)
+    assert code != 0
+    assert "'../../../evil' leads out of the directory" in errors
+    assert set(served.home.parent.rglob("evil*")) == around
+
+
+def test_a_run_cannot_change_what_the_next_one_finds_c8(served: Shell, project: Path) -> None:
+    """C8: each process starts in a fresh copy, which stays after the end."""
+    (project / "go").write_text("#!/bin/sh\necho went\necho changed >> go\nrm -r data\n")
+    file = served.write("fresh.yaml", f"name: fresh\ncommand: cat go && ./go\ncode: {project.name}\n")
+    first, second = (outcome(served, {}, "run", file) for _ in range(2))
+    assert first[:2] == second[:2]
+    works = sorted(served.home.glob("runs/*/attempts/1/nodes/*/work/go"))
+    changed = [
+        path for path in works if path.read_text().endswith("echo changed >> go\nrm -r data\nchanged\n")
+    ]
+    assert len(changed) == 2
