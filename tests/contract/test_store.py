@@ -212,7 +212,7 @@ def test_a_summary_says_what_the_run_says(store: Store) -> None:
     assert summary.cluster == "local", "where it ran, once it ran"
     assert summary.message is not None
     assert summary.message.startswith("worker ")
-    assert summary.cause is CauseCode.EXIT_CODE
+    assert summary.cause_code is CauseCode.EXIT_CODE
     stored = store.run("r1")
     assert stored is not None
     assert stored.cause == cause, "the cause keeps what a worker printed, whatever it is"
@@ -229,7 +229,7 @@ def test_a_summary_says_what_lists_of_other_systems_tell(store: Store) -> None:
     store.create_runs([new_run("r1"), new_run("r2", roles=(role,), **foreign)])
     theirs, ours = store.runs(RunQuery())
     assert (theirs.system, theirs.image, theirs.slot_type) == ("mcli", "mosaicml/pytorch", "h100")
-    assert (theirs.turns, theirs.max_turns, theirs.preemptions, theirs.cause) == (0, 5, 0, None)
+    assert (theirs.turns, theirs.max_turns, theirs.preemptions, theirs.cause_code) == (0, 5, 0, None)
     assert (ours.system, ours.image, ours.slot_type, ours.max_turns) == ("native", None, None, None)
 
 

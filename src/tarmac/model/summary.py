@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome, Run
@@ -31,13 +32,13 @@ class RunQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class RunSummary(NamedTuple):
     """One line of a list: read without decoding the spec, so that lists of 10,000 stay quick.
 
-    `priority` is the one it has now, whoever set it; `cluster` and `pool` are where it runs or last ran,
-    before that where it wants to (None: anywhere). `system` is the one whose conventions hold in the run,
-    `slot_type` and `image` are what it asks for; `max_turns` is None for a run that is no cycle run.
+    A tuple for the same reason, in the order of the columns that `store` reads. `priority` is the one it has
+    now, whoever set it; `cluster` and `pool` are where it runs or last ran, before that where it wants to
+    (None: anywhere). `system` is the one whose conventions hold in the run, `slot_type` and `image` are what
+    it asks for; `max_turns` is None for a run that is no cycle run.
     """
 
     id: str
@@ -47,23 +48,23 @@ class RunSummary:
     dialect: str
     state: RunState
     outcome: Outcome | None
+    mode: Mode
     priority: int
     slots: int
     attempt: int
     cluster: str | None
+    pool: str | None
     created_at: float
     started_at: float | None
     ended_at: float | None
     message: str | None
-    mode: Mode = Mode.BATCH
-    pool: str | None = None
-    preemptions: int = 0
-    turns: int = 0
-    max_turns: int | None = None
-    cause: CauseCode | None = None
-    slot_type: str | None = None
-    system: str = "native"
-    image: str | None = None
+    cause_code: CauseCode | None
+    preemptions: int
+    turns: int
+    max_turns: int | None
+    system: str
+    slot_type: str | None
+    image: str | None
 
 
 def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSummary:
@@ -90,7 +91,7 @@ def summary_of(run: Run, cluster: str | None, pool: str | None = None) -> RunSum
         preemptions=run.preemptions,
         turns=run.turns,
         max_turns=max_turns_of(spec),
-        cause=run.cause.code if run.cause is not None else None,
+        cause_code=run.cause.code if run.cause is not None else None,
         slot_type=slot_type_of(spec),
         system=spec.conventions.system,
         image=spec.environment.image,

@@ -65,32 +65,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
 
 def summary_record(summary: RunSummary) -> Json:
     """A `RunSummary`."""
-    return {
-        "id": summary.id,
-        "name": summary.name,
-        "project": summary.project,
-        "user": summary.user,
-        "dialect": summary.dialect,
-        "state": summary.state,
-        "outcome": summary.outcome,
-        "mode": summary.mode,
-        "priority": summary.priority,
-        "slots": summary.slots,
-        "attempt": summary.attempt,
-        "cluster": summary.cluster,
-        "pool": summary.pool,
-        "created_at": summary.created_at,
-        "started_at": summary.started_at,
-        "ended_at": summary.ended_at,
-        "message": summary.message,
-        "cause_code": summary.cause,
-        "preemptions": summary.preemptions,
-        "turns": summary.turns,
-        "max_turns": summary.max_turns,
-        "system": summary.system,
-        "slot_type": summary.slot_type,
-        "image": summary.image,
-    }
+    return summary._asdict()
 
 
 def state_record(run: Run, attempt: Attempt | None) -> Json:

@@ -265,32 +265,8 @@ def to_run(row: Sequence[Any]) -> Run:
 
 def to_summary(row: Sequence[Any]) -> RunSummary:
     """One line of a list, from the columns of `statements._SUMMARIES`."""
-    return RunSummary(
-        id=row[0],
-        name=row[1],
-        project=row[2],
-        user=row[3],
-        dialect=row[4],
-        state=_STATES[row[5]],
-        outcome=_OUTCOMES[row[6]],
-        priority=row[7],
-        slots=row[8],
-        attempt=row[9],
-        cluster=row[10],
-        created_at=row[11],
-        started_at=row[12],
-        ended_at=row[13],
-        message=row[14],
-        mode=_MODES[row[15]],
-        pool=row[16],
-        preemptions=row[17],
-        turns=row[18],
-        cause=_CAUSES[row[19]],
-        slot_type=row[20],
-        system=row[21],
-        image=row[22],
-        max_turns=row[23],
-    )
+    words = (_STATES[row[5]], _OUTCOMES[row[6]], _MODES[row[7]])
+    return RunSummary._make((*row[:5], *words, *row[8:17], _CAUSES[row[17]], *row[18:]))
 
 
 def to_attempt(row: Sequence[Any]) -> Attempt:

@@ -124,24 +124,25 @@ _SUMMARIES = select(
     run.c.dialect,
     run.c.state,
     run.c.outcome,
+    run.c.mode,
     run.c.priority,
     run.c.slots,
     run.c.attempt,
     run.c.cluster,
+    run.c.pool,
     run.c.created_at,
     run.c.started_at,
     run.c.ended_at,
     run.c.message,
-    run.c.mode,
-    run.c.pool,
+    run.c.cause_code,
     run.c.preemptions,
     run.c.turns,
-    run.c.cause_code,
-    run.c.slot_type,
-    run.c.system,
-    run.c.image,
     run.c.max_turns,
+    run.c.system,
+    run.c.slot_type,
+    run.c.image,
 )
+"""In the order of `RunSummary`."""
 
 
 def summaries(query: RunQuery) -> Select[Any]:

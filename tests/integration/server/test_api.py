@@ -141,7 +141,7 @@ def test_the_list_has_pages_and_filters(plane: Served) -> None:
 def test_runs_that_ended_long_ago_leave_the_plain_list(plane: Served) -> None:
     client = plane.client()
     client.stop(client.submit(HELLO)["id"])
-    plane.clock.advance(8 * 86_400)
+    plane.clock.advance(15 * 86_400)
     assert client.runs()["runs"] == []
     assert len(client.runs(everything=True)["runs"]) == 1
     assert len(client.runs(states=["ended"])["runs"]) == 1
