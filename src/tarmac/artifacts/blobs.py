@@ -1,6 +1,6 @@
 """Where artifacts are kept: named pieces of bytes, each whole or not there, in a directory or behind a URL.
 
-Opened by the sidecar on a node and by the server. Names are paths of our own making, never a user's.
+Opened (see `stores`) by the sidecar on a node and by the server. Names are of our own making, never a user's.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +52,6 @@ class Blobs(Protocol):
     def held(self, prefix: str) -> Iterator[Held]:
         """Everything below a prefix (a whole path component), in no order."""
         ...
-
-
-def open_blobs(url: str) -> Blobs:
-    """The store at a URL, or in a directory named by its path. Raises InvalidInput for what can be none."""
-    parts = urlsplit(url)
-    if parts.scheme in ("", "file"):
-        path = Path(unquote(parts.path) if parts.scheme else url)
-        if not path.is_absolute():
-            raise InvalidInput(f"the artifact store {url!r} is not an absolute path", hint="/srv/artifacts")
-        return DirectoryBlobs(path)
-    from tarmac.artifacts.remote import RemoteBlobs  # noqa: PLC0415 - fsspec takes long to load
-
-    return RemoteBlobs(url)
 
 
 MARK = "tarmac-artifacts"

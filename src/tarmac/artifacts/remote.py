@@ -1,7 +1,7 @@
 """A store behind a URL, through fsspec: s3://bucket/path and whatever else is installed for it.
 
-Opened by `blobs.open_blobs` alone. Credentials are those of the surroundings (AWS_ACCESS_KEY_ID and so on, or
-~/.aws), never in the URL. The only module, with `datasets`, that knows fsspec.
+Opened by `stores.open_blobs` alone. Credentials are those of the surroundings (AWS_ACCESS_KEY_ID and so on,
+or ~/.aws), never in the URL. The only module, with `datasets`, that knows fsspec.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
-
-import fsspec
 
 from tarmac.artifacts.blobs import Held
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -32,6 +30,8 @@ class RemoteBlobs:
                 "the URL of the artifact store holds a user or password",
                 hint="credentials belong into the environment of the server, such as AWS_ACCESS_KEY_ID",
             )
+        import fsspec  # noqa: PLC0415 - takes long to load
+
         try:
             self._files, root = fsspec.core.url_to_fs(url, **_options(parts.scheme))
         except (ImportError, ValueError) as error:

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.blobs import Blobs, check_store, open_blobs
+from tarmac.artifacts.blobs import Blobs, check_store
 from tarmac.artifacts.filling import fill_all, given_checkpoint
 from tarmac.artifacts.manifest import Broken
 from tarmac.artifacts.order import Order, read_order
+from tarmac.artifacts.stores import open_blobs
 from tarmac.artifacts.sync import Ending, Place, Syncer, Unsettled
 from tarmac.model.errors import TarmacError
 

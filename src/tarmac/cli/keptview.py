@@ -1,4 +1,4 @@
-"""Artifacts and datasets as tables, for `tarmac artifacts` and `tarmac datasets`."""
+"""Artifacts and datasets as tables. Called by `tarmac artifacts` and `tarmac datasets`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.records import ArtifactRecord, DatasetRecord
+    from tarmac.client.kept_records import ArtifactRecord, DatasetRecord
 
 _ARTIFACTS = (
     Column(title="ID"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tarmac.client.kept_calls import KeptCalls
-from tarmac.client.records import ArtifactEntryRecord
+from tarmac.client.kept_records import ArtifactEntryRecord
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PART = ".part"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote, urlencode
 
 from tarmac.client.calls import Calls
-from tarmac.client.records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
+from tarmac.client.kept_records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
 
 
 class KeptCalls(Calls):

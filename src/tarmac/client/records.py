@@ -317,52 +317,6 @@ class ClusterRecord(TypedDict):
     warnings: list[str]
 
 
-class ArtifactRecord(TypedDict):
-    id: str
-    run: str
-    run_name: str | None
-    kind: str
-    number: int
-    rank: int
-    attempt: int
-    created_at: float
-    files: int
-    bytes: int
-
-
-class PieceRecord(TypedDict):
-    digest: str
-    bytes: int
-
-
-class ArtifactEntryRecord(TypedDict):
-    path: str
-    kind: str
-    mode: int
-    bytes: int
-    mtime_ns: int
-    pieces: list[PieceRecord]
-    target: str
-    inside: bool
-
-
-class ArtifactContentRecord(TypedDict):
-    artifact: ArtifactRecord
-    entries: list[ArtifactEntryRecord]
-
-
-class DatasetRecord(TypedDict):
-    id: str
-    source: str
-    user: str
-    created_at: float
-    state: str
-    path: str | None
-    done_bytes: int
-    total_bytes: int | None
-    message: str | None
-
-
 class PlacementRecord(TypedDict):
     node: str
     address: str

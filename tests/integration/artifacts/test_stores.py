@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from s3 import BUCKET, CREDENTIALS, Line, s3_server
-from tarmac.artifacts.blobs import Blobs, open_blobs
+from tarmac.artifacts.blobs import Blobs
 from tarmac.artifacts.restore import fill
 from tarmac.artifacts.retention import collect
+from tarmac.artifacts.stores import open_blobs
 from tarmac.artifacts.sync import Ending, Place, Syncer
 from tarmac.artifacts.turns import collecting, syncing
 from tarmac.artifacts.versions import latest, versions

@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from served import HELLO, Served, served
-from tarmac.artifacts.blobs import open_blobs
+from tarmac.artifacts.stores import open_blobs
 from tarmac.artifacts.sync import Place, Syncer
-from tarmac.client import records
+from tarmac.client import kept_records, records
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
 from tarmac.server.schemas import clusters, kept, placement, queue, runs, server
@@ -46,10 +46,10 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     clusters.Cluster: records.ClusterRecord,
     clusters.PoolRules: records.PoolRulesRecord,
     clusters.NodeKind: records.NodeKindRecord,
-    kept.Artifact: records.ArtifactRecord,
-    kept.ArtifactContent: records.ArtifactContentRecord,
-    kept.ArtifactEntry: records.ArtifactEntryRecord,
-    kept.Dataset: records.DatasetRecord,
+    kept.Artifact: kept_records.ArtifactRecord,
+    kept.ArtifactContent: kept_records.ArtifactContentRecord,
+    kept.ArtifactEntry: kept_records.ArtifactEntryRecord,
+    kept.Dataset: kept_records.DatasetRecord,
     placement.DryRun: records.DryRunRecord,
     placement.Placement: records.PlacementRecord,
     placement.NodeLaunch: records.NodeLaunchRecord,

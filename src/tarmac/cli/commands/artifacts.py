@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
@@ -14,6 +15,7 @@ from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.terminal import stdout_terminal
+from tarmac.client.fetching import fetch, selected
 
 KINDS = ("checkpoint", "crud", "lossy", "log")
 
@@ -53,10 +55,6 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
 
     Fetching again goes on where it was broken off, and fetches nothing that is there already.
     """
-    from pathlib import Path
-
-    from tarmac.client.fetching import fetch, selected
-
     client = connect()
     content = client.artifact(artifact, kind=kind)
     entries = selected(content["entries"], path)

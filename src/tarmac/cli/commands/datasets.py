@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
@@ -41,8 +42,6 @@ def add(*, dataset: str, source: str, as_json: bool) -> None:
 
     A dataset whose fetching failed is tried again.
     """
-    from pathlib import Path
-
     if "://" not in source:
         source = str(Path(source).absolute())
     added = connect().add_dataset(dataset, source)

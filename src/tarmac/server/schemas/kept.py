@@ -1,4 +1,4 @@
-"""Artifacts and datasets as the API answers them, and datasets as clients send them."""
+"""Artifacts and datasets as the API answers them, and clients send them. Made in `kept_records`."""
 
 from __future__ import annotations
 
