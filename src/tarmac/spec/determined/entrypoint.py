@@ -41,8 +41,10 @@ def _words(entrypoint: Any) -> list[str]:
     if not isinstance(entrypoint, str):
         return [str(word) for word in entrypoint] if any(entrypoint) and entrypoint[0] else []
     try:
-        lexer = shlex.shlex(entrypoint, posix=True, punctuation_chars=True)
+        lines = entrypoint.replace("\\\n", " ").strip().replace("\n", " ; ")
+        lexer = shlex.shlex(lines, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
+        lexer.commenters = ""
         return list(lexer)
     except ValueError:  # quotes that do not close: the shell will say so
         return entrypoint.split()

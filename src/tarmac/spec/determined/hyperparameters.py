@@ -47,8 +47,7 @@ def kind_of(value: Any) -> str | None:
 def _hyperparameter(value: Value) -> Any:
     node = value.node
     if not isinstance(node, Table):
-        _refuse_ranges(value)
-        return plain(node)
+        return plain(node)  # a list is a constant as a whole, whatever is in it
     kind = next((item for key, item in node.entries if key.text == "type"), None)
     if kind is None:
         return read_hyperparameters(value)
@@ -74,14 +73,6 @@ def _hyperparameter(value: Value) -> Any:
     else:
         return found | {name: plain(given.node)}
     return found
-
-
-def _refuse_ranges(value: Value) -> None:
-    """A list is a constant as a whole: nothing in it is searched for."""
-    if isinstance(value.node, Items):
-        for item in value.items("a list"):
-            if isinstance(item.node, (Table, Items)):
-                _hyperparameter(item)
 
 
 def _range(section: Section, kind: str) -> dict[str, Any]:
