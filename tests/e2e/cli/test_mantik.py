@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shell import Shell
+from tarmac.client import Client
 
 GOOD = Path(__file__).parents[2] / "golden/spec/mantik/good"
 RENDERED = Path(__file__).parents[2] / "golden/launch/sites"
+NAMES = sorted(
+    path.name for path in GOOD.iterdir() if path.suffix in (".yaml", ".json") and ".spec" not in path.name
+)
 UNICORE = "UnicoreApiUrl: https://zam2125.zam.kfa-juelich.de:9112/JUWELS/rest/core\n"
 FIRECREST = (
     "Firecrest:\n  ApiUrl: https://firecrest.cscs.ch\n  Machine: daint\n"
@@ -60,23 +65,51 @@ def said(output: str) -> dict[str, dict[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        path.name for path in GOOD.iterdir() if path.suffix in (".yaml", ".json") and ".spec" not in path.name
-    ),
-)
-def test_every_example_and_snippet_of_the_document_is_shown_by_a_dry_run(user: Shell, name: str) -> None:
+@pytest.fixture(scope="module")
+def client(user: Shell) -> Iterator[Client]:
+    """The same user in Python: quicker than a command each."""
+    user.tarmac("server", "start", code=0)
+    with Client(home=user.home) as client:
+        yield client
+
+
+def submission(name: str, user: Shell) -> dict[str, Any]:
+    """A configuration of the collection, in the user's project."""
+    return {
+        "source": (GOOD / name).read_text(encoding="utf-8"),
+        "filename": name,
+        "directory": user.directory,
+        "extras": {"files": {"MLproject": PROJECT}},
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_and_snippet_of_the_document_is_shown_by_a_dry_run(
+    user: Shell, client: Client, name: str
+) -> None:
     """K1 to K9: as the site would be sent it, in YAML and in JSON."""
-    source = (GOOD / name).read_text(encoding="utf-8")
-    answer = user.json("run", user.write(name, source), "--dry-run")
+    sent = submission(name, user)
+    answer = client.dry_run(**sent)
     assert answer["placement"] is None
-    assert answer["rendered"].startswith(
-        "#!/bin/bash -l\n#SBATCH" if "Firecrest:\n  A" in source else '{\n  "Name"'
-    )
+    by_firecrest = "Firecrest:\n  A" in sent["source"]
+    assert str(answer["rendered"]).startswith("#!/bin/bash -l\n#SBATCH" if by_firecrest else '{\n  "Name"')
     golden = RENDERED / f"{Path(name).stem}.txt"
     if golden.exists():
         assert answer["rendered"] == golden.read_text(encoding="utf-8")
+
+
+def test_every_example_and_snippet_of_the_document_is_rehearsed(user: Shell, client: Client) -> None:
+    """K1 to K9: what needs the site alone is said, and the run goes on."""
+    user.write("venv/bin/activate", "export VIRTUAL_ENV=activated\n")
+    runs = {
+        name: client.submit(**submission(name, user), overrides={"rehearse": "4x4"})["id"] for name in NAMES
+    }
+    user.tarmac("wait", *runs.values())
+    ended = {run["id"]: run for run in user.json("ls", "--limit", "100")["runs"]}
+    failed = {name for name, run in runs.items() if ended[run]["outcome"] != "completed"}
+    assert failed == {
+        "commands-of-all-kinds.yaml"
+    }  # one of its commands is the number 1, which is no program
 
 
 @pytest.mark.parametrize("name", ["document-example.yaml", "document-example-json.json", "everything.yaml"])
