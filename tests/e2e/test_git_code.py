@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,3 +211,21 @@ def git_processes(home: Path) -> list[str]:
         except (OSError, ValueError):
             continue
     return found
+
+
+def test_a_server_that_is_killed_in_a_fetch_fetches_again(user: Shell, served: GitServer) -> None:
+    """Durable and idempotent: kill -9 in the midst of it; the next server has the code, and nothing twice."""
+    repo = Repo.new(served.root / "killed", train_py="survived")
+    with http_server(served.root) as server:
+        server.hold.set()
+        user.write("run.yaml", f"name: killed\ncode: {server.url_of(repo)}\ncommand: cat train.py\n")
+        user.tarmac("run", "--detach", "run.yaml", code=0)
+        assert server.held.wait(30)
+        os.kill(int((user.home / "server.lock").read_text().split()[0]), signal.SIGKILL)
+        server.hold.clear()
+        server.released.set()
+        user.tarmac("wait", "killed", code=0)
+        assert "survived" in user.tarmac("logs", "killed").stdout
+        events = [event["event"] for event in user.json("show", "killed", "--events")["events"]]
+        assert events.count("staged") == 1
+        assert not list((user.home / "repositories").glob(".partial-*"))
