@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
         "Runs", f"{_HOME}.experiment", "experiment", "Create and follow experiments as with Determined."
     ),
     "ls": Entry("Runs", f"{_HOME}.ls", "ls", "List runs."),
+    "projects": Entry("Runs", f"{_HOME}.projects", "projects", "List the projects that runs belong to."),
     "show": Entry("Runs", f"{_HOME}.show", "show", "Show one run: state, attempts, workers, metrics."),
     "logs": Entry("Runs", f"{_HOME}.logs", "logs", "Print what the workers of a run wrote."),
     "queue": Entry("Runs", f"{_HOME}.queue", "queue", "Show the queue of each pool, and change its order."),

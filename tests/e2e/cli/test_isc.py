@@ -60,6 +60,9 @@ def test_the_documents_example_runs_as_printed(shell: Shell) -> None:
     page = shell.tarmac("show", "--as", "isc", "foo_experiment", code=0).stdout
     assert re.search(r"^Status +completed$", page, re.MULTILINE)
     assert shell.json("show", "--as", "isc", "foo_experiment")["run"]["status"] == "completed"
+    (project,) = shell.json("projects")["projects"]
+    assert (project["id"], project["runs"], project["live"]) == ("prj-hail-250517", 1, 0)
+    assert "prj-hail-250517" in shell.tarmac("projects", code=0).stdout, "I4: the ids of projects"
     wrong = shell.tarmac("ls", "--as", "icc", code=2)
     assert "did you mean isc?" in wrong.stderr
 
