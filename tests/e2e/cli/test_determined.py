@@ -230,9 +230,15 @@ if steps == 0:
     number = re.fullmatch(r"Created experiment (\d+) \(run (\w+)\)\n", created)
     assert number
     assert gate.read_text() == "ready"
+    (row,) = settled.tarmac("experiment", "jobs", code=0).stdout.splitlines()[2:]
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells[:5] == ["0", number[2], "TYPE_EXPERIMENT", "pausing", "42"]
+    assert cells[6:8] == ["1/1", "STATE_SCHEDULED"]
     settled.tarmac("experiment", "pause", number[1], "--wait", code=0)
     assert settled.json("experiment", "describe", number[1])["run"]["status"] == "PAUSED"
-    assert number[2] not in [run["id"] for run in _queued(settled)]
+    assert len(settled.tarmac("experiment", "jobs", code=0).stdout.splitlines()) == 2, (
+        "no row: its slots are free"
+    )
     settled.tarmac("experiment", "activate", number[1], code=0)
     settled.tarmac("wait", number[2], code=0)
     assert settled.tarmac("logs", number[2]).stdout.splitlines() == ["begins at 0 run 1", "begins at 5 run 2"]
@@ -256,7 +262,3 @@ def test_d11_what_the_cluster_gives_lies_below_the_file(tmp_path: Path) -> None:
         assert shell.json("ls")["runs"][0]["priority"] == 42 - 50
     finally:
         shell.close()
-
-
-def _queued(shell: Shell) -> list[dict[str, object]]:
-    return [run for pool in shell.json("queue")["pools"] for run in pool["runs"]]

@@ -12,6 +12,7 @@ from tarmac.artifacts.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.show import show
+from tarmac.cli.displays.determined import queue_table
 from tarmac.cli.errors import render_warning
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.followview import standard_view
@@ -21,6 +22,7 @@ from tarmac.cli.output import print_json, print_text
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
 from tarmac.cli.terminal import stderr_terminal
+from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.spec.determined.context import context_of
 from tarmac.spec.determined.identity import experiment_id
@@ -123,6 +125,20 @@ def list_(ctx: click.Context, *, everything: bool, as_json: bool) -> None:
 def describe(ctx: click.Context, *, experiment_: str, as_json: bool) -> None:
     """Describe one experiment, as tarmac show --as determined."""
     ctx.invoke(show, run=_reference(experiment_), as_json=as_json, system=SYSTEM)
+
+
+@experiment.command("jobs")
+@click.option(
+    "--resource-pool", default=DEFAULT_POOL, metavar="NAME", help="Of this pool, not the default one."
+)
+@json_option
+def queued(*, resource_pool: str, as_json: bool) -> None:
+    """List what runs and waits in a pool, in scheduling order, as det job list."""
+    pools = connect().queue(pool=resource_pool)
+    if as_json:
+        print_json({"pools": pools})
+        return
+    print_text(queue_table([run for pool in pools for run in pool["runs"]]))
 
 
 def _verb(name: str, command: click.Command, help_text: str) -> None:

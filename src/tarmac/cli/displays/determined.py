@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
+from tarmac.model.lifecycle import RunState
 from tarmac.spec.determined.identity import experiment_id, trial_id
-from tarmac.spec.determined.words import state_word
+from tarmac.spec.determined.reader import MIDDLE_PRIORITY
+from tarmac.spec.determined.words import queue_word, state_word
 from tarmac.spec.dialect import Report
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
@@ -98,6 +100,31 @@ class DeterminedDisplay:
 
 DISPLAY = DeterminedDisplay()
 
+_QUEUE_HEADS = (
+    *("#", "ID", "Type", "Job Name", "Priority", "Submitted"),
+    *("Slots (acquired/needed)", "Status", "User"),
+)
+_RIGHT = frozenset({"#", "Priority"})
+
+
+def queue_table(runs: Sequence[Json]) -> str:
+    """The entries of a pool's queue, in scheduling order, as `det job list` prints them."""
+    rows = [
+        (
+            str(index),
+            run["id"],
+            "TYPE_EXPERIMENT",
+            one_line(run["name"]),
+            str(MIDDLE_PRIORITY - int(run["priority"])),
+            _when(run["submitted_at"])[:19],
+            f"{run['slots_acquired']}/{run['slots_needed']}",
+            queue_word(RunState(run["state"])) or "",
+            run["user"],
+        )
+        for index, run in enumerate(run for run in runs if queue_word(RunState(run["state"])) is not None)
+    ]
+    return _table(_QUEUE_HEADS, rows)
+
 
 def _config(run: Json) -> Mapping[str, Json]:
     found: Mapping[str, Json] = run["spec"].get("conventions", {}).get("facts", {}).get("config", {})
@@ -108,11 +135,16 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns between bars, with a rule of dashes below the heads, as its command line draws them."""
     widths = [max(columns(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
     rule = "+".join("-" * (width + 2) for width in widths)
-    return "\n".join((_line(heads, widths), rule, *(_line(row, widths) for row in rows)))
+    right = [head in _RIGHT for head in heads]
+    return "\n".join((_line(heads, widths, right), rule, *(_line(row, widths, right) for row in rows)))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (f" {cell}{' ' * (width - columns(cell))} " for cell, width in zip(cells, widths, strict=True))
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    blanks = (" " * (width - columns(cell)) for cell, width in zip(cells, widths, strict=True))
+    padded = (
+        f" {blank}{cell} " if flush else f" {cell}{blank} "
+        for cell, blank, flush in zip(cells, blanks, right, strict=True)
+    )
     return "|".join(padded).rstrip()
 
 
