@@ -20,6 +20,7 @@ SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuf
 LAZY_MODULES = {
     "tarmac.cli.options",
     "tarmac.cli.session",
+    "tarmac.client.client",
     "tarmac.server.__main__",
     "tarmac.server.settings",
 }

@@ -43,9 +43,9 @@ class XzReader:
         self._left = b""
         self._ended = False
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, count_bytes: int = -1, /) -> bytes:
         """At most so many bytes; none at the end."""
-        wanted = CHUNK_BYTES if size < 0 else size
+        wanted = CHUNK_BYTES if count_bytes < 0 else count_bytes
         while not self._ended:
             piece = self._inflater.decompress(self._left, wanted)
             self._left = b""

@@ -277,3 +277,6 @@ class _NoCode:
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         raise NotImplementedError(code)
+
+    def check_sent(self, code: LocalDirectory) -> None:
+        raise NotImplementedError(code)
