@@ -96,16 +96,18 @@ def test_what_is_configured_around_git_does_not_count(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text(
-        f'[alias]\n\trev-parse = "!touch {proof}"\n[core]\n\tfsmonitor = "touch {proof}"\n'
+        f'[user]\n\tname = Ada\n[alias]\n\trev-parse = "!touch {proof}"\n[core]\n\tfsmonitor = "touch {proof}"\n'
         f'\tsshCommand = "touch {proof}"\n[credential]\n\thelper = "!touch {proof}"\n'
         f'[url "ext::touch {proof}"]\n\tinsteadOf = https://example.invalid/\n[protocol]\n\tallow = always\n'
     )
     around = {**os.environ, "HOME": str(home), "GIT_SSH_COMMAND": f"touch {proof}", "GIT_CONFIG_COUNT": "0"}
     env = gitrules.environment(GitRules(transports=("https",)), around)
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare")], check=True)
     for arguments in (
         ("ls-remote", "--", "https://example.invalid/a"),
         ("ls-remote", "--", f"ext::touch {proof}"),
-        ("ls-remote", "--", f"file://{tmp_path}"),
+        ("ls-remote", "--", f"file://{tmp_path}/bare"),
+        ("config", "--get", "user.name"),
         ("ls-remote", "--", "ssh://git@127.0.0.1:1/a"),
     ):
         done = subprocess.run(
