@@ -9,6 +9,7 @@ import pytest
 from histories import attempt_of, new_run, placed, step
 from tarmac.model.changes import HOUR_S, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
+from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
@@ -96,3 +97,22 @@ def test_clusters_are_kept_replaced_and_removed(store: Store) -> None:
     assert store.clusters() == [smaller]
     with pytest.raises(InvalidInput):
         store.put_cluster(replace(site, name="a\0b"))
+
+
+def test_datasets_are_kept_replaced_and_removed(store: Store) -> None:
+    """I8."""
+    mnist = Dataset(id="mnist", source="/data/mnist", user="ada", created_at=1.0)
+    other = Dataset(id="c4", source="s3://b/c4", user="bo", created_at=2.0, state=DatasetState.CACHING)
+    assert store.datasets() == []
+    store.put_dataset(mnist)
+    store.put_dataset(other)
+    assert store.datasets() == [other, mnist]
+    there = replace(other, state=DatasetState.AVAILABLE, path="/cache/c4", done_bytes=5, total_bytes=5)
+    store.put_dataset(there)
+    assert store.datasets() == [there, mnist]
+    store.remove_dataset("mnist")
+    store.remove_dataset("nothing")
+    store.remove_dataset("\0")
+    assert store.datasets() == [there]
+    with pytest.raises(InvalidInput):
+        store.put_dataset(replace(mnist, id="a\0b"))

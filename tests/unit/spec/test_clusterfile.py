@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.model.cluster import Cluster, NodeGroup, Packing, Policy, Pool, ShareBy
+from tarmac.model.cluster import Cluster, Disks, NodeGroup, Packing, Policy, Pool, ShareBy
 from tarmac.model.codec import decode, encode
 from tarmac.model.described import MOST_NODES, described_nodes, renamed
 from tarmac.model.errors import InvalidInput
@@ -207,3 +207,14 @@ def test_any_other_slot_type_is_taken_without_a_word(name: str) -> None:
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.yaml")))
 def test_the_examples_are_clusters(path: Path) -> None:
     assert read_cluster(path.read_text(), filename=path.name).warnings == ()
+
+
+def test_nodes_may_have_disks_of_their_own() -> None:
+    """Said for the whole cluster, or for a kind of nodes."""
+    made = cluster("disks: own\nnodes: [{count: 1, slots: 1}, {hostnames: [s], slots: 1, disks: shared}]\n")
+    assert [group.disks for group in made.groups] == [Disks.OWN, Disks.SHARED]
+    nodes = described_nodes(made, first_address="127.0.0.1", cpus=1.0, memory_bytes=1)
+    assert [node.disks for node in nodes] == [Disks.OWN, Disks.SHARED]
+    assert cluster("nodes: [{slots: 1}]\n").groups[0].disks is Disks.SHARED
+    assert decode(Cluster, encode(made)) == made
+    assert "shared" in problems("disks: mine\nnodes: [{slots: 1}]\n")[0]
