@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.launch.batch_script import batch_script
+from tarmac.launch.unicore_job import unicore_description
+from tarmac.model.spec import RunSpec
 from tarmac.spec import read
 from tarmac.spec.dialect import Extras
 
@@ -56,25 +59,30 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
         subprocess.run(["bash", str(CLUSTER), "down", str(directory)], check=True, timeout=60)
 
 
-def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
-    slurm: dict[str, str], tmp_path: Path
-) -> None:
-    """K2 to K8: one task on each node, every variable as it is, the commands around once; any name."""
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """The directory of a run at a site, with the project in it."""
     work = tmp_path / "the 'run'"
     (work / "programs").mkdir(parents=True)
     (work / "say.py").write_text(SAY)
     (work / "programs/apptainer").write_text(APPTAINER)
     (work / "programs/apptainer").chmod(0o755)
-    spec = read(
+    return work
+
+
+def spec_in(work: Path) -> RunSpec:
+    return read(
         CONFIGURATION,
         filename="backend.yaml",
         directory=str(work),
         dialect="mantik",
         extras=Extras(files=(("MLproject", PROJECT),)),
     ).spec
-    script = tmp_path / "script.sh"
-    script.write_text(batch_script(spec, name=NAME, directory=str(work)))
-    result = subprocess.run(
+
+
+def submitted(script: Path, slurm: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Submit a script and wait for its end."""
+    return subprocess.run(
         ["sbatch", "--wait", "--parsable", str(script)],
         env=slurm,
         capture_output=True,
@@ -82,12 +90,16 @@ def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
         check=False,
         timeout=60,
     )
-    log = (work / "mantik.log").read_text()
-    assert (result.returncode, result.stderr) == (0, ""), log
-    tasks = sorted(
-        (json.loads(line) for line in log.splitlines() if line.startswith("{")), key=lambda s: s["task"]
-    )
-    assert tasks == [
+
+
+def told(log: str) -> list[dict[str, object]]:
+    """What each task was given."""
+    found = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    return sorted(found, key=lambda task: str(task["task"]))
+
+
+def expected(work: Path) -> list[dict[str, object]]:
+    return [
         {
             "argv": [task],
             "task": task,
@@ -99,6 +111,18 @@ def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
         }
         for task in ("0", "1")
     ]
+
+
+def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
+    slurm: dict[str, str], work: Path
+) -> None:
+    """K2 to K8: one task on each node, every variable as it is, the commands around once; any name."""
+    script = work.parent / "script.sh"
+    script.write_text(batch_script(spec_in(work), name=NAME, directory=str(work)))
+    result = submitted(script, slurm)
+    log = (work / "mantik.log").read_text()
+    assert (result.returncode, result.stderr) == (0, ""), log
+    assert told(log) == expected(work)
     assert log.count("apptainer: /some where/data:/data") == 2
     assert log.count("after") == 1
     shown = subprocess.run(
@@ -113,3 +137,21 @@ def test_a_batch_script_does_on_two_nodes_what_the_configuration_says(
     assert "TimeLimit=00:05:00" in shown
     assert "MinMemoryNode=100M" in shown
     assert not (work / "x").exists()
+
+
+def test_what_unicore_is_sent_does_the_same(slurm: dict[str, str], work: Path) -> None:
+    """K2, K5, K6, K8: in a script that asks as UNICORE does, for CPUsPerNode as tasks on each node."""
+    described = unicore_description(spec_in(work), name="r1")
+    (script,) = described["Imports"]
+    (work / script["To"]).write_text(script["Data"])
+    asked = described["Resources"]
+    wrapper = work.parent / "unicore.sh"
+    wrapper.write_text(
+        f"#!/bin/bash\n#SBATCH --nodes={asked['Nodes']} --ntasks-per-node={asked['CPUsPerNode']}\n"
+        f"#SBATCH --output=/dev/null\ncd {shlex.quote(str(work))}\n"
+        f"{shlex.join([described['Executable'], *described['Arguments']])} > {described['Stdout']} 2>&1\n"
+    )
+    result = submitted(wrapper, slurm)
+    log = (work / "mantik.log").read_text()
+    assert (result.returncode, result.stderr) == (0, ""), log
+    assert told(log) == expected(work)

@@ -18,6 +18,7 @@ from tarmac.model.spec import Command, RunSpec
 SCRIPT = "tarmac.sh"
 """The name of the script in the job's directory."""
 
+SRUN_CPUS = "SRUN_CPUS_PER_TASK"
 USUAL_SLOTS_KEY = "GPUsPerNode"
 _MIB = 1 << 20
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -35,7 +36,7 @@ def unicore_description(
         "Project": project,
         "Executable": "/bin/bash",
         "Arguments": ["-l", SCRIPT],
-        "Imports": [{"From": "inline://script", "To": SCRIPT, "Data": "\n".join(site_steps(spec)) + "\n"}],
+        "Imports": [{"From": "inline://script", "To": SCRIPT, "Data": _script(spec)}],
         "Stdout": LOG,
         "Stderr": LOG,
         "User precommand": before,
@@ -50,6 +51,21 @@ def unicore_description(
 def unicore_text(spec: RunSpec, *, name: str) -> str:
     """The job description as it is printed."""
     return json.dumps(unicore_description(spec, name=name), indent=2, ensure_ascii=False) + "\n"
+
+
+def _script(spec: RunSpec) -> str:
+    return "\n".join([*_one_task_per_node(spec), *site_steps(spec)]) + "\n"
+
+
+def _one_task_per_node(spec: RunSpec) -> list[str]:
+    """UNICORE asks Slurm for CPUsPerNode as that many tasks on a node; srun is to start one with all of them.
+
+    Where the variables say what a task gets, how many there are is the user's own affair.
+    """
+    cpus = spec.site.cpus_per_node if spec.site is not None else None
+    if cpus is None or spec.environment.variables.get(SRUN_CPUS) != str(cpus):
+        return []
+    return ["unset SLURM_NTASKS SLURM_NPROCS", "export SLURM_NTASKS_PER_NODE=1"]
 
 
 def _on_login_node(spec: RunSpec, commands: tuple[Command, ...]) -> str | None:
