@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +12,6 @@ from tarmac.model.spec import (
     DEFAULT_RAPID_CYCLES,
     Command,
     Conventions,
-    Environment,
     Mode,
     Process,
     Role,
@@ -67,12 +65,12 @@ def read_isc(source: str, *, filename: str) -> Reading:
     mode = _mode(run, slots)
     spec = RunSpec(
         name=_name(run, facts, warnings),
-        project=_project(run, facts, warnings),
+        project=_project(run, retired, facts, warnings),
         dialect=NAME,
         source=source,
         roles=(
             Role(
-                processes=(Process(command=_command(run, slots, warnings)),),
+                processes=(Process(command=_command(run, retired, slots, warnings)),),
                 replicas=None,
                 slots=slots or 1,
                 slot_type=slot_type,
@@ -81,7 +79,6 @@ def read_isc(source: str, *, filename: str) -> Reading:
         ),
         mode=mode,
         max_rapid_cycles=_turns(run, mode, warnings),
-        environment=_environment(retired, warnings),
         datasets=_datasets(run, retired, warnings),
         input_artifacts=_inputs(run, warnings),
     )
@@ -111,8 +108,13 @@ def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
     return name
 
 
-def _project(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
+def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]) -> str:
     value = run.get("isc_project_id")
+    if value is None and "nnodes" in retired and "gpus" not in run:
+        warnings.append(
+            located(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
+        )
+        return "default"
     if value is None:
         run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
         return "default"
@@ -222,33 +224,45 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any], warnings: list[str]
 # --- what it runs, and on what
 
 
-def _command(run: Section, slots: int | None, warnings: list[str]) -> Command:
+def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Command:
     value = run.get("command")
     if value is None:
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
         return Command(argv=("true",))
     given = _words(value)
     warnings += [located(value, f"command: {doubt}") for doubt in doubts(given, slots)]
-    return command_of(given)
+    return command_of(_activated(given, retired, warnings))
 
 
-def _environment(retired: Mapping[str, Value], warnings: list[str]) -> Environment:
-    """The virtual environment of the retired `venv_path`, which named its script of activation."""
+def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) -> str:
+    """The command of a file with the retired `venv_path`: its script of activation goes before it.
+
+    In those years torchrun was called by the ISC itself: a command could be no more than a program for it.
+    """
     value = retired.get("venv_path")
     path = value.read(text("a path in quotes"), "").strip() if value is not None else ""
     if value is None or not path:
-        return Environment()
-    venv = re.sub(r"/bin/activate$", "", path)
-    if not venv.startswith("/") or posixpath.basename(venv) == "activate":
+        return command
+    if not re.fullmatch(r"[\w./~@+-]+/activate", path, re.ASCII):
         value.refuse(
             f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
-            f"begin the command with: source {path[:60]} &&",
+            "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
         )
-        return Environment()
-    warnings.append(
-        located(value, f"'venv_path' is retired: {venv!r} is on the PATH; better source it in the command")
-    )
-    return Environment(venv=posixpath.normpath(venv))
+        return command
+    warnings.append(located(value, f"'venv_path' is retired: the command begins with source {path} && now"))
+    if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
+        warnings.append(
+            located(value, "the command names only a program, as in files of 2023: torchrun starts it")
+        )
+        command = f"{TORCHRUN} {command}"
+    return f"source {path} && {command}"
+
+
+TORCHRUN = (
+    "torchrun --nnodes=$NNODES --nproc-per-node=$N_PROC --node_rank=$RANK --master_addr=$MASTER_ADDR "
+    "--master_port=$MASTER_PORT"
+)
+"""As the document calls it."""
 
 
 def _warn_of_output(retired: Mapping[str, Value], warnings: list[str]) -> None:
