@@ -96,7 +96,8 @@ def test_what_is_configured_around_git_does_not_count(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text(
-        f'[user]\n\tname = Ada\n[alias]\n\trev-parse = "!touch {proof}"\n[core]\n\tfsmonitor = "touch {proof}"\n'
+        "[user]\n\tname = Ada\n"
+        f'[alias]\n\trev-parse = "!touch {proof}"\n[core]\n\tfsmonitor = "touch {proof}"\n'
         f'\tsshCommand = "touch {proof}"\n[credential]\n\thelper = "!touch {proof}"\n'
         f'[url "ext::touch {proof}"]\n\tinsteadOf = https://example.invalid/\n[protocol]\n\tallow = always\n'
     )
