@@ -72,9 +72,23 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         environment=_environment(spec.environment, flags),
         labels=_labels(spec.labels, flags.get("labels")),
     )
-    changed = _placed(changed, flags)
+    changed = _placed(_asked_of_site(spec, changed, flags), flags)
     problems.raise_any()
     return changed
+
+
+def _asked_of_site(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:
+    """What a site is asked for follows the slots and nodes of the run's role; its nodes stay unless given."""
+    site, role, given = spec.site, spec.roles[0], flags.get("slots") or flags.get("nodes")
+    if site is None or given is None or role.slots is None:
+        return spec
+    nodes = role.nodes or before.roles[0].nodes or 1
+    if role.slots % nodes:
+        given.refuse(f"{role.slots} slots cannot be split equally over {nodes} nodes", "change nodes, too")
+        return spec
+    each = role.slots // nodes
+    asked = replace(site, nodes=nodes, slots_per_node=each if each > 1 else site.slots_per_node and 1)
+    return replace(spec, roles=(replace(role, nodes=nodes), *spec.roles[1:]), site=asked)
 
 
 def _placed(spec: RunSpec, flags: Section) -> RunSpec:

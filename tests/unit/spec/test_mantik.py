@@ -16,6 +16,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
+from tarmac.spec import override
 from tarmac.spec.dialect import Certainty, Extras, Report
 from tarmac.spec.mantik.dialect import MantikDialect
 from tarmac.spec.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES, secret
@@ -259,3 +260,22 @@ def test_any_texts(source: str, beside: str) -> None:
     outcome(
         CONFIGURATION, project("{a: string}", beside.replace("\ud800", "")) if beside.isprintable() else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "nodes", "each"),
+    [({"slots": 8}, 2, 4), ({"slots": 8, "nodes": 4}, 4, 2), ({"nodes": 1}, 1, 4), ({"slots": 2}, 2, 1)],
+)
+def test_a_site_is_asked_for_what_the_command_line_says(
+    overrides: dict[str, int], nodes: int, each: int
+) -> None:
+    """K7: what is changed there is never lost on the way."""
+    text = "UnicoreApiUrl: https://a.b\nResources: {Queue: q, Nodes: 2, GPUsPerNode: 2}\n"
+    extras = Extras(entry_point="train.py")
+    spec = MANTIK.read(text, filename="b.yaml", directory="/p", extras=extras).spec
+    changed = override(spec, overrides)
+    assert changed.site is not None
+    assert (changed.site.nodes, changed.site.slots_per_node) == (nodes, each)
+    assert (changed.roles[0].nodes, changed.roles[0].slots) == (nodes, nodes * each)
+    with pytest.raises(InvalidInput, match="5 slots cannot be split equally over 2 nodes"):
+        override(spec, {"slots": 5})
