@@ -14,10 +14,14 @@ from typing import Any
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.determined.identity import experiment_id, number_of, trial_id, uuid_of
-from tarmac.spec.determined.merging import completed
+from tarmac.spec.determined.merging import completed, normalised
 from tarmac.spec.determined.table import EXPERIMENT
 from tarmac.spec.determined.trial import drawn
+from tarmac.spec.determined.walk import Walk
 from tarmac.spec.equipping import with_files, with_variables
+from tarmac.spec.located import from_plain
+from tarmac.spec.problems import Problems
+from tarmac.spec.section import Value
 
 RUN_DIRECTORY = "/run/determined"
 MASTER = "http://127.0.0.1:1"
@@ -63,6 +67,12 @@ def _with_hook(worker: WorkerLaunch) -> WorkerLaunch:
     return replace(worker, argv=("bash", "-c", _START, "entrypoint", *worker.argv))
 
 
+_RELAXED = replace(
+    EXPERIMENT, fields={name: replace(rule, required=None) for name, rule in EXPERIMENT.fields.items()}
+)
+"""The table with nothing that must be given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
     """One attempt of a trial, as Determined sees it."""
@@ -74,8 +84,7 @@ class _Trial:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The whole configuration; what a hand-written native file leaves out is filled in."""
-        given = self.run.spec.conventions.facts.get("config")
-        config = completed(given if isinstance(given, Mapping) else {}, EXPERIMENT)
+        config = completed(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
         config["reproducibility"] = {"experiment_seed": self._experiment_seed(config)}
         config.pop("version", None)
         return config
@@ -202,6 +211,18 @@ class _Trial:
         """The file's, else the time of submission, as Determined has it."""
         seed = (config["reproducibility"] or {}).get("experiment_seed")
         return int(self.run.created_at) if seed is None else int(seed)
+
+
+def _sound(given: Any) -> Mapping[str, Any]:
+    """A configuration as facts hold it, checked once more: a native file may say anything there.
+
+    A launch has nobody to tell of problems, so one that has any counts as none.
+    """
+    if not isinstance(given, Mapping):
+        return {}
+    problems = Problems(None)
+    found = Walk().value(Value(from_plain(given), "config", problems), _RELAXED)
+    return {} if problems else normalised(found)
 
 
 def _slots(node: NodeLaunch) -> list[int]:

@@ -5,6 +5,7 @@ The values are not those that Determined would draw: its generator is another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,5 +32,9 @@ def _value(parameter: Mapping[str, Any], seed: int, path: str) -> Any:
             return values[int(fraction * len(values))]
         case "int":
             return parameter["minval"] + int(fraction * (parameter["maxval"] - parameter["minval"] + 1))
-    value = parameter["minval"] + fraction * (parameter["maxval"] - parameter["minval"])
-    return parameter["base"] ** value if parameter["type"] == "log" else value
+    try:
+        value = parameter["minval"] + fraction * (parameter["maxval"] - parameter["minval"])
+        value = parameter["base"] ** value if parameter["type"] == "log" else value
+    except OverflowError:
+        return parameter["minval"]
+    return value if math.isfinite(value) else parameter["minval"]
