@@ -22,6 +22,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.server.repositories import check_repositories
 from tarmac.server.rim import Caller
 from tarmac.spec import Reading, override, read
 from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
@@ -83,6 +84,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     """A draft as `prepare` makes it, whether its code has been sent or not: for what keeps nothing."""
     reading = _spec(draft, plane)
     spec = reading.spec
+    check_repositories(spec, filename=draft.filename)
     if draft.caller.local:
         spec = _inheriting(spec, draft.submitter)
     # Without a key of its own it gets one, so that the intake may submit it again after a clash.
