@@ -1,4 +1,4 @@
-"""What a run finds on each of its nodes beside its code: small files, and literal paths. Called by `compose`."""
+"""What a run finds on its nodes beside its code: small files, and literal paths. Called by `compose`."""
 
 from __future__ import annotations
 
