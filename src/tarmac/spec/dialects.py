@@ -12,7 +12,6 @@ from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
 from tarmac.spec.determined.defaults import ClusterDefaults
-from tarmac.spec.determined.defaults import ClusterDefaults
 from tarmac.spec.determined.dialect import DeterminedDialect
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.spec.isc.dialect import IscDialect
@@ -87,12 +86,6 @@ def choose(
         if len(likely) > 1:
             raise InvalidInput(_several(filename, [(dialect, wrong[dialect]) for dialect in likely]))
     return likely[0]
-
-
-def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
-    """The dialects as a server reads them, with what its cluster gives to the runs of each."""
-    given = DeterminedDialect(defaults=determined)
-    return tuple(given if dialect.name == given.name else dialect for dialect in DIALECTS)
 
 
 def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
