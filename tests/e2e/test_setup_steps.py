@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ import pytest
 from gitserver import GitServer, Repo, http_server
 from shell import Shell
 from wheels import make_wheel
+
+
+USERS_PYTHON = shutil.which("python3") or sys.executable
+"""What the runs of these tests find on their PATH, and must leave as it is."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +84,7 @@ git -C deps/library log --format=%H
     assert order == sorted(order)
     assert f"(at commit {commit})" in log
     # Nothing of it came into the environment of the server, nor of the person who submitted it.
-    seen = subprocess.run([sys.executable, "-c", "import tarmac_tiny"], capture_output=True, check=False)
+    seen = subprocess.run([USERS_PYTHON, "-c", "import tarmac_tiny"], capture_output=True, check=False)
     assert seen.returncode != 0
 
 
@@ -127,7 +132,7 @@ def test_what_a_command_installs_stays_with_its_attempt(user: Shell, index: Path
     user.tarmac("run", file, code=0)
     file = run_file(user, index, shared, "python -c 'import tarmac_private'", name="other")
     assert "No module named 'tarmac_private'" in user.tarmac("run", file, code=1).stdout
-    seen = subprocess.run([sys.executable, "-c", "import tarmac_private"], capture_output=True, check=False)
+    seen = subprocess.run([USERS_PYTHON, "-c", "import tarmac_private"], capture_output=True, check=False)
     assert seen.returncode != 0
 
 
