@@ -15,7 +15,6 @@ from gitserver import GitServer, Repo, http_server
 from shell import Shell
 from wheels import make_wheel
 
-
 USERS_PYTHON = shutil.which("python3") or sys.executable
 """What the runs of these tests find on their PATH, and must leave as it is."""
 
