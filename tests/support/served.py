@@ -89,7 +89,10 @@ class Served:
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
         self.artifacts = ArtifactDesk(
-            Catalog(str(root / "artifacts")), self.store, self.clock, Rules(versions=3, days=None),
+            Catalog(str(root / "artifacts")),
+            self.store,
+            self.clock,
+            Rules(versions=3, days=None),
             remembered=root / "artifact-store",
         )
         self.datasets = DatasetDesk(self.store, root / "datasets", self.clock)

@@ -54,10 +54,10 @@ def unicore_text(spec: RunSpec, *, name: str) -> str:
 
 
 def _script(spec: RunSpec) -> str:
-    return "\n".join([*_one_task_per_node(spec), *site_steps(spec)]) + "\n"
+    return "\n".join([*_one_start_per_node(spec), *site_steps(spec)]) + "\n"
 
 
-def _one_task_per_node(spec: RunSpec) -> list[str]:
+def _one_start_per_node(spec: RunSpec) -> list[str]:
     """UNICORE asks Slurm for CPUsPerNode as that many tasks on a node; srun is to start one with all of them.
 
     Where the variables say what a task gets, how many there are is the user's own affair.

@@ -21,7 +21,7 @@ class Firecrest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apptainer:
-    """A container image run by `srun apptainer run`: `path` is below the project, or with `remote` the site's.
+    """A container image run by `srun apptainer run`: `path` is below the project, or with `remote` a site's.
 
     `source` is where the image lies on the submitter's machine, if that is outside the project. `options` are
     words: the node's shell expands the variables in them, and nothing else (K2).

@@ -9,7 +9,8 @@ def test_a_converted_file_is_checked_and_runs(settled: Shell) -> None:
     """M1: what is printed runs the same; nothing is written over."""
     settled.write(
         "given.yaml",
-        "slots: 2\nenv: {LR: '0.10'}\nparameters: {lr: 0.1}\ncommand: |\n  echo $LR\n  cat $TARMAC_PARAMETERS\n",
+        "slots: 2\nenv: {LR: '0.10'}\nparameters: {lr: 0.1}\n"
+        "command: |\n  echo $LR\n  cat $TARMAC_PARAMETERS\n",
     )
     settled.tarmac("convert", "given.yaml", "-o", "native.yaml", code=0)
     assert "exists already" in settled.tarmac("convert", "given.yaml", "-o", "native.yaml", code=2).stderr

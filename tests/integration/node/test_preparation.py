@@ -59,8 +59,16 @@ def test_setup_steps_run_in_order_before_the_workers(warm: Warm, tmp_path: Path)
 @pytest.mark.parametrize(
     ("step", "exit_code", "words"),
     [
-        (["bash", "-c", "echo oops; exit 9"], 9, "setup step 2 (bash -c 'echo oops; exit 9') on n0 failed: exited with 9"),
-        (["pipp", "install"], 127, "setup step 2 (pipp install) on n0 failed: 'pipp': there is no such command"),
+        (
+            ["bash", "-c", "echo oops; exit 9"],
+            9,
+            "setup step 2 (bash -c 'echo oops; exit 9') on n0 failed: exited with 9",
+        ),
+        (
+            ["pipp", "install"],
+            127,
+            "setup step 2 (pipp install) on n0 failed: 'pipp': there is no such command",
+        ),
     ],
 )
 def test_a_failing_setup_step_ends_the_attempt_on_all_nodes(

@@ -1,4 +1,4 @@
-"""Burst runs over HTTP: refused with the reason, unless they bring a cluster of their own; and what stays listed."""
+"""Burst runs over HTTP: refused, unless they bring a cluster of their own; and what stays listed."""
 
 from __future__ import annotations
 

@@ -96,10 +96,10 @@ def _compare(section: Section, asked: Asked, warnings: list[str]) -> None:
                 f"{where(total)}Nodes x CPUsPerNode is {counted}, not {asked.total_cpus}: {counted} it is"
             )
     elif asked.cpus_per_node is None:
-        _warn_of_tasks(total, asked.total_cpus, warnings)
+        _warn_of_repeats(total, asked.total_cpus, warnings)
 
 
-def _warn_of_tasks(total: Value, cpus: int, warnings: list[str]) -> None:
+def _warn_of_repeats(total: Value, cpus: int, warnings: list[str]) -> None:
     if cpus > 1:
         warnings.append(
             f"{where(total)}CPUs in all are given as tasks, and srun starts {cpus} of everything; "
