@@ -242,6 +242,7 @@ def test_an_unknown_attempt_is_absent_and_never_an_error(harness: Harness, attem
     assert harness.engine.observe([attempt]) == {attempt: Observation(state=ObservedState.ABSENT)}
     harness.engine.ask(attempt, Ask.PAUSE)
     assert list(harness.engine.workers(attempt)) == []
+    assert list(harness.engine.notices(attempt)) == []
     with pytest.raises(NotFound):
         harness.engine.read(attempt, LOG)
 
@@ -270,6 +271,21 @@ def test_workers_are_told_with_how_they_left(harness: Harness) -> None:
     assert (worker.log, worker.exit_code, worker.signal) == (LOG, 5, None)
     assert worker.started_at is not None
     assert worker.ended_at is not None
+
+
+def test_what_a_node_tells_is_known_while_the_attempt_runs_and_after(harness: Harness) -> None:
+    attempt = started(harness, Work(misses="/data/none", lasts=True), nodes=2)
+
+    def told() -> list[tuple[str, bool]]:
+        return [(notice.node, "/data/none" in notice.text) for notice in harness.engine.notices(attempt)]
+
+    assert told() == [("node1", True)]
+    harness.engine.ask(attempt, Ask.STOP)
+    harness.settle(attempt, ended)
+    assert told() == [("node1", True)]
+    silent = submit(harness, Work(), number=2)
+    harness.settle(silent, ended)
+    assert list(harness.engine.notices(silent)) == []
 
 
 def test_a_log_is_read_in_pieces(harness: Harness) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.resources import Resources
 from tarmac.model.run import attempt_id
@@ -39,7 +39,8 @@ MACHINE = Machine(hostname="here", slots=8, slot_type="cpu", cpus=2.0, memory_by
 class Work:
     """What the worker of an attempt does, in words that every engine can follow.
 
-    One that `saves` reads the checkpoint of the attempt before, if there is one, and leaves its own.
+    One that `saves` reads the checkpoint of the attempt before, if there is one, and leaves its own. One that
+    `misses` a path is told by its node that there is none.
     """
 
     output: str = ""
@@ -48,6 +49,7 @@ class Work:
     signal: str | None = None
     lasts: bool = False
     ignores_asks: bool = False
+    misses: str | None = None
 
 
 class Harness(Protocol):
@@ -118,6 +120,7 @@ class SimHarness:
             output=work.output.encode(),
             checkpoint_period_s=0.25 if work.saves else None,
             leave_s=1.0 if work.saves else 0.0,
+            notices=(f"not available here: {work.misses}",) if work.misses else (),
         )
 
 
@@ -137,7 +140,8 @@ class LocalHarness:
         return engine
 
     def launch(self, work: Work, **wanted: Any) -> Launch:
-        launch = make_launch(("bash", "-c", script(work)), **wanted)
+        missing = (Mount(source="/no/such/source", target=work.misses),) if work.misses else ()
+        launch = make_launch(("bash", "-c", script(work)), mounts=missing, **wanted)
         self._started.append(launch.attempt_id)
         return launch
 
@@ -218,6 +222,7 @@ def make_launch(argv: tuple[str, ...], **wanted: Any) -> Launch:
                 address=f"127.0.0.{rank + 1}",
                 rank=rank,
                 workers=(_worker(rank, wanted.get("argvs", {}).get(rank, argv)),),
+                mounts=wanted.get("mounts", ()) if rank == 0 else (),
             )
             for rank in range(wanted.get("nodes", 1))
         ),

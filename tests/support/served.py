@@ -34,6 +34,7 @@ from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Pool
 from tarmac.model.home import Home
 from tarmac.model.launch import Launch
+from tarmac.model.ports import Notice
 from tarmac.server.app import routed
 from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
@@ -57,10 +58,18 @@ class WritableEngine(SimEngine):
     def __init__(self, clock: VirtualClock, behaviour: Callable[[Launch], Behaviour]) -> None:
         super().__init__(clock, nodes(2, 4), behaviour=behaviour)
         self._written: dict[tuple[str, str], bytes] = {}
+        self._told: dict[str, list[Notice]] = {}
 
     def write(self, attempt_id: str, path: str, data: bytes) -> None:
         """Append to a file of an attempt, as a worker or runner would."""
         self._written[attempt_id, path] = self._written.get((attempt_id, path), b"") + data
+
+    def tell(self, attempt_id: str, notice: Notice) -> None:
+        """Add a notice, as a runner would."""
+        self._told.setdefault(attempt_id, []).append(notice)
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        return self._told.get(attempt_id, ())
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         written = self._written.get((attempt_id, path))

@@ -92,7 +92,7 @@ def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
             view.state(data, nodes, told)
     elif event == "notice":
         with shared.held() as view:
-            view.notice(str(data["text"]))
+            view.notice(data)
 
 
 class _Places:

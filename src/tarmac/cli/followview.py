@@ -15,7 +15,7 @@ from typing import Any, Protocol, TextIO
 from tarmac.cli.amounts import number
 from tarmac.cli.logview import LogView, Prefix
 from tarmac.cli.sharing import submitted_text
-from tarmac.cli.terminal import Terminal, stderr_terminal, stdout_terminal
+from tarmac.cli.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
 from tarmac.cli.wording import Json, ending
 
 
@@ -26,7 +26,7 @@ class View(Protocol):
     def expect(self, workers: Iterable[Json]) -> None: ...
     def log(self, chunk: Json) -> None: ...
     def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None: ...
-    def notice(self, text: str) -> None: ...
+    def notice(self, notice: Json) -> None: ...
     def waiting(self, why: Json) -> None: ...
     def report(self, report: Json) -> None: ...
     def detached(self, run_id: str) -> None: ...
@@ -34,9 +34,14 @@ class View(Protocol):
     def finish(self) -> None: ...
 
 
+SETUP = "setup"
+"""The role under which the setup steps of a node write (docs/api.md, LogChunk)."""
+
+
 class TextView:
     """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed.
 
+    What setup steps write is no output of the run: it goes beside the remarks, unless logs were asked for.
     `prefix` is what another system writes before each line of a log.
     """
 
@@ -51,12 +56,14 @@ class TextView:
         prefix: Prefix | None = None,
     ) -> None:
         self._logs = LogView(out, out_terminal, prefix)
+        self._setup = self._logs if quiet else LogView(err, err_terminal, prefix)
         self._err = err
         self._terminal = err_terminal
         self._cuts_lines = out_terminal.width is not None and err_terminal.width is not None
         self._quiet = quiet
         self._previous: str | None = None
         self._last_from: tuple[str, int, int] | None = None
+        self._told: set[tuple[Json, Json]] = set()
 
     def submitted(self, run: Json) -> None:
         for warning in run.get("warnings") or ():
@@ -67,6 +74,9 @@ class TextView:
         self._logs.expect(workers)
 
     def log(self, chunk: Json) -> None:
+        if chunk["role"] == SETUP:
+            self._setup.write(chunk)
+            return
         self._last_from = (str(chunk["role"]), int(chunk["replica"]), int(chunk["worker"]))
         self._logs.write(chunk)
 
@@ -76,8 +86,12 @@ class TextView:
         if text and not (self._quiet and self._previous == "running"):
             self._remark(text)
 
-    def notice(self, text: str) -> None:
-        self._remark(text)
+    def notice(self, notice: Json) -> None:
+        """What is so on every node of an attempt is said once."""
+        told = (notice["attempt"], notice["text"])
+        if notice["node"] is None or told not in self._told:
+            self._told.add(told)
+            self._remark(one_line(notice["text"]))
 
     def waiting(self, why: Json) -> None:
         ahead, estimate = why.get("ahead"), why.get("estimate") or {}
@@ -98,6 +112,7 @@ class TextView:
         )
 
     def end(self, run: Json) -> None:
+        self._setup.finish()
         self._logs.finish()
         cause = run.get("cause") or {}
         failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
@@ -108,6 +123,7 @@ class TextView:
             self._write("\n".join(lines))
 
     def finish(self) -> None:
+        self._setup.finish()
         self._logs.finish()
 
     def _remark(self, text: str) -> None:
@@ -140,8 +156,8 @@ class JsonView:
     def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:  # noqa: ARG002 words
         self._line("state", run=summary, nodes=list(nodes))
 
-    def notice(self, text: str) -> None:
-        self._line("notice", text=text)
+    def notice(self, notice: Json) -> None:
+        self._line("notice", **notice)
 
     def waiting(self, why: Json) -> None:
         self._line("waiting", why=why)

@@ -139,6 +139,12 @@ class EvidenceRecord(TypedDict):
     read_at: float | None
 
 
+class NoticeRecord(TypedDict):
+    at: float
+    node: str
+    text: str
+
+
 class AttemptRecord(TypedDict):
     number: int
     state: str
@@ -156,6 +162,7 @@ class AttemptRecord(TypedDict):
     cause: CauseRecord | None
     directory: str | None
     workers: list[WorkerRecord]
+    notices: list[NoticeRecord]
 
 
 class EventRecord(TypedDict):

@@ -30,6 +30,7 @@ from tarmac.model.ports import (
     CodeStore,
     Engine,
     Ids,
+    Notice,
     Settle,
     Store,
     WorkerStatus,
@@ -145,6 +146,10 @@ class ControlPlane:
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as its nodes have reported them."""
         return self.world.engine.workers(attempt_id)
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        """What the nodes of an attempt have told its user so far."""
+        return self.world.engine.notices(attempt_id)
 
     def events(self, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""

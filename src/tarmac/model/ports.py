@@ -197,6 +197,15 @@ class WorkerStatus:
     signal: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something a node told the run's user: what does not hold there, what could not be kept, and why."""
+
+    at: float
+    node: str
+    text: str
+
+
 Request = TypeVar("Request", bound=NativeRequest)
 
 
@@ -236,6 +245,10 @@ class Engine(Protocol[Request]):
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as the nodes have reported them."""
+        ...
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        """What the nodes of an attempt have told its user so far, node by node; of each node the newest."""
         ...
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:

@@ -1,4 +1,4 @@
-"""The files of an attempt as a follower reads them: a worker's log from a place on, a node's notices.
+"""The files of an attempt as a follower reads them: a worker's log from a place on.
 
 All reading goes through `ControlPlane.read`, which works for every engine; called by the log stream.
 """
@@ -12,7 +12,6 @@ from typing import Any
 
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import NotFound
-from tarmac.node.protocol import EVENTS_FILE, NODES
 
 BLOCK_BYTES = 65536
 
@@ -59,28 +58,6 @@ class LogFile:
         if not text:
             return None
         return {**self.key, "offset": start, "next": self.next, "text": text}
-
-
-class NoticeFile:
-    """A node's event file, read for the notices in it."""
-
-    def __init__(self, read: Read, *, attempt: int, node: str) -> None:
-        self._read = read
-        self._attempt = attempt
-        self._node = node
-        self._offset = 0
-        self._partial = b""
-
-    def notices(self) -> list[dict[str, Any]]:
-        """The notices written since."""
-        data = self._read(f"{NODES}/{self._node}/{EVENTS_FILE}", self._offset, BLOCK_BYTES)
-        self._offset += len(data)
-        *lines, self._partial = (self._partial + data).split(b"\n")
-        return [
-            {"text": str(event["text"]), "attempt": self._attempt, "node": self._node}
-            for event in map(parsed, lines)
-            if event.get("kind") == "notice" and "text" in event
-        ]
 
 
 def reader(plane: ControlPlane, attempt_id: str) -> Read:

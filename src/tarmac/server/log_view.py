@@ -12,9 +12,10 @@ from typing import Any
 
 from tarmac.control.service import ControlPlane
 from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.ports import Notice
 from tarmac.model.run import Attempt
 from tarmac.node.protocol import LOGS
-from tarmac.server.log_files import LogFile, NoticeFile, reader, since_offset, tail_offset
+from tarmac.server.log_files import LogFile, reader, since_offset, tail_offset
 from tarmac.server.records import Json, run_record, state_record
 
 Message = tuple[str, Json]
@@ -150,9 +151,7 @@ class _AttemptView:
         self._old = old
         self._read = reader(plane, attempt.id)
         self._logs: dict[str, LogFile] = {}
-        self._notices = [
-            NoticeFile(self._read, attempt=attempt.number, node=node) for node in attempt.allocation.nodes
-        ]
+        self._told: set[Notice] = set()
 
     def update(self, attempt: Attempt, *, setup: bool) -> None:
         """Take up the attempt as it is now, and workers that have started since."""
@@ -168,9 +167,10 @@ class _AttemptView:
 
     def look(self) -> Iterator[Message]:
         """New notices, and up to a block from each log."""
-        for file in self._notices:
-            for notice in file.notices():
-                yield "notice", notice
+        for notice in self._plane.notices(self._attempt.id):
+            if notice not in self._told:
+                self._told.add(notice)
+                yield "notice", {"text": notice.text, "attempt": self._attempt.number, "node": notice.node}
         for log in self._logs.values():
             if chunk := log.chunk():
                 yield "log", chunk

@@ -13,7 +13,7 @@ from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
 from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
-from tarmac.model.ports import WorkerStatus
+from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.sched import Reason
@@ -91,8 +91,10 @@ def cause_record(cause: Cause | None) -> Json | None:
     }
 
 
-def attempt_record(attempt: Attempt, workers: Sequence[WorkerStatus], *, directory: str | None) -> Json:
-    """An `Attempt`, with its workers."""
+def attempt_record(
+    attempt: Attempt, workers: Sequence[WorkerStatus], notices: Sequence[Notice], *, directory: str | None
+) -> Json:
+    """An `Attempt`, with its workers and what its nodes told."""
     return {
         "number": attempt.number,
         "state": attempt.state,
@@ -110,7 +112,13 @@ def attempt_record(attempt: Attempt, workers: Sequence[WorkerStatus], *, directo
         "cause": cause_record(attempt.cause),
         "directory": directory,
         "workers": [_worker_record(worker) for worker in workers],
+        "notices": [notice_record(notice) for notice in notices],
     }
+
+
+def notice_record(notice: Notice) -> Json:
+    """A `Notice`."""
+    return {"at": notice.at, "node": notice.node, "text": notice.text}
 
 
 def event_record(event: Event) -> Json:

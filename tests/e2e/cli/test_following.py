@@ -52,6 +52,21 @@ def test_colour_is_for_terminals_that_want_it(settled: Shell) -> None:
     assert "hi\r\n" in screen.text
 
 
+def test_what_nodes_tell_is_remarked_and_shown(settled: Shell) -> None:
+    settled.write(
+        "run.yaml",
+        "name: bound\nslots: 2\nbinds: [{source: /no/such/source, target: /data/x}]\ncommand: 'true'\n",
+    )
+    followed = settled.tarmac("run", "run.yaml", "--rehearse", "2x1", code=0)
+    (remark,) = [line for line in followed.stderr.splitlines() if "/data/x" in line]
+    assert remark.startswith("tarmac: not available here: /data/x")
+    (shown,) = [
+        line for line in settled.tarmac("show", "@last", code=0).stdout.splitlines() if "/data/x" in line
+    ]
+    assert shown.startswith("notice    not available here: /data/x")
+    assert shown.endswith(" and 1 more)")
+
+
 def test_several_workers_have_prefixes_a_single_one_has_none(settled: Shell) -> None:
     settled.write("run.yaml", "name: pair\nslots: 2\ncommand: echo rank $NODE_RANK\n")
     result = settled.tarmac("run", "run.yaml", "--rehearse", "2x1", code=0)

@@ -12,6 +12,7 @@ from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.records import Message
 from tarmac.client.streams import messages
 from tarmac.model.errors import InvalidInput, NotFound
+from tarmac.model.ports import Notice
 
 LOG = "logs/main.0.0.log"
 
@@ -145,13 +146,13 @@ def test_logs_as_a_plain_list(plane: Served) -> None:
 def test_notices_of_the_runner_reach_the_follower_once(plane: Served) -> None:
     client = plane.client()
     run = _running(plane)
-    notice = {"at": 1.0, "kind": "notice", "text": "no mount namespace here"}
     node = client.attempts(run)[0]["nodes"][0]
-    path = f"nodes/{node}/events.jsonl"
-    plane.engine.write(f"{run}.1", path, json.dumps(notice).encode() + b'\n{"kind": "run')
+    notice = Notice(at=1.0, node=node, text="no mount namespace here")
+    plane.engine.tell(f"{run}.1", notice)
+    assert client.attempts(run)[0]["notices"] == [{"at": 1.0, "node": node, "text": notice.text}]
     cursor = LogCursor(run, {})
     following = follow(plane.transport(), cursor)
-    assert _until(following, "notice").data == {"text": notice["text"], "attempt": 1, "node": node}
+    assert _until(following, "notice").data == {"text": notice.text, "attempt": 1, "node": node}
     following.close()
     plane.advance(60)
     assert "notice" not in [message.event for message in follow(plane.transport(), cursor)]

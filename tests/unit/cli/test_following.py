@@ -82,8 +82,8 @@ class RecordingView:
         if told:
             self._call("told", told)
 
-    def notice(self, text: str) -> None:
-        self._call("notice", text)
+    def notice(self, notice: Json) -> None:
+        self._call("notice", notice["text"])
 
     def waiting(self, why: Json) -> None:
         self._call("waiting", why["headline"])

@@ -48,6 +48,10 @@ def summary(state: str, **more: Any) -> dict[str, Any]:
     return {"id": "r1", "state": state, "attempt": 1, **more}
 
 
+def notice(text: str, attempt: int | None = None, node: str | None = None) -> dict[str, Any]:
+    return {"text": text, "attempt": attempt, "node": node}
+
+
 def test_a_run_that_completes() -> None:
     streams = Streams()
     streams.view.submitted(RUN)
@@ -61,6 +65,17 @@ def test_a_run_that_completes() -> None:
     assert streams.err.getvalue() == (
         "tarmac: digits is run r1\ntarmac: running on n-1, n-2\ntarmac: completed in 3.2s\n"
     )
+
+
+def test_what_setup_steps_write_is_no_output_of_the_run() -> None:
+    """It goes to stderr, so that programs can read stdout; `tarmac logs` shows all in one place."""
+    chunk = {"role": "setup", "replica": 0, "worker": 0, "text": "+ pip install x\n"}
+    for quiet, out, err in ((False, "hello\n", "+ pip install x\n"), (True, "+ pip install x\nhello\n", "")):
+        streams = Streams(quiet=quiet)
+        streams.view.log(chunk)
+        streams.log("hello\n")
+        streams.view.finish()
+        assert (streams.out.getvalue(), streams.err.getvalue()) == (out, err)
 
 
 def test_a_run_that_is_paused_resumed_and_stopped() -> None:
@@ -128,9 +143,17 @@ def test_a_signal_is_named() -> None:
 def test_a_remark_does_not_cut_a_line_on_the_same_screen() -> None:
     streams = Streams(screen=True)
     streams.log("half a line")
-    streams.view.notice("the server broke off")
-    streams.view.notice("and again")
+    streams.view.notice(notice("the server broke off"))
+    streams.view.notice(notice("and again"))
     assert streams.err.getvalue() == "\ntarmac: the server broke off\ntarmac: and again\n"
+
+
+def test_what_is_so_on_every_node_is_remarked_once_for_each_attempt() -> None:
+    streams = Streams()
+    for attempt, node in ((1, "n-1"), (1, "n-2"), (2, "n-1"), (None, None), (None, None)):
+        streams.view.notice(notice("no mounts here" if node else "broke off", attempt, node))
+    told = ["no mounts here", "no mounts here", "broke off", "broke off"]
+    assert streams.err.getvalue() == "".join(f"tarmac: {text}\n" for text in told)
 
 
 def test_a_run_that_gives_way_and_one_in_turns() -> None:
@@ -217,7 +240,7 @@ def test_json_lines() -> None:
     view.expect([])
     view.log({"role": "main", "text": "a\nb"})
     view.state(summary("running"), ("n-1",))
-    view.notice("a notice")
+    view.notice(notice("a notice", 1, "n-1"))
     view.waiting({"headline": "queued"})
     view.report({"step": 1})
     view.detached("r1")
@@ -236,4 +259,5 @@ def test_json_lines() -> None:
     ]
     assert lines[1] == {"event": "log", "role": "main", "text": "a\nb"}
     assert lines[2] == {"event": "state", "run": summary("running"), "nodes": ["n-1"]}
+    assert lines[3] == {"event": "notice", "text": "a notice", "attempt": 1, "node": "n-1"}
     assert lines[-1]["run"] == RUN

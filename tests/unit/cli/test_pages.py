@@ -185,6 +185,7 @@ def third_attempt() -> Any:
         "ended_at": 943.5,
         "directory": "/a",
         "workers": [worker],
+        "notices": [{"at": 941.0, "node": "n-1", "text": "not available here: /data/x"}],
     }
 
 
@@ -208,6 +209,7 @@ def test_a_run_on_one_page() -> None:
         "retries   2 of 2 used\n"
         "latest    50%, step 3\n"
         "warning   no GPU was found\n"
+        "notice    not available here: /data/x\n"
         "its last lines\n"
         "  | loading\n"
         "  | boom\n"
@@ -221,6 +223,15 @@ def test_a_run_on_one_page() -> None:
         "  WHEN  EVENT     STATE    DETAIL\n"
         "2m ago  accepted  pending  by ada"
     )
+
+
+def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> None:
+    told = [("n-1", 2.0, "b"), ("n-1", 1.0, "a"), ("n-2", 3.0, "a"), ("n-3", 4.0, "a")]
+    notices = [{"at": at, "node": node, "text": text} for node, at, text in told]
+    newest = {**third_attempt(), "nodes": ["n-1", "n-2", "n-3"], "notices": notices}
+    text = page(failed_run(), [third_attempt(), newest], latest=None, events=[], now=NOW, terminal=PLAIN)
+    lines = [line for line in text.splitlines() if line.startswith("notice")]
+    assert lines == ["notice    a (on n-1 and 2 more)", "notice    b (on n-1)"]
 
 
 def test_what_is_told_after_asking() -> None:

@@ -185,11 +185,26 @@ def _fields(
             yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
     for warning in run["warnings"]:
         yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
+    for notice in _notices(attempts):
+        yield f"{terminal.paint('notice'.ljust(9), 'yellow')} {one_line(notice)}"
     tail = run["cause"]["tail"] if run["cause"] else []
     if tail:
         yield terminal.paint("its last lines", "dim")
     for line in tail:
         yield f"  {terminal.paint('|', 'dim')} {line}"
+
+
+def _notices(attempts: Sequence[AttemptRecord]) -> Iterator[str]:
+    """What the nodes of the newest attempt told, oldest first; what several said alike comes once."""
+    if not attempts:
+        return
+    sayers: dict[str, dict[str, None]] = {}
+    for notice in sorted(attempts[-1]["notices"], key=lambda notice: notice["at"]):
+        sayers.setdefault(notice["text"], {})[notice["node"]] = None
+    for text, nodes in sayers.items():
+        first, *others = nodes
+        more = f" and {len(others)} more" if others else ""
+        yield f"{text} (on {first}{more})" if len(attempts[-1]["nodes"]) > 1 else text
 
 
 def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:

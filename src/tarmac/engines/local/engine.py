@@ -16,8 +16,8 @@ from threading import Lock
 from tarmac.engines.local import care, devices, ports, staging
 from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
+from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
-from tarmac.engines.local.notices import NoticeBoard
 from tarmac.engines.local.request import NO_RULES, Keeping, LocalRequest, render
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
@@ -26,7 +26,7 @@ from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.ports import Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.node import fifo, words
 from tarmac.node.gitrules import GitRules
@@ -70,11 +70,11 @@ class LocalEngine:
         self._staging_lock = Lock()
         staging.prepare(self._layout)
         self._warm = WarmParent(python)
-        self._notices = NoticeBoard(self._layout.notify)
+        self._news = NewsBoard(self._layout.notify)
 
     def close(self) -> None:
         """Let go of everything; runners live on."""
-        self._notices.close()
+        self._news.close()
         self._warm.close()
 
     # --- the port --------------------------------------------------------------------------------
@@ -120,6 +120,14 @@ class LocalEngine:
             view.refresh()
             return [worker for node in view.nodes for worker in node.workers.values()]
 
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        view = self._view(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            return [notice for node in view.nodes for notice in node.notices]
+
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._layout.attempt(attempt_id)
         content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
@@ -139,7 +147,7 @@ class LocalEngine:
         return ports.free_port(address, taken)
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        self._notices.subscribe(listener)
+        self._news.subscribe(listener)
 
     def reap(self, attempt_id: str) -> None:
         view = self._view(attempt_id) or self._fenced(attempt_id, None)

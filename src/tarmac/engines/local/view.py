@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from tarmac.engines.local.verdict import OVER, NodeFacts, Phase, lost
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
-from tarmac.model.ports import Observation, WorkerStatus
+from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.node import claims, liveness, procfs, protocol
 from tarmac.node.claims import Claim
@@ -28,6 +29,9 @@ WorkerKey = tuple[str, int, int]
 
 _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are evidence, and what each says of."""
+
+KEPT_NOTICES = 100
+"""How many notices of a node are remembered: one whose store is away for a week says so again and again."""
 
 
 class NodeView:
@@ -40,6 +44,7 @@ class NodeView:
         self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
+        self.notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._offset = 0
         for worker in workers:
             key = (worker["role"], worker["replica"], worker["index"])
@@ -130,6 +135,8 @@ class NodeView:
             self._change_worker(
                 event, ended_at=at, exit_code=event.get("exit_code"), signal=event.get("signal")
             )
+        elif kind == "notice":
+            self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])))
         elif kind in _EVIDENCE:
             evidence = replace(self.facts.evidence, **{_EVIDENCE[kind]: at})
             self.facts = replace(self.facts, evidence=evidence)

@@ -18,10 +18,10 @@ class Behaviour:
     last checkpoint of those before it, else it begins anew. `start_s` passes between submission and the
     first instruction; one that `hangs_at_start` never gets there. Asked to leave, it takes `leave_s`
     (never more than its grace), and all of its grace when it `ignores_asks`. Its first output comes
-    `first_output_s` after the start. It exits with `exit_code`
-    or by `exit_signal`; having said `finished`, an exit 0 is complete whatever was asked. Its node is
-    lost `vanishes_after_s` after the start. From `unknown_from_s` after submission and for
-    `unknown_for_s` the engine cannot tell how it is. It writes `output` to its first worker's log.
+    `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; having said
+    `finished`, an exit 0 is complete whatever was asked. Its node is lost `vanishes_after_s` after the
+    start. From `unknown_from_s` after submission and for `unknown_for_s` the engine cannot tell how it
+    is. It writes `output` to its first worker's log, and its first node gives `notices` at once.
     """
 
     duration_s: float = 60.0
@@ -38,6 +38,7 @@ class Behaviour:
     unknown_from_s: float = 0.0
     unknown_for_s: float = 0.0
     output: bytes = b""
+    notices: tuple[str, ...] = ()
 
 
 class Moment(StrEnum):

@@ -22,7 +22,7 @@ from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
-from tarmac.model.ports import Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Outcome
 
 Listener = Callable[[str], None]
@@ -104,6 +104,16 @@ class SimEngine:
             return [
                 _worker_status(node, worker, story) for node in facts.launch.nodes for worker in node.workers
             ]
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        with self._lock:
+            self._reach()
+            facts = self._world.facts(attempt_id)
+            claimed_at = self._seen(attempt_id).claimed_at if facts is not None else None
+            if facts is None or facts.launch is None or claimed_at is None:
+                return ()
+            node = facts.launch.nodes[0].node
+            return [Notice(at=claimed_at, node=node, text=text) for text in facts.behaviour.notices]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         with self._lock:

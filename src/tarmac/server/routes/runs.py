@@ -70,11 +70,14 @@ def run_routes(service: Service) -> APIRouter:
 
     @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
     def attempts(ref: str) -> Response:
-        """The attempts of a run, with their workers."""
+        """The attempts of a run, with their workers and notices."""
         return JsonAnswer(
             [
                 attempt_record(
-                    attempt, plane.workers(attempt.id), directory=service.attempt_directory(attempt)
+                    attempt,
+                    plane.workers(attempt.id),
+                    plane.notices(attempt.id),
+                    directory=service.attempt_directory(attempt),
                 )
                 for attempt in plane.attempts(plane.find(ref).id)
             ]

@@ -163,6 +163,16 @@ class Evidence(BaseModel):
     read_at: float | None
 
 
+class Notice(BaseModel):
+    """Something a node told the run's user."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at: float
+    node: str
+    text: str
+
+
 class Attempt(BaseModel):
     """One stretch of running."""
 
@@ -184,6 +194,7 @@ class Attempt(BaseModel):
     cause: Cause | None
     directory: str | None
     workers: list[Worker]
+    notices: list[Notice]
 
 
 class Event(BaseModel):

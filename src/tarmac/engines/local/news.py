@@ -18,7 +18,7 @@ Listener = Callable[[str], None]
 READ_BYTES = 65_536
 
 
-class NoticeBoard:
+class NewsBoard:
     """Reads the FIFO at `path` while it is open, and tells listeners. Made by `LocalEngine`."""
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +28,7 @@ class NoticeBoard:
         # A writing end of our own: without one, the reading end would be at its end again and again.
         self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped, self._stop = os.pipe2(os.O_CLOEXEC)
-        self._thread = Thread(target=self._listen, name="tarmac-notices", daemon=True)
+        self._thread = Thread(target=self._listen, name="tarmac-news", daemon=True)
         self._thread.start()
 
     def subscribe(self, listener: Listener) -> None:
