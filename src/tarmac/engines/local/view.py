@@ -198,7 +198,13 @@ class AttemptView:
 
 
 def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
-    """The view of the attempt in `directory`; None if there is none."""
+    """The view of the attempt in `directory`; None if there is none.
+
+    Looked for first and read then: it comes to its place whole, so what is there and cannot be read is damaged.
+    The other way around, one that comes between the two would pass for damaged.
+    """
+    if not directory.is_dir():
+        return None
     paths = AttemptPaths(str(directory))
     try:
         document = json.loads(Path(paths.description).read_bytes())
@@ -207,8 +213,6 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         )
         token = str(document["token"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if not directory.is_dir():
-            return None
         damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
     return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, token=token, nodes=nodes)

@@ -1,0 +1,37 @@
+"""What the local engine makes of an attempt's directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PosixPath
+
+from tarmac.engines.local.view import open_view
+from tarmac.node import protocol
+
+
+class Coming(PosixPath):
+    """A directory that comes to its place, whole, at the moment somebody asks whether it is there."""
+
+    def is_dir(self) -> bool:
+        _stage(Path(self))
+        return True
+
+
+def test_an_attempt_that_comes_while_it_is_looked_for_is_not_damaged(tmp_path: Path) -> None:
+    view = open_view("r1.1", Coming(tmp_path / "1"))
+    assert view is not None
+    assert (view.damage, view.token) == (None, "t")
+
+
+def test_only_what_is_there_and_cannot_be_read_is_damaged(tmp_path: Path) -> None:
+    assert open_view("r1.1", tmp_path / "none") is None
+    (tmp_path / "torn").mkdir()
+    torn = open_view("r1.1", tmp_path / "torn")
+    assert torn is not None
+    assert "the disk lost it" in str(torn.damage)
+
+
+def _stage(directory: Path) -> None:
+    directory.mkdir(exist_ok=True)
+    document = {"token": "t", "nodes": []}
+    (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(document), encoding="utf-8")
