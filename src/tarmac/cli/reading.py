@@ -78,7 +78,8 @@ def companions(directory: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         for path in sorted(directory.iterdir()):
-            if path.name.lower() in COMPANIONS and path.stat().st_size <= _LARGEST_BYTES:
+            named = path.name.lower() in COMPANIONS and path.is_file()
+            if named and path.stat().st_size <= _LARGEST_BYTES:
                 found[path.name] = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return found

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from tarmac.cli.errors import nearest
 from tarmac.model.errors import InvalidInput
@@ -59,15 +60,18 @@ def read_text(file: str, *, what: str) -> RunText:
     """The text of a file that should be `what`, likewise."""
     if file == STDIN:
         return RunText(
-            text=_decoded(sys.stdin.buffer.read(), "<stdin>"), filename="<stdin>", directory=str(Path.cwd())
+            text=_decoded(_bounded(sys.stdin.buffer, "standard input", what), "<stdin>"),
+            filename="<stdin>",
+            directory=str(Path.cwd()),
         )
+    if not file:
+        raise InvalidInput(f"the name of {what} is empty")
     path = Path(file)
     try:
         if path.is_dir():
             raise InvalidInput(f"{file} is a directory, not {what}", hint=_inside(path))
-        if path.stat().st_size > _LIMIT_BYTES:
-            raise InvalidInput(f"{file} is too large to be {what} ({path.stat().st_size} bytes)")
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            content = _bounded(stream, file, what)
     except OSError as error:
         raise InvalidInput(f"{file}: {(error.strerror or str(error)).lower()}", hint=_beside(path)) from error
     return RunText(text=_decoded(content, file), filename=file, directory=str(path.absolute().parent))
@@ -99,9 +103,18 @@ def name_of(argv: Sequence[str]) -> str:
 def _launches(path: Path) -> bool:
     """Whether a program speaks of Clusterfudge: its dialect then says what to do with it."""
     try:
-        return b"clusterfudge" in path.read_bytes()[:_LIMIT_BYTES]
+        with path.open("rb") as stream:
+            return b"clusterfudge" in stream.read(_LIMIT_BYTES)
     except OSError:
         return False
+
+
+def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
+    """All of a stream: one that never ends, such as /dev/zero, is given up where no file would be so long."""
+    content = stream.read(_LIMIT_BYTES + 1)
+    if len(content) > _LIMIT_BYTES:
+        raise InvalidInput(f"{name} is too large to be {what} (more than {_LIMIT_BYTES} bytes)")
+    return content
 
 
 def _decoded(content: bytes, name: str) -> str:

@@ -67,3 +67,10 @@ def test_nobody_means_the_whole_home_directory(tmp_path: Path) -> None:
 )
 def test_names_of_commands(argv: tuple[str, ...], name: str) -> None:
     assert name_of(argv) == name
+
+
+def test_a_file_that_never_ends_is_given_up() -> None:
+    with pytest.raises(InvalidInput, match="/dev/zero is too large to be a run file"):
+        read_run_file("/dev/zero")
+    with pytest.raises(InvalidInput, match="the name of a run file is empty"):
+        read_run_file("")
