@@ -200,7 +200,7 @@ class AttemptView:
 def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
     """The view of the attempt in `directory`; None if there is none.
 
-    Looked for first and read then: it comes to its place whole, so what is there and cannot be read is damaged.
+    Looked for first, then read: it comes to its place whole, so what is there and cannot be read is damaged.
     The other way around, one that comes between the two would pass for damaged.
     """
     if not directory.is_dir():
