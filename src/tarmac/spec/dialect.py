@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -82,10 +81,6 @@ class Dialect(Protocol):
 
         Relative paths of the submitter's machine are resolved against `directory`, without looking there.
         """
-        ...
-
-    def companions(self, text: str) -> Sequence[str]:
-        """Names of files beside the text that `read` wants in its extras, as far as they are there."""
         ...
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
@@ -44,9 +42,6 @@ class ClusterfudgeDialect:
         if is_launch_script(text):
             raise InvalidInput([launch_script_problem(filename)])
         return read_request(text, filename=filename, directory=directory)
-
-    def companions(self, _text: str) -> Sequence[str]:
-        return ()
 
     def equip(self, run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         return equipped(run, launch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.model.launch import Launch
@@ -58,9 +57,6 @@ class DeterminedDialect:
             defaults=self.defaults,
             changes=extras.parameters,
         )
-
-    def companions(self, _text: str) -> Sequence[str]:
-        return ()
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return equip(run, attempt, launch)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
 from tarmac.spec.equipping import refuse_extras
 from tarmac.spec.isc import words
-from tarmac.spec.isc.fields import RETIRED, RUN, keys_of_lines
+from tarmac.spec.isc.fields import RETIRED, RUN, keys_of_lines, only_credentials
 from tarmac.spec.isc.reader import NAME, read_isc
 from tarmac.spec.isc.variables import equipped
 from tarmac.spec.problems import Problems
@@ -22,7 +20,10 @@ class IscDialect:
     name = NAME
 
     def detect(self, filename: str, text: str) -> Detection:
-        """Certain of a key that nobody else has; possible of any of its keys, or of broken TOML by name."""
+        """Certain of a key that nobody else has; possible of any of its keys, or of broken TOML by name.
+
+        A file of credentials is its own as well: nobody else would know that none of it may be repeated.
+        """
         problems = Problems(filename)
         tree = compose(text, problems)
         broken = bool(problems)
@@ -30,7 +31,8 @@ class IscDialect:
         keys |= keys_of_lines(text, "=") if broken else set()
         if keys & _OWN or (not broken and {"command", "gpus"} <= keys):
             return Detection(certainty=Certainty.CERTAIN)
-        if keys & (RUN.known | RETIRED) or (broken and filename.endswith((".isc", ".toml"))):
+        ours = keys & (RUN.known | RETIRED) or only_credentials(keys)
+        if ours or (broken and filename.endswith((".isc", ".toml"))):
             return Detection(certainty=Certainty.POSSIBLE)
         if broken:
             return Detection(certainty=Certainty.NO, missed=str(problems.first))
@@ -41,9 +43,6 @@ class IscDialect:
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_isc(text, filename=filename)
-
-    def companions(self, _text: str) -> Sequence[str]:
-        return ()
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return equipped(run, attempt, launch)

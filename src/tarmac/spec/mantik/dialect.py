@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Outcome, Run
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
 from tarmac.spec.located import Table, shown
 from tarmac.spec.mantik.fields import CONFIG, FIRECREST, RESOURCES
-from tarmac.spec.mantik.mlproject import FILE_NAMES
 from tarmac.spec.mantik.reader import NAME, read_mantik
 from tarmac.spec.problems import Problems
 from tarmac.spec.yaml_tree import compose
@@ -42,10 +39,6 @@ class MantikDialect:
 
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
         return read_mantik(text, filename=filename, directory=directory, extras=extras)
-
-    def companions(self, _text: str) -> Sequence[str]:
-        """The project's own file, in the spellings in use."""
-        return FILE_NAMES
 
     def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         """Nothing more: what a batch script sets stands in the script that `launch` makes for a site."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
@@ -50,9 +48,6 @@ class McliDialect:
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002 all paths in it are of the nodes
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_mcli(text, filename=filename)
-
-    def companions(self, _text: str) -> Sequence[str]:
-        return ()
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return equip.equip(run, attempt, launch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from difflib import get_close_matches
 
 from tarmac.model.launch import Launch
@@ -39,9 +38,6 @@ class NativeDialect:
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_native(text, filename=filename, directory=directory)
 
-    def companions(self, _text: str) -> Sequence[str]:
-        return ()
-
     def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         """Nothing beyond what every worker gets."""
         return launch
@@ -58,9 +54,21 @@ def _judge(tree: Node) -> Detection:
         )
     keys = {key.text for key, _ in tree.entries}
     ours = RUN.known | RUN.later
-    if keys <= ours and keys & {"command", "roles", "processes"}:
+    if keys <= ours and keys & _ACTS:
         return Detection(certainty=Certainty.CERTAIN)
-    if any(key in ours or key in RUN.synonyms or get_close_matches(key, ours, n=1) for key in keys):
+    like_ours = [key for key in keys if _like(key, ours)]
+    if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
         return Detection(certainty=Certainty.POSSIBLE)
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
-    return Detection(certainty=Certainty.NO, missed=f"none of its fields is known (found: {found})")
+    few = "none" if not like_ours else "too few"
+    verb = "is" if not like_ours else "are"
+    return Detection(certainty=Certainty.NO, missed=f"{few} of its fields {verb} known (found: {found})")
+
+
+def _like(key: str, ours: frozenset[str]) -> bool:
+    """Whether a key is one of these, another system's word for one, or nearly one."""
+    return key in ours or RUN.synonyms.get(key) in ours or bool(get_close_matches(key, ours, n=1))
+
+
+_ACTS = frozenset({"command", "roles", "processes"})
+"""The fields that say what is executed."""
