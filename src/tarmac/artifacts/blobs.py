@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+from tarmac.artifacts.durable import flush_directory
 from tarmac.model.errors import Unavailable
 
 
@@ -89,7 +90,7 @@ class DirectoryBlobs:
             with self._lock:  # a name stands only over pieces whose names stand
                 unsettled, self._unsettled = self._unsettled, set()
             for directory in unsettled:
-                _settle(directory)
+                flush_directory(directory)
             draft = self._draft(name, data)
             try:
                 os.link(draft, self._root / name)
@@ -97,7 +98,7 @@ class DirectoryBlobs:
                 return False
             finally:
                 draft.unlink(missing_ok=True)
-            _settle((self._root / name).parent)
+            flush_directory((self._root / name).parent)
             return True
 
     def get(self, name: str) -> bytes | None:
@@ -144,15 +145,6 @@ class DirectoryBlobs:
 
 
 _DRAFT = ".draft-"
-
-
-def _settle(directory: Path) -> None:
-    """The names in a directory are on the disk when this returns."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _raise_unless_gone(error: OSError) -> None:

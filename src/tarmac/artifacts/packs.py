@@ -19,6 +19,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
+from tarmac.artifacts.durable import flush_directory
+
 PARTIAL_PREFIX = ".partial-"
 SUFFIX = ".pack"
 
@@ -171,15 +173,6 @@ def sweep_partials(directory: Path) -> None:
             partial.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
-
-
-def flush_directory(path: Path) -> None:
-    """Bring the names in a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _contents(path: Path) -> Iterator[tuple[str, Place]]:

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.packs import PARTIAL_PREFIX, Place, flush_directory
+from tarmac.artifacts.durable import flush_directory
+from tarmac.artifacts.packs import PARTIAL_PREFIX, Place
 from tarmac.artifacts.tree import Entry, Kind
 
 VERSION = 1

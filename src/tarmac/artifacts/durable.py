@@ -1,0 +1,15 @@
+"""Names that outlast a power failure. Called by whoever has put a finished file under its name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def flush_directory(path: Path) -> None:
+    """Bring the names in a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
