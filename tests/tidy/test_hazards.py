@@ -16,7 +16,7 @@ BROAD_EXCEPTS = {
     "tarmac.control.loops:_turn": "the rim of a loop: a bug in one pass must not end the loop",
     "tarmac.artifacts.remote:_told": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
-    "tarmac.server.artifact_desk:_tidy_again": "the rim of a thread: a bug must not end the clearing up",
+    "tarmac.server.tidier:_tidy_again": "the rim of a thread: a bug must not end the clearing up",
     "tarmac.node.runner:_supervise": "the rim of a runner: a bug leaves no worker behind",
 }
 """`module:function` that may catch everything, and why."""

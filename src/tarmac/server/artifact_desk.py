@@ -16,6 +16,7 @@ from tarmac.artifacts.retention import Rules, collect, expired
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
+from tarmac.server.tidier import Tidier
 
 TIDY_EVERY_S = 600.0
 
@@ -36,18 +37,7 @@ class ArtifactDesk:
         self._store = store
         self._clock = clock
         self._rules = rules
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._tidy_again, name="tarmac-artifacts", daemon=True)
-
-    def start(self) -> None:
-        """Begin to clear up now and then."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End that."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self.tidier = Tidier("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
 
     # --- questions
 
@@ -138,10 +128,10 @@ class ArtifactDesk:
         if gone or removed:
             log.info("artifacts: %d versions and %d pieces had had their time", len(gone), removed or 0)
 
-    def _begin(self) -> None:
+    def _begin(self, ending: threading.Event) -> None:
         """See to it that there is a store; until there is, attempts keep what they have on their nodes."""
         rest_s = 0.0
-        while not self._ending.wait(rest_s):
+        while not ending.wait(rest_s):
             try:
                 self._catalog.begin(self._remembered)
             except (TarmacError, OSError) as error:
@@ -149,13 +139,3 @@ class ArtifactDesk:
                 rest_s = min(max(1.0, rest_s * 2), TIDY_EVERY_S)
             else:
                 return
-
-    def _tidy_again(self) -> None:
-        self._begin()
-        while not self._ending.wait(TIDY_EVERY_S):
-            try:
-                self.tidy()
-            except TarmacError as error:
-                log.warning("artifacts could not be cleared up: %s", error)
-            except Exception:  # the rim of the thread: what is damaged must not end it
-                log.exception("clearing up artifacts failed")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from tarmac.artifacts.code import DirectoryCodeStore
-from tarmac.model.errors import TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.model.spec import LocalDirectory
+from tarmac.server.tidier import Tidier
 
 TIDY_EVERY_S = 3_600.0
 LEAST_AGE_S = 3_600.0
@@ -52,18 +51,7 @@ class CodeDesk:
         self._runs = runs
         self._keep_days = keep_days
         self._work_days = work_days
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._tidy_again, name="tarmac-code", daemon=True)
-
-    def start(self) -> None:
-        """Begin to clear up now and then."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End that."""
-        self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self.tidier = Tidier("code", self.tidy, every_s=TIDY_EVERY_S)
 
     def tidy(self) -> None:
         """Remove what has had its time."""
@@ -103,10 +91,3 @@ class CodeDesk:
         for path in self._runs.iterdir():
             if path.name not in live and next(path.glob("attempts/*/nodes/*/work"), None) is not None:
                 yield path
-
-    def _tidy_again(self) -> None:
-        while not self._ending.wait(TIDY_EVERY_S):
-            try:
-                self.tidy()
-            except (TarmacError, OSError) as error:
-                log.warning("code could not be cleared up: %s", error)

@@ -55,15 +55,15 @@ class Parts:
     def start(self) -> None:
         """Begin everything that goes on by itself."""
         self.loops.start()
-        self.artifacts.start()
+        self.artifacts.tidier.start()
         self.datasets.start()
-        self.code.start()
+        self.code.tidier.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
-        self.code.stop()
+        self.code.tidier.stop()
         self.datasets.stop()
-        self.artifacts.stop()
+        self.artifacts.tidier.stop()
         self.loops.stop()
         self.engine.close()
         self.store.close()
