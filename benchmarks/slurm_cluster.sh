@@ -5,12 +5,14 @@
 #   slurm_cluster.sh up DIR FLAVOUR     FLAVOUR: stock (as it comes) or tuned (schedules at once)
 #   slurm_cluster.sh restart DIR        kill -9 the controller, and start it again
 #   slurm_cluster.sh down DIR           end what `up` started, by its pid files
+#
+# SLURM_CLUSTER_PORT is the first of the three ports that it listens on.
 set -euo pipefail
 
 NODES=2
 CPUS_PER_NODE=4
-CONTROLLER_PORT=26817
-FIRST_NODE_PORT=27001
+CONTROLLER_PORT=${SLURM_CLUSTER_PORT:-26817}
+FIRST_NODE_PORT=$((CONTROLLER_PORT + 1))
 
 main() {
     local command=$1

@@ -6,8 +6,10 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -44,19 +46,37 @@ shift
 exec "$@"
 """
 
+pytestmark = pytest.mark.xdist_group("slurm")
 
-@pytest.fixture
-def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a user of a Slurm of two nodes."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         pytest.skip(f"Slurm is not installed: {', '.join(missing)}")
-    directory = tmp_path / "slurm"
-    subprocess.run(["bash", str(CLUSTER), "up", str(directory), "tuned"], check=True, timeout=60)
+    directory = tmp_path_factory.mktemp("cluster") / "slurm"
+    ports = {**os.environ, "SLURM_CLUSTER_PORT": str(_three_free_ports())}
     try:
+        subprocess.run(
+            ["bash", str(CLUSTER), "up", str(directory), "tuned"], check=True, timeout=60, env=ports
+        )
         yield {**os.environ, "SLURM_CONF": str(directory / "etc/slurm.conf")}
     finally:
         subprocess.run(["bash", str(CLUSTER), "down", str(directory)], check=True, timeout=60)
+
+
+def _three_free_ports() -> int:
+    """The first of three in a row that nobody listens on, below the range of outgoing connections."""
+    for first in range(20_000 + os.getpid() % 3_000 * 3, 32_000, 3):
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + 3):
+                    stack.enter_context(socket.socket()).bind(("", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no three free ports in a row")
 
 
 @pytest.fixture
