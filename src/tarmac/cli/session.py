@@ -24,7 +24,7 @@ def connect(*, start: bool = True) -> Client:
 
     The user's own server is started if need be, unless told not to.
     """
-    from tarmac.cli.uploadbar import UploadBar
+    from tarmac.cli.bars import UploadBar
     from tarmac.client import Client
 
     bar = UploadBar()

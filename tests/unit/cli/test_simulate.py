@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tarmac.cli.bars import PlayBar
 from tarmac.cli.errors import BROKEN_PIPE
 from tarmac.cli.main import main
-from tarmac.cli.playbar import PlayBar
 from tarmac.cli.terminal import Terminal
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "xterm"}

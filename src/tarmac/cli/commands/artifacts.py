@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tarmac.cli.amounts import size
-from tarmac.cli.bytesbar import BytesBar
+from tarmac.cli.bars import BytesBar
 from tarmac.cli.keptview import artifact_table
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
+from tarmac.cli.bars import PlayBar
 from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.options import Duration, json_option
 from tarmac.cli.output import print_json, print_text, remark
-from tarmac.cli.playbar import PlayBar
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
 from tarmac.cli.simview import comparison, document, never_fits_remarks, wide_table

@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from tarmac.cli.bytesbar import BytesBar
+from tarmac.cli.bars import BytesBar, UploadBar
 from tarmac.cli.terminal import Terminal
-from tarmac.cli.uploadbar import UploadBar
 
 MEBIBYTE = 1 << 20
 
