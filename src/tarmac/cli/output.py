@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from tarmac.cli.errors import render_warning
 from tarmac.cli.terminal import stderr_terminal
 
 
@@ -18,6 +20,12 @@ def print_json(document: Any) -> None:
 def print_text(text: str) -> None:
     """An answer for people. What may be in it is decided by the renderers, not by click."""
     click.echo(text, color=True)
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """What was read differently than it was written, and the like: a line each on stderr."""
+    for warning in warnings:
+        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
 
 
 def remark(text: str) -> None:

@@ -44,6 +44,15 @@ def state_cell(word: str) -> Cell:
     return Cell(word, _STYLES.get(word))
 
 
+def worker_cell(worker: Json) -> Cell:
+    """How a worker stands: it waits, runs, or how it left."""
+    if worker["signal"] is not None:
+        return Cell(worker["signal"], "red")
+    if worker["exit_code"] is not None:
+        return Cell(f"exited {worker['exit_code']}", "green" if worker["exit_code"] == 0 else "red")
+    return Cell("running", "cyan") if worker["pid"] is not None else Cell("waiting", "dim")
+
+
 def elapsed_s(record: Json, now: float) -> float | None:
     """How long a run or an attempt has been running, or ran."""
     started = record.get("started_at")

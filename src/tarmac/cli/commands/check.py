@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from tarmac.cli.errors import render_error, render_warning
+from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, read_run_file
@@ -72,8 +72,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 def _report(finding: dict[str, Any], *, quiet: bool) -> None:
     terminal = stderr_terminal()
-    for warning in finding["warnings"]:
-        click.echo(render_warning(f"{finding['file']}: {warning}", terminal), err=True, color=True)
+    print_warnings(f"{finding['file']}: {warning}" for warning in finding["warnings"])
     problems: Sequence[dict[str, Any]] = finding["problems"]
     if problems:
         error = InvalidInput([Problem(**item) for item in problems])

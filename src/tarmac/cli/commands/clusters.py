@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 
 from tarmac.cli.clusterview import cluster_line, cluster_page, cluster_table
-from tarmac.cli.errors import render_warning
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_cluster, json_option
-from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stderr_terminal, stdout_terminal
+from tarmac.cli.terminal import stdout_terminal
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -56,8 +55,7 @@ def add(*, file: str, replace: bool, as_json: bool) -> None:
     """
     source = read_text(file, what="a cluster file")
     cluster = connect().add_cluster(source.text, filename=source.filename, replace=replace)
-    for warning in cluster["warnings"]:
-        click.echo(render_warning(f"{file}: {warning}", stderr_terminal()), err=True, color=True)
+    print_warnings(f"{file}: {warning}" for warning in cluster["warnings"])
     if as_json:
         print_json(cluster)
     else:

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from tarmac.cli.errors import render_error, render_warning
+from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option
-from tarmac.cli.output import print_json
+from tarmac.cli.output import print_json, print_warnings
 from tarmac.cli.readfile import reading_of
 from tarmac.cli.reading import how_of, reading_options
 from tarmac.cli.terminal import stderr_terminal
@@ -39,8 +39,7 @@ def convert(*, file: str, output: str | None, as_json: bool, **options: Any) -> 
     except InvalidInput as error:
         click.echo(render_error(error, terminal), err=True, color=True)
         sys.exit(INVALID)
-    for warning in reading.warnings:
-        click.echo(render_warning(warning, terminal), err=True, color=True)
+    print_warnings(reading.warnings)
     if as_json:
         print_json({"file": file, "dialect": reading.spec.dialect, "native": native})
     elif output is None:

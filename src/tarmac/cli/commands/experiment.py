@@ -13,15 +13,13 @@ from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.show import show
 from tarmac.cli.displays.determined import queue_table
-from tarmac.cli.errors import render_warning
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.followview import standard_view
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import KeyValue, complete_run, json_option
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
-from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.spec.determined.context import context_of
@@ -194,8 +192,7 @@ def _created(record: RunRecord, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return
-    for warning in record["warnings"]:
-        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_warnings(record["warnings"])
     print_text(f"Created experiment {experiment_id(record['id'])} (run {record['id']})")
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tarmac.cli.dryrun import plan_text
-from tarmac.cli.errors import INTERRUPTED, render_warning
+from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.following import LogChoice, follow
 from tarmac.cli.followview import standard_view
 from tarmac.cli.options import KeyValue, complete_run, json_option
-from tarmac.cli.output import print_json, print_text
+from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
 from tarmac.cli.session import connect, resolve
-from tarmac.cli.terminal import stderr_terminal, stdout_terminal
+from tarmac.cli.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -237,8 +237,7 @@ def _detached(record: RunRecord, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return
-    for warning in record["warnings"]:
-        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_warnings(record["warnings"])
     print_text(record["id"])
 
 
@@ -247,6 +246,5 @@ def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    for warning in answer["warnings"]:
-        click.echo(render_warning(warning, stderr_terminal()), err=True, color=True)
+    print_warnings(answer["warnings"])
     print_text(plan_text(answer, stdout_terminal(), inherited=os.environ))

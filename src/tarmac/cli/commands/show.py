@@ -15,9 +15,9 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.sharing import BATCH, block_text, turns_text, verdict_text
-from tarmac.cli.table import Cell, Column, render
+from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
-from tarmac.cli.wording import Json, culprit, elapsed_s, state_cell, state_of, worker_name
+from tarmac.cli.wording import Json, culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
 
 if TYPE_CHECKING:
     from tarmac.client.records import AttemptRecord, EventRecord, RunRecord
@@ -123,7 +123,7 @@ def _worker_table(attempts: Sequence[AttemptRecord], now: float, terminal: Termi
             worker_name(worker) or "",
             worker["node"],
             str(worker["pid"] or ""),
-            _worker_state(worker),
+            worker_cell(worker),
             duration(elapsed_s(worker, now)),
             f"{directory}/{worker['log']}" if directory else worker["log"],
         )
@@ -239,11 +239,3 @@ def _cause(run: RunRecord) -> str:
     if cause is None:
         return ""
     return one_line(cause["message"] or culprit(cause) or cause["code"])
-
-
-def _worker_state(worker: Json) -> Cell:
-    if worker["signal"] is not None:
-        return Cell(worker["signal"], "red")
-    if worker["exit_code"] is not None:
-        return Cell(f"exited {worker['exit_code']}", "green" if worker["exit_code"] == 0 else "red")
-    return Cell("running", "cyan") if worker["pid"] is not None else Cell("waiting", "dim")

@@ -6,12 +6,11 @@ Found by `registry` under the name clusterfudge. It had a web page, no command; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
-from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.display import facts_of, report_of, status_cell, utc_time
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
-from tarmac.cli.wording import Json, state_cell
+from tarmac.cli.wording import Json, worker_cell
 from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.spec.clusterfudge.status import status_word
 from tarmac.spec.dialect import Report
@@ -56,7 +55,7 @@ class ClusterfudgeDisplay:
                 Cell(run["name"], "bold"),
                 self._status(run),
                 run["user"],
-                _when(run["created_at"]),
+                utc_time(run["created_at"]),
                 run["id"],
             )
             for run in runs
@@ -72,7 +71,7 @@ class ClusterfudgeDisplay:
         now: float,  # noqa: ARG002 the port's
         terminal: Terminal,
     ) -> str:
-        facts = _facts(run)
+        facts = facts_of(run)
         target = run["spec"].get("target", {})
         status = self._status(run)
         fields = {
@@ -84,7 +83,7 @@ class ClusterfudgeDisplay:
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line((run["cause"] or {}).get("message") or ""),
             "Launched by": run["user"],
-            "Submitted": _when(run["created_at"]),
+            "Submitted": utc_time(run["created_at"]),
             "Script": str(facts.get("launch_script") or ""),
             "Deployment": _deployment(run),
             "Cluster": "" if run["spec"].get("rehearsal") else target.get("cluster") or "",
@@ -102,21 +101,15 @@ class ClusterfudgeDisplay:
         return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "
 
     def _status(self, run: Json) -> Cell:
-        word = self.status(report_of(run))
-        return Cell(word, state_cell(_COLOURS.get(word, word)).style)
+        return status_cell(self.status(report_of(run)), _COLOURS)
 
 
 DISPLAY = ClusterfudgeDisplay()
 
 
-def _facts(run: Json) -> Mapping[str, object]:
-    facts: Mapping[str, object] = run["spec"].get("conventions", {}).get("facts", {})
-    return facts
-
-
 def _short_name(run: Json, role: str) -> str:
     """What the launch called the role."""
-    names = _facts(run).get("short_names")
+    names = facts_of(run).get("short_names")
     return str(names.get(role, role)) if isinstance(names, Mapping) else role
 
 
@@ -148,20 +141,8 @@ def _processes(run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
             str(worker["index"]),
             worker["node"],
             str(worker["pid"] or ""),
-            _state(worker),
+            worker_cell(worker),
         )
         for worker in workers
     )
     return render(_PROCESSES, rows, terminal)
-
-
-def _state(worker: Json) -> Cell:
-    if worker["signal"] is not None:
-        return Cell(worker["signal"], "red")
-    if worker["exit_code"] is not None:
-        return Cell(f"exited {worker['exit_code']}", "green" if worker["exit_code"] == 0 else "red")
-    return Cell("running", "cyan") if worker["pid"] is not None else Cell("waiting", "dim")
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

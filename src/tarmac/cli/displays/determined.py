@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.display import facts_of, report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
 from tarmac.model.lifecycle import RunState
@@ -127,7 +127,7 @@ def queue_table(runs: Sequence[Json]) -> str:
 
 
 def _config(run: Json) -> Mapping[str, Json]:
-    found: Mapping[str, Json] = run["spec"].get("conventions", {}).get("facts", {}).get("config", {})
+    found: Mapping[str, Json] = facts_of(run).get("config", {})
     return found
 
 

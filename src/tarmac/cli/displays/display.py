@@ -6,11 +6,13 @@ docs/api.md; a display decides nothing, it only puts them into that system's wor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
+from tarmac.cli.table import Cell
 from tarmac.cli.terminal import Terminal
-from tarmac.cli.wording import Json
+from tarmac.cli.wording import Json, state_cell
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.spec import Mode
@@ -43,6 +45,22 @@ class Display(Protocol):
     def log_prefix(self, run: Json, chunk: Json) -> str | None:
         """What stands before each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""
         ...
+
+
+def utc_time(at: float) -> str:
+    """A time to the second, as the systems write it that tell all the world the same one."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def status_cell(word: str, colours: Mapping[str, str]) -> Cell:
+    """A word in the colour of the state of tarmac that `colours` names for it, else of its own name."""
+    return Cell(word, state_cell(colours.get(word, word)).style)
+
+
+def facts_of(run: Json) -> Mapping[str, Any]:
+    """What the run's own system keeps of it beyond the spec."""
+    facts: Mapping[str, Any] = run["spec"].get("conventions", {}).get("facts", {})
+    return facts
 
 
 def report_of(run: Json) -> Report:

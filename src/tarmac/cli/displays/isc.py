@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.display import report_of, status_cell, utc_time
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
-from tarmac.cli.wording import Json, state_cell
+from tarmac.cli.wording import Json
 from tarmac.model.spec import Mode
 from tarmac.spec.dialect import Report
 from tarmac.spec.isc import words
@@ -45,7 +44,7 @@ class IscDisplay:
             (
                 run["id"],
                 Cell(run["name"], "bold"),
-                _when(run["created_at"]),
+                utc_time(run["created_at"]),
                 str(run["slots"]),
                 str(run["mode"]),
                 _cycle(run),
@@ -70,7 +69,7 @@ class IscDisplay:
             "ID": run["id"],
             "Name": one_line(run["name"]),
             "Project": run["project"],
-            "Created": _when(run["created_at"]),
+            "Created": utc_time(run["created_at"]),
             "GPUs": str(run["slots"]),
             "Mode": str(run["mode"]),
             "Cycle": _cycle(run),
@@ -86,15 +85,10 @@ class IscDisplay:
         return None
 
     def _status(self, run: Json) -> Cell:
-        word = self.status(report_of(run))
-        return Cell(word, state_cell(_COLOURS.get(word, word)).style)
+        return status_cell(self.status(report_of(run)), _COLOURS)
 
 
 DISPLAY = IscDisplay()
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _cycle(run: Json) -> str:
