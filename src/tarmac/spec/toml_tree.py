@@ -135,9 +135,12 @@ class _Parser:
         path = self._key()
         if not self._text.startswith("=", self._at):
             meant = self._text.startswith(":", self._at)
-            raise Unreadable(
-                self._at, "'=' is expected after the key", "this is TOML: key = value" if meant else None
+            hint = (
+                "this is TOML: key = value"
+                if meant
+                else "every line is key = value; '#' before it puts it aside"
             )
+            raise Unreadable(self._at, "'=' is expected after the key", hint)
         self._at += 1
         self._skip(_BLANKS)
         value = self._value(depth)

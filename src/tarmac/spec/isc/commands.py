@@ -34,6 +34,14 @@ def doubts(text: str, slots: int | None) -> Iterator[str]:
     yield from _relative(text)
 
 
+def fixed_nodes(text: str, slots: int | None) -> int | None:
+    """On how many nodes the command wants to be: where it says nodes x processes, and they are all slots."""
+    nodes, processes = _NODES.findall(text), _PROCESSES.findall(text)
+    if slots is None or len(nodes) != 1 or len(processes) != 1:
+        return None
+    return int(nodes[0]) if int(nodes[0]) * int(processes[0]) == slots else None
+
+
 # --- what the joining of lines does
 
 _STARTERS = re.compile(
@@ -91,13 +99,14 @@ _ALL = re.compile(r"--num_processes[= ]+(\d{1,9})(?!\d)", re.ASCII)
 def _topology(text: str, slots: int) -> Iterator[str]:
     """Numbers of nodes or processes that cannot be those of the run: its workers would wait for others."""
     nodes, processes = _NODES.findall(text), _PROCESSES.findall(text)
+    if fixed_nodes(text, slots) is not None:
+        return
     if len(nodes) == len(processes) == 1:
         product = int(nodes[0]) * int(processes[0])
-        if product != slots:
-            yield (
-                f"it starts {nodes[0]} x {processes[0]} = {product} processes, and gpus is {slots}: the run "
-                "would wait for ones that never come; always write $NNODES and $N_PROC"
-            )
+        yield (
+            f"it starts {nodes[0]} x {processes[0]} = {product} processes, and gpus is {slots}: the run "
+            "would wait for ones that never come; always write $NNODES and $N_PROC"
+        )
         return
     for given, variable in ((nodes, "$NNODES"), (processes, "$N_PROC")):
         for number in given:

@@ -6,7 +6,7 @@ Used by the reader. As the ISC does, what is unknown is passed over; here a warn
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tarmac.spec.located import Node, Scalar, Table, shown, spoken
 from tarmac.spec.problems import Problems, nearest
@@ -67,6 +67,11 @@ def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Se
     for key in unknown:
         _judge(key, section, warnings)
     return section, retired
+
+
+def only_credentials(keys: Collection[str]) -> bool:
+    """Whether a file is not for launching: the one that `isc login` leaves, say."""
+    return bool(keys) and all(key.lower() in CREDENTIALS for key in keys)
 
 
 def located(key: Scalar | Value, text: str) -> str:

@@ -18,8 +18,8 @@ from tarmac.model.spec import (
     RunSpec,
 )
 from tarmac.spec.dialect import Reading
-from tarmac.spec.isc.commands import command_of, doubts
-from tarmac.spec.isc.fields import keys_of_lines, line_of, located, sorted_out
+from tarmac.spec.isc.commands import command_of, doubts, fixed_nodes
+from tarmac.spec.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
 from tarmac.spec.isc.naming import fit
 from tarmac.spec.kinds import Kind, choice, integer, text
 from tarmac.spec.located import Items, Scalar
@@ -37,6 +37,11 @@ MOST_INPUTS = 3
 MOST_NODES = 100_000
 OLD_SLOTS_PER_NODE = 6
 """What a node had in the years when files said `nnodes`."""
+
+_CREDENTIALS = (
+    "this file holds credentials and launches nothing (none of it is repeated here)",
+    "name the launch file; tarmac needs no credentials of the ISC",
+)
 
 
 class ComputeMode(StrEnum):
@@ -56,11 +61,14 @@ def read_isc(source: str, *, filename: str) -> Reading:
             problems.add_at(None, None, "the file is empty")
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
+    if only_credentials({key.text for key, _ in tree.entries}):
+        problems.add(tree.entries[0][0], *_CREDENTIALS)
+        problems.raise_any()
     unread = keys_of_lines(source) if problems else set[str]()
     run, retired = sorted_out(tree, problems, warnings)
     run.meant |= unread
     facts: dict[str, Any] = {}
-    slots, slot_type = _slots(run, retired, warnings), _slot_type(retired, warnings)
+    slots = _slots(run, retired, warnings)
     _warn_of_output(retired, warnings)
     mode = _mode(run, slots)
     spec = RunSpec(
@@ -68,15 +76,7 @@ def read_isc(source: str, *, filename: str) -> Reading:
         project=_project(run, retired, facts, warnings),
         dialect=NAME,
         source=source,
-        roles=(
-            Role(
-                processes=(Process(command=_command(run, retired, slots, warnings)),),
-                replicas=None,
-                slots=slots or 1,
-                slot_type=slot_type,
-                uneven=True,
-            ),
-        ),
+        roles=(_role(run, retired, slots, warnings),),
         mode=mode,
         max_rapid_cycles=_turns(run, mode, warnings),
         datasets=_datasets(run, retired, warnings),
@@ -87,6 +87,25 @@ def read_isc(source: str, *, filename: str) -> Reading:
     return Reading(
         spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
         warnings=tuple(sorted(warnings, key=line_of)),
+    )
+
+
+def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Role:
+    """The command once on each node: of as many nodes as it says itself, else of the fewest."""
+    command = _command(run, retired, slots, warnings)
+    nodes = fixed_nodes(str(command), slots)
+    if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
+        warnings.append(
+            located(value, f"command: it says itself that there are {nodes} nodes: it waits for as many; ")
+            + "with $NNODES and $N_PROC in their place, any that have the GPUs will do"
+        )
+    return Role(
+        processes=(Process(command=command),),
+        replicas=None,
+        slots=slots or 1,
+        slot_type=_slot_type(retired, warnings),
+        nodes=nodes,
+        uneven=nodes is None,
     )
 
 
@@ -243,12 +262,14 @@ def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) 
     path = value.read(text("a path in quotes"), "").strip() if value is not None else ""
     if value is None or not path:
         return command
-    if not re.fullmatch(r"[\w./~@+-]+/activate", path, re.ASCII):
+    if not re.fullmatch(r"(~|\.)?/[\w./@+-]+", path, re.ASCII):
         value.refuse(
             f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
             "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
         )
         return command
+    if not path.endswith("/activate"):  # the directory of the environment was taken too
+        path = f"{path.rstrip('/')}/bin/activate"
     warnings.append(located(value, f"'venv_path' is retired: the command begins with source {path} && now"))
     if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
         warnings.append(

@@ -134,6 +134,7 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
         value.expected(wanted)
         return None
     entries: dict[str, tuple[Scalar, Node]] = {}
+    meant: set[str] = set()
     for key, item in value.node.entries:
         if isinstance(item, Scalar) and item.empty:
             continue
@@ -141,7 +142,7 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
         if name in vocabulary.known and name not in _FREE and _is_placeholder(item):
             warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
         elif name not in vocabulary.known:
-            _unknown(value, key, vocabulary, warnings)
+            meant |= _unknown(value, key, vocabulary, warnings)
         elif name in entries and key.text != name:
             warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
         else:
@@ -149,7 +150,9 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
                 warnings.append(f"{where(value, key)}{key.text!r} is an old word; today it is {name!r}")
             entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
     table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
-    return Section(table, vocabulary.fields, problems=value.problems, path=value.path)
+    section = Section(table, vocabulary.fields, problems=value.problems, path=value.path)
+    section.meant |= meant
+    return section
 
 
 def where(value: Value, node: Node | None = None) -> str:
@@ -171,7 +174,8 @@ def root(tree: Table, problems: Problems) -> Value:
     return Value(tree, "", problems)
 
 
-def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, warnings: list[str]) -> None:
+def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, warnings: list[str]) -> set[str]:
+    """Say what becomes of the key; the field it was probably meant to be, if it is refused for that."""
     at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
     word = known_as(key.text, vocabulary)
     if word in vocabulary.refused:
@@ -181,5 +185,7 @@ def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, warnings: list[s
     elif meant := nearest(word, vocabulary.known, vocabulary.synonyms):
         note = Value(key, value.path, value.problems)
         note.refuse(f"unknown field {shown(key)}", f"did you mean '{meant}'?")
+        return {meant}
     else:
         warnings.append(f"{where(value, key)}unknown field {shown(key)} has no effect, as in MCLI")
+    return set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
-from tarmac.spec.located import Items, Node, Scalar, Table
+from tarmac.spec.located import Items, Node, Scalar, Table, shown
 from tarmac.spec.mcli import fields
 from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
 from tarmac.spec.mcli.kinds import read_word, read_words, truth
@@ -106,7 +106,13 @@ def _typed(item: Value) -> tuple[str | None, Value]:
         else:
             entries.append((key, node))
     if named is None:
-        item.refuse("'integration_type' is missing", f"known: {', '.join(_READERS)}")
+        near = next((key for key, _ in entries if nearest(key.text, ("integration_type",))), None)
+        if near is not None:
+            Value(near, item.path, item.problems).refuse(
+                f"unknown field {shown(near)}", "did you mean 'integration_type'?"
+            )
+        else:
+            item.refuse("'integration_type' is missing", f"known: {', '.join(_READERS)}")
         return None, item
     kind = read_word(Value(named, f"{item.path}.integration_type", item.problems))
     table = Table(entries=tuple(entries), line=item.node.line, column=item.node.column)

@@ -44,7 +44,10 @@ from tarmac.spec.plain import to_yaml
 
 def write(spec: RunSpec, *, directory: str | None = None) -> str:
     """The native run file that says the same; paths below `directory` are written relative to it."""
-    return to_yaml(given(_fields(spec, directory)))
+    fields = given(_fields(spec, directory))
+    if spec.parameters is not None:  # none of them is still a file of its own
+        fields["parameters"] = _plain(spec.parameters)
+    return to_yaml(fields)
 
 
 def _fields(spec: RunSpec, directory: str | None) -> Fields:
@@ -77,7 +80,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "datasets": list(spec.datasets),
         "input_artifacts": list(spec.input_artifacts),
         "artifacts": _artifacts(spec.artifacts),
-        "parameters": _plain(spec.parameters) if spec.parameters is not None else None,
+        "parameters": _plain(spec.parameters) if spec.parameters else None,
         "site": encode(spec.site) if spec.site is not None else None,
         "conventions": _conventions(spec.conventions),
     }
