@@ -67,6 +67,11 @@ def spoken(key: Scalar) -> str:
     return key.text if key.text.isprintable() and len(key.text) <= SHOWN_CHARACTERS else shown(key)
 
 
+def on_line(node: Node) -> str:
+    """The beginning of a warning about a value: the line it stands on, where it stands on one."""
+    return f"line {node.line}: " if node.line is not None else ""
+
+
 def shown(node: Node) -> str:
     """A value as error messages quote it: short, on one line, without control characters."""
     if isinstance(node, Items):

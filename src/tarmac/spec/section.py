@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tarmac.spec.kinds import Kind, Misfit
-from tarmac.spec.located import Items, Node, Scalar, Table, shown, spoken
+from tarmac.spec.located import Items, Node, Scalar, Table, on_line, shown, spoken
 from tarmac.spec.problems import Problems, nearest
 
 T = TypeVar("T")
@@ -145,6 +145,11 @@ class Section:
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known))}"
         self.meant |= {meant} if meant else set()
         self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {shown(key)}", hint)
+
+
+def where(value: Value, node: Node | None = None) -> str:
+    """The beginning of a warning: the line of a value (or of `node` in it), and its path."""
+    return on_line(node or value.node) + (f"{value.path}: " if value.path else "")
 
 
 def _passable(text: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.model.spec import Command
+from tarmac.spec.located import on_line
 from tarmac.spec.section import Value
 
 _TRIAL_CLASS = re.compile(r"[a-zA-Z0-9_.]+:[a-zA-Z0-9_]+", re.ASCII)
@@ -19,7 +20,7 @@ _WRAPPER = "wrap_rank"
 
 def read_entrypoint(value: Value, entrypoint: Any, warnings: list[str]) -> Command:
     """The command of an entry point that was read before; what it does not mean is noted."""
-    place = f"line {value.node.line}: " if value.node.line is not None else ""
+    place = on_line(value.node)
     if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint):
         warnings.append(
             f"{place}entrypoint: a trial class alone is run by 'determined.launch.autohorovod'; tarmac has "

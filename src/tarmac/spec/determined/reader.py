@@ -35,7 +35,7 @@ from tarmac.spec.determined.table import EXPERIMENT
 from tarmac.spec.determined.walk import Walk
 from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import LARGEST_TEXT_BYTES, Misfit
-from tarmac.spec.located import Scalar, Table, shown
+from tarmac.spec.located import Scalar, Table, on_line, shown
 from tarmac.spec.native.surroundings import image_warning
 from tarmac.spec.problems import Problems
 from tarmac.spec.section import Value
@@ -223,9 +223,7 @@ class _File:
         return variables
 
     def _warn(self, path: str, text: str) -> None:
-        line = self._at(*path.split(".")).node.line
-        place = f"line {line}: " if line is not None else ""
-        self._warnings.append(f"{place}{path}: {text}")
+        self._warnings.append(f"{on_line(self._at(*path.split('.')).node)}{path}: {text}")
 
     def _at(self, *keys: str) -> Value:
         """The value at a path, or the nearest thing above it that is there."""

@@ -31,7 +31,7 @@ from tarmac.spec.determined.schema import (
 from tarmac.spec.kinds import LARGEST_TEXT_BYTES
 from tarmac.spec.located import Items, Scalar, Table
 from tarmac.spec.problems import Problems, nearest
-from tarmac.spec.section import Fields, Section, Value
+from tarmac.spec.section import Fields, Section, Value, where
 
 MISSING: Any = object()
 """What could not be read, with the problem noted."""
@@ -106,8 +106,7 @@ class Walk:
 
     def warn(self, value: Value, text: str) -> None:
         """Note a warning with its place."""
-        place = f"line {value.node.line}: " if value.node.line is not None else ""
-        self.warnings.append(f"{place}{value.path}: {text}")
+        self.warnings.append(f"{where(value)}{text}")
 
     def _union(self, value: Value, shape: Union) -> Any:
         if not isinstance(value.node, Table):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from tarmac.spec.located import Node, Scalar, Table, shown, spoken
+from tarmac.spec.located import Node, Scalar, Table, on_line, shown, spoken
 from tarmac.spec.problems import Problems, nearest
 from tarmac.spec.section import Fields, Section, Value
 
@@ -77,7 +77,7 @@ def only_credentials(keys: Collection[str]) -> bool:
 def located(key: Scalar | Value, text: str) -> str:
     """A warning with the line it is about."""
     node = key.node if isinstance(key, Value) else key
-    return f"line {node.line}: {text}" if node.line is not None else text
+    return f"{on_line(node)}{text}"
 
 
 def line_of(warning: str) -> int:

@@ -23,10 +23,9 @@ from tarmac.spec.mantik.fields import (
     PYTHON,
     known_part,
     secret,
-    where,
 )
 from tarmac.spec.names import VARIABLE_NAME, reserved
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tarmac.spec.located import Scalar, Table, spoken
+from tarmac.spec.located import Scalar, Table, on_line, spoken
 from tarmac.spec.problems import nearest
 from tarmac.spec.section import Fields, Section, Value
 
@@ -93,12 +93,6 @@ def known_part(
     return Section(table, fields, problems=value.problems, path=value.path)
 
 
-def where(value: Value) -> str:
-    """The place and path of a value, as warnings begin."""
-    place = f"line {value.node.line}: " if value.node.line is not None else ""
-    return f"{place}{value.path}: " if value.path else place
-
-
 def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str]) -> bool:
     """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
     path = f"{value.path}.{spoken(key)}" if value.path else spoken(key)
@@ -109,7 +103,6 @@ def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str
         return True
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
-    place = f"line {key.line}: " if key.line is not None else ""
     known = ", ".join(sorted(fields.known - _FORMER))
-    warnings.append(f"{place}{path}: there is no such key; it is ignored (known here: {known})")
+    warnings.append(f"{on_line(key)}{path}: there is no such key; it is ignored (known here: {known})")
     return True

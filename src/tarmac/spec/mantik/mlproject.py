@@ -15,9 +15,9 @@ from string import Formatter
 
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table
-from tarmac.spec.mantik.fields import known_part, where
+from tarmac.spec.mantik.fields import known_part
 from tarmac.spec.problems import Problems, nearest
-from tarmac.spec.section import Fields, Section, Value
+from tarmac.spec.section import Fields, Section, Value, where
 from tarmac.spec.yaml_tree import compose
 
 FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")

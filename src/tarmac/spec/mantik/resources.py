@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tarmac.spec.kinds import Kind
 from tarmac.spec.located import Scalar
 from tarmac.spec.mantik import kinds
-from tarmac.spec.mantik.fields import RESOURCES, known_part, where
-from tarmac.spec.section import Section, Value
+from tarmac.spec.mantik.fields import RESOURCES, known_part
+from tarmac.spec.section import Section, Value, where
 
 MOST_NODES = 10_000
 MOST_CPUS = 10_000_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, Process, Role, Target
 from tarmac.spec import names, quantities
-from tarmac.spec.mcli.fields import COMPUTE, tidied, where
+from tarmac.spec.mcli.fields import COMPUTE, tidied
 from tarmac.spec.mcli.kinds import read_word, read_words, whole
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 USUAL_SLOTS_PER_NODE = 8
 """What a node of that platform had, where its instance does not say."""

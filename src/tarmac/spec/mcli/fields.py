@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tarmac.spec.located import Node, Scalar, Table, shown
 from tarmac.spec.problems import Problems, nearest
-from tarmac.spec.section import Fields, Section, Value
+from tarmac.spec.section import Fields, Section, Value, where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,12 +153,6 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
     section = Section(table, vocabulary.fields, problems=value.problems, path=value.path)
     section.meant |= meant
     return section
-
-
-def where(value: Value, node: Node | None = None) -> str:
-    """The beginning of a warning: the line, and the path of a value."""
-    line = (node or value.node).line
-    return (f"line {line}: " if line is not None else "") + (f"{value.path}: " if value.path else "")
 
 
 def _is_placeholder(node: Node) -> bool:

@@ -10,14 +10,14 @@ from typing import Any
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
 from tarmac.spec.located import Items, Node, Scalar, Table, shown
 from tarmac.spec.mcli import fields
-from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied, where
+from tarmac.spec.mcli.fields import Vocabulary, known_as, tidied
 from tarmac.spec.mcli.kinds import read_word, read_words, truth
 from tarmac.spec.mcli.surroundings import DATABRICKS, EXPANSION, expanded
 from tarmac.spec.mcli.variables import WORKSPACE
 from tarmac.spec.native.code import REFERENCE, read_url
 from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import nearest
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 _USUAL_SITE = "github.com"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tarmac.spec.mcli.fields import where
 from tarmac.spec.mcli.kinds import words
-from tarmac.spec.section import Section
+from tarmac.spec.section import Section, where
 
 LONGEST = 56
 """Of what users write: 63 are allowed in all, and the server adds a dash and six characters."""

@@ -10,7 +10,7 @@ from tarmac.spec.dialect import Reading
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.mcli.compute import read_compute
-from tarmac.spec.mcli.fields import RUN, root, tidied, where
+from tarmac.spec.mcli.fields import RUN, root, tidied
 from tarmac.spec.mcli.integrations import Integrations, read_integrations
 from tarmac.spec.mcli.kinds import read_word
 from tarmac.spec.mcli.naming import read_name
@@ -19,7 +19,7 @@ from tarmac.spec.mcli.surroundings import read_env, read_metadata, read_trackers
 from tarmac.spec.mcli.variables import WORKSPACE
 from tarmac.spec.plain import to_plain
 from tarmac.spec.problems import Problems
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 from tarmac.spec.yaml_tree import compose
 
 NAME = "mcli"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tarmac.spec.located import Scalar
-from tarmac.spec.mcli.fields import SCHEDULING, tidied, where
+from tarmac.spec.mcli.fields import SCHEDULING, tidied
 from tarmac.spec.mcli.kinds import hours_s, truth, whole
 from tarmac.spec.mcli.priorities import PRIORITIES
 from tarmac.spec.native.reader import MOST_RETRIES
 from tarmac.spec.problems import nearest
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 WATCHDOG_RETRIES = 10
 """How often a watched run is tried again where its file does not say."""

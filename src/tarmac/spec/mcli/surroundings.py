@@ -11,11 +11,11 @@ from typing import Any
 
 from tarmac.spec.kinds import Misfit, text
 from tarmac.spec.located import Items, Scalar, Table
-from tarmac.spec.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, tidied, where
+from tarmac.spec.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, tidied
 from tarmac.spec.mcli.kinds import read_word
 from tarmac.spec.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.spec.plain import to_plain
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 MOST_METADATA = 200
 LONGEST_METADATA_KEY = 200

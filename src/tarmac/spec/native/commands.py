@@ -8,7 +8,7 @@ import re
 from tarmac.model.spec import Command
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Items, Scalar
-from tarmac.spec.section import Value
+from tarmac.spec.section import Value, where
 
 COMMAND = "a script, or a list of a program and its arguments,"
 
@@ -26,7 +26,7 @@ def read_command(value: Value, warnings: list[str]) -> Command | None:
     for argument in argv if not _is_shell(argv) else ():
         if found := _EXPANSION.search(argument):
             warnings.append(
-                f"{_where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
+                f"{where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
                 "as it is; write the command as one text to have it expanded"
             )
             break
@@ -40,7 +40,7 @@ def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:
         found = _FIXED.search(word.text) if isinstance(word, Scalar) else None
         if found is not None:
             variable = "$NNODES" if "nnodes" in found[0] else "$N_PROC"
-            warnings.append(f"{_where(value)}{found[0]!r} is fixed; {variable} follows what the run is given")
+            warnings.append(f"{where(value)}{found[0]!r} is fixed; {variable} follows what the run is given")
 
 
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
@@ -75,8 +75,3 @@ def _argument(value: Value) -> str:
         value.refuse("an argument is missing", "write '' for an empty one")
         return ""
     return value.read(text("a text or number"), "")
-
-
-def _where(value: Value) -> str:
-    place = f"line {value.node.line}: " if value.node.line is not None else ""
-    return f"{place}{value.path}: "

@@ -13,7 +13,7 @@ from tarmac.spec.kinds import Kind, Misfit, choice, matching, text
 from tarmac.spec.located import Scalar
 from tarmac.spec.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.spec.native.fields import ENVIRONMENT, PAUSE
-from tarmac.spec.section import Section, Value
+from tarmac.spec.section import Section, Value, where
 
 
 class PauseSignal(StrEnum):
@@ -74,8 +74,7 @@ def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
             key.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
         variables[name] = _plain_text(item, text("a text or number"))
         if found := _EXPANSION.search(variables[name]):
-            line = f"line {item.node.line}: " if item.node.line is not None else ""
-            warnings.append(f"{line}{item.path}: no shell reads this value: {found[0]!r} stays as it is")
+            warnings.append(f"{where(item)}no shell reads this value: {found[0]!r} stays as it is")
     return variables
 
 
