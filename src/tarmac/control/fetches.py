@@ -6,18 +6,15 @@ and the next pass fetches it again.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Collection
 
-from tarmac.model.errors import TarmacError, Unavailable
+from tarmac.model.errors import TarmacError
 from tarmac.model.ports import FetchesCode, StagedCode
 from tarmac.model.spec import Repository
 
 MOST_AT_ONCE = 16
 """Repositories fetched at the same time; the same one is never fetched twice at once."""
-
-log = logging.getLogger(__name__)
 
 Outcome = StagedCode | TarmacError
 
@@ -68,9 +65,6 @@ class Fetches:
         outcome: Outcome | None = None
         try:
             outcome = self._store.fetch(code, lambda: run_id in self._wanted)
-        except Unavailable as problem:
-            log.warning("the code of %s: %s", run_id, problem)
-            outcome = problem
         except TarmacError as problem:
             outcome = problem
         finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, CauseCode, Run
+from tarmac.model.spec import Repository
 from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
 
 NAMES_SHOWN = 4
@@ -63,7 +64,7 @@ def why(world: World, run: Run) -> Why:
         return _why_queued(world, run)
     with world.lock:
         attempt = world.mirror().attempts.get(run.id)
-    return Why(run_id=run.id, state=run.state, headline=_headline(run, attempt))
+    return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt))
 
 
 def _why_queued(world: World, run: Run) -> Why:
@@ -141,12 +142,12 @@ def _in(seconds: float) -> str:
     return f"in about {duration(seconds)}" if seconds >= 1 else "at once"
 
 
-def _headline(run: Run, attempt: Attempt | None) -> str:
+def _headline(world: World, run: Run, attempt: Attempt | None) -> str:
     where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None else ""
     grace_s = run.spec.pause.grace_s
     match run.state:
         case RunState.PENDING:
-            return "its code is being copied"
+            return _on_its_code(run, world.code_held_up.get(run.id))
         case RunState.STARTING:
             return f"its workers are being started{where}"
         case RunState.RUNNING:
@@ -162,3 +163,11 @@ def _headline(run: Run, attempt: Attempt | None) -> str:
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"
+
+
+def _on_its_code(run: Run, held_up: str | None) -> str:
+    if held_up is not None:
+        return f"its code is not here yet, and is tried for again: {held_up}"
+    return (
+        "its code is being fetched" if isinstance(run.spec.code, Repository) else "its code is being copied"
+    )

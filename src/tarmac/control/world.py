@@ -69,6 +69,8 @@ class World:
         self.ids = ids
         self.equip = equip
         self.allow_system_packages = allow_system_packages
+        self.code_held_up: dict[str, str] = {}
+        """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
         self.hub = Hub()
         self.deliveries = Deliveries()
         self.lock = threading.RLock()

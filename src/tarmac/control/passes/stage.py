@@ -6,6 +6,8 @@ are fetched beside the pass (`fetches`), which takes up what has come of them.
 
 from __future__ import annotations
 
+import logging
+
 from tarmac.control import steps
 from tarmac.control.fetches import Fetches
 from tarmac.control.world import World
@@ -15,20 +17,30 @@ from tarmac.model.ports import StagedCode
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository
 
+log = logging.getLogger(__name__)
+
 
 def stage_pass(world: World, lease: Lease | None, fetches: Fetches | None = None) -> None:
     """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
 
-    Without `fetches`, repositories are fetched on the spot.
+    Without `fetches`, repositories are fetched on the spot. One whose code cannot be kept now (a full disk,
+    say) is tried again by the next pass, and holds up no other: `world.code_held_up` tells what is in its way.
     """
     with world.lock:
         pending = sorted(world.mirror().pending.values(), key=lambda run: run.id)
     if fetches is not None:
         fetches.want([run.id for run in pending])
+    held_up = {run.id: world.code_held_up[run.id] for run in pending if run.id in world.code_held_up}
     for run in pending:
         code = _code(world, run, fetches)
-        if code is not None:
+        if isinstance(code, Unavailable):
+            if held_up.get(run.id) != str(code):
+                log.warning("the code of %s: %s", run.id, code)
+            held_up[run.id] = str(code)
+        elif code is not None:
+            held_up.pop(run.id, None)
             world.commit([_staged(world, run, code)], lease=lease)
+    world.code_held_up = held_up
 
 
 def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
@@ -36,11 +48,10 @@ def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | Tarma
     code = run.spec.code
     assert code is not None, "runs without code are accepted as queued"
     if isinstance(code, Repository) and fetches is not None:
-        outcome = fetches.outcome(run.id, code)
-        return None if isinstance(outcome, Unavailable) else outcome
+        return fetches.outcome(run.id, code)
     try:
         return world.code.stage(code)
-    except InvalidInput as error:
+    except (InvalidInput, Unavailable) as error:
         return error
 
 
