@@ -19,6 +19,7 @@ from tarmac.spec.mantik.dialect import MantikDialect
 from tarmac.spec.mcli.dialect import McliDialect
 from tarmac.spec.native.dialect import NativeDialect
 from tarmac.spec.problems import nearest
+from tarmac.spec.strangers import stranger_problem
 
 DIALECTS: Sequence[Dialect] = (
     NativeDialect(),
@@ -78,6 +79,8 @@ def choose(
     surest = max(verdict.certainty for _, verdict in detections)
     if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
+    if surest is Certainty.POSSIBLE and (stranger := stranger_problem(text, filename)) is not None:
+        raise InvalidInput([stranger])
     likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
     if len(likely) > 1:
         wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
@@ -131,6 +134,11 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
     if _binary(text):
         what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
         return [Problem(file=filename, message=what)]
+    if (stranger := stranger_problem(text, filename)) is not None:
+        return [stranger]
+    if not _COMMENTS.sub("", text).strip():
+        what = "there is nothing but comments in the file" if text.strip() else "the file is empty"
+        return [Problem(file=filename, message=what, hint=_SHORTEST)]
     usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
     missed: dict[str, list[str]] = {}
     for dialect, verdict in sorted(detections, key=lambda pair: pair[0].name not in usual):
@@ -139,7 +147,7 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
         Problem(
             file=filename,
             message="this is no run file of any kind that tarmac reads",
-            hint="the shortest run file is one line: 'command: echo hello'",
+            hint=_SHORTEST,
         ),
         *(_missed(", ".join(names), words, filename) for words, names in missed.items()),
     ]
@@ -161,7 +169,9 @@ def _missed(names: str, words: str, filename: str) -> Problem:
     )
 
 
+_COMMENTS = re.compile(r"^\s*#.*$", re.MULTILINE)
 _PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
+_SHORTEST = "the shortest run file is one line: 'command: echo hello'"
 _TOLD_OF_EACH = 2
 _LOOKED_AT = 4096
 _USUAL = {

@@ -98,3 +98,13 @@ def test_a_request_is_a_run_file_too(lab: Shell) -> None:
     lab.write("native.yaml", native)
     assert "system: clusterfudge" in native
     assert lab.tarmac("run", "native.yaml", code=0).stdout == "once\n"
+
+
+def test_an_option_of_tarmac_behind_the_script_is_remarked_on(lab: Shell) -> None:
+    """C1: what stands behind the script is the script's; a remark says where it goes."""
+    lab.write("own.py", "import sys\nprint(sys.argv[1:])\n")
+    result = lab.tarmac("launch", "own.py", "--rehearse", "1x8")
+    assert result.stdout == "['--rehearse', '1x8']\n"
+    assert "tarmac launch --rehearse ... own.py" in result.stderr
+    lab.write("own.py", "import sys\nprint(sys.argv[1:], 'takes --dry-run')\n")
+    assert lab.tarmac("launch", "own.py", "--dry-run", "-f").stderr == ""

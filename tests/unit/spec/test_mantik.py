@@ -127,7 +127,7 @@ def test_a_project_that_cannot_run_is_refused(
     ("source", "warning"),
     [
         ("conda_env: conda.yaml\n" + project("{}", "t"), "no environment is made from this"),
-        (project("{a: {type: int, default: 1}}", "t {a}"), "types are string, float, path, uri"),
+        (project("{a: {type: tensor, default: 1}}", "t {a}"), "types are string, float, path, uri"),
         (project("{a: {default: 1}}", "t"), "the parameter 'a' has no place in the command"),
         (project("{a: {default: 1}}", "t '{a}'"), "values are quoted already"),
         ("colour: blue\n" + project("{}", "t"), "there is no such key; it is ignored"),
@@ -136,6 +136,21 @@ def test_a_project_that_cannot_run_is_refused(
 def test_what_is_lost_of_a_project_is_said(source: str, warning: str) -> None:
     """K10."""
     assert warning in " ".join(command_of(source)[1])
+
+
+@pytest.mark.parametrize("kind", ["int", "str", "bool", "Integer", "list[float]", "string", "uri"])
+def test_types_that_other_tools_have_are_no_news(kind: str) -> None:
+    """K10: their values are text either way, as in MLflow."""
+    command, warnings = command_of(project(f"{{a: {{type: '{kind}', default: 1.}}}}", "t {a}"))
+    assert (command, warnings) == ("t 1.", ())
+
+
+def test_a_backslash_at_the_end_of_a_line_only_continues_the_command() -> None:
+    """K10: as a shell has it; a folded text keeps the breaks before lines that are indented further."""
+    lines = "python train.py \\\n        -a 1 \\\n        -b 'x\\\\'\n"
+    source = f"entry_points:\n  main:\n    command: >\n      {lines}"
+    command, _ = command_of(source)
+    assert shlex.split(command) == ["python", "train.py", "-a", "1", "-b", "x\\\\"]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
@@ -160,6 +175,7 @@ def test_every_state_has_a_word_of_mlflow() -> None:
     [
         (CONFIGURATION, Certainty.CERTAIN),
         ('{"Resources": {"Queue": "batch"}}', Certainty.CERTAIN),
+        ("unicoreapiurl: x\nresources: {queue: batch}", Certainty.CERTAIN),
         ("Firecrest: {}", Certainty.POSSIBLE),
         ("ApiUrl: x", Certainty.POSSIBLE),
         ("resources: {slots: 1}\ncommand: echo", Certainty.NO),

@@ -58,6 +58,7 @@ def launch(
     tarmac launch --dry-run launch.py
     """
     _refuse_unreadable(script)
+    _remark_on_options_behind(script, arguments)
     overrides = {"rehearse": rehearsal_of(rehearse)} if rehearse is not None else {}
     gateway = Gateway(overrides=overrides)
     reply = DryRun(tell=print_text, overrides=overrides).reply if dry_run else gateway.reply
@@ -78,6 +79,25 @@ def _refuse_unreadable(script: str) -> None:
         raise InvalidInput(f"{script} {what}", hint="give the launch script: tarmac launch launch.py")
 
 
+def _remark_on_options_behind(script: str, arguments: tuple[str, ...]) -> None:
+    """Say where options of tarmac belong, if the script is given one that it does not speak of itself."""
+    names = [argument.partition("=")[0] for argument in arguments]
+    ours = next((name for name in names if name in _OURS), None)
+    if ours is not None and ours.lstrip("-") not in _text(script).replace("_", "-"):
+        remark(
+            f"{ours} stands behind {script}, so it is the script's own; for tarmac it goes before: "
+            f"tarmac launch {ours} ... {script}"
+        )
+
+
+def _text(script: str) -> str:
+    """What the script says; nothing where it cannot be read, which Python will tell."""
+    try:
+        return Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def _followed(runs: list[str]) -> int:
     """Follow runs one after the other; the code of the first that did not complete."""
     if not runs:
@@ -89,3 +109,6 @@ def _followed(runs: list[str]) -> int:
         view.submitted(client.run(run))
         codes.append(following.follow(client, run, view, LogChoice()))
     return next((code for code in codes if code), 0)
+
+
+_OURS = frozenset({"--rehearse", "--dry-run", "--follow", "--python"})

@@ -19,7 +19,10 @@ class MantikDialect:
     name = NAME
 
     def detect(self, filename: str, text: str) -> Detection:
-        """Certain of a site and resources (or an environment), possible where either stands alone."""
+        """Certain of a site and resources (or an environment), possible where either stands alone.
+
+        The one key that nobody else has is known in small letters, too: the reader says how it is spelt.
+        """
         problems = Problems(filename)
         tree = compose(text, problems, leniently=[])
         if tree is None:
@@ -29,7 +32,11 @@ class MantikDialect:
         parts = {key.text: value for key, value in tree.entries}
         site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
         rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
-        if (site and rest) or _has(parts.get("Resources"), RESOURCES.known):
+        if (
+            (site and rest)
+            or _UNMISTAKABLE in {key.lower() for key in parts}
+            or _has(parts.get("Resources"), RESOURCES.known)
+        ):
             return Detection(certainty=Certainty.CERTAIN)
         if site or rest or _has(tree, FIRECREST.known - {"Machine"}):
             return Detection(certainty=Certainty.POSSIBLE)
@@ -49,6 +56,7 @@ class MantikDialect:
         return _OUTCOMES[report.outcome] if report.outcome is not None else _STATES[report.state]
 
 
+_UNMISTAKABLE = "unicoreapiurl"
 _STATES = {
     RunState.PENDING: "SCHEDULED",
     RunState.QUEUED: "SCHEDULED",

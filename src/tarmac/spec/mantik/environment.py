@@ -170,7 +170,7 @@ def _venv(section: Section, warnings: list[str]) -> str | None:
     path = value.read(kinds.path("the path of a virtual environment"), None)
     if path is None:
         return None
-    trimmed = posixpath.normpath(path)
+    trimmed = posixpath.normpath(_without_semicolon(path, value, warnings))
     if trimmed.startswith("../") or trimmed == "..":
         value.refuse(
             f"{path!r} leads out of the project",
@@ -194,8 +194,17 @@ def _modules(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
     return tuple(
         name
         for item in value.items("a list of modules")
-        for name in item.read(kinds.one_line("the name of a module such as Python/3.9.6"), "").split()
+        for name in _without_semicolon(item.read(_MODULE, ""), item, warnings).split()
     )
+
+
+def _without_semicolon(read: str, value: Value, warnings: list[str]) -> str:
+    """The text less the `;` that a line of a shell would end with."""
+    trimmed = read.rstrip("; ")
+    if trimmed == read or not trimmed:
+        return read
+    warnings.append(f"{where(value)}the ';' at its end is left out: this is no line of a shell")
+    return trimmed
 
 
 def _variables(value: Value, warnings: list[str]) -> dict[str, str]:
@@ -270,6 +279,7 @@ def _command(value: Value) -> Command | None:
     return Command(script=read.strip())
 
 
+_MODULE = kinds.one_line("the name of a module such as Python/3.9.6")
 _KEYS = frozenset(name.lower() for name in ENVIRONMENT.known)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)

@@ -22,6 +22,18 @@ def count(maximum: int) -> Kind[int]:
     return Kind(f"a whole number from 1 to {maximum}", read)
 
 
+def switch() -> Kind[bool]:
+    """Yes or no, in any of YAML's words."""
+
+    def read(scalar: Scalar) -> bool:
+        found = _SWITCH.get(scalar.text.strip().lower())
+        if found is None:
+            raise Misfit()
+        return found
+
+    return Kind("true or false", read)
+
+
 def runtime_s() -> Kind[float]:
     """`<value><unit>`, one unit of s, m, h, d; in seconds (K7)."""
 
@@ -119,6 +131,7 @@ def _runtime_hint(text: str) -> str | None:
     return None
 
 
+_SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _RUNTIME = re.compile(r"\s*(?P<value>[0-9]{1,12})\s*(?P<unit>[smhd])\s*", re.ASCII)
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -33,6 +33,12 @@ ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd"
 PARAMETER = Fields(known=frozenset({"type", "default"}))
 
 _TYPES = ("string", "float", "path", "uri")
+_OTHER_TYPES = frozenset(
+    {"str", "text", "int", "integer", "number", "double", "bool", "boolean", "list", "dict"}
+)
+"""Types of other tools: MLflow takes their values as text, too, without a word."""
+
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 _SCRIPTS = {".py": "python", ".sh": "bash"}
 
 
@@ -159,12 +165,21 @@ def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | Non
             kind = section.get("type") if section else None
         else:
             default, kind = None, item
-        if kind is not None and kind.read(text("a type"), "string") not in _TYPES:
+        if kind is not None and not _usual_type(kind.read(text("a type"), "string")):
             warnings.append(
                 f"MLproject: {where(kind)}types are {', '.join(_TYPES)}; values of this one are taken as text"
             )
         found[name] = default
     return found
+
+
+def _on_one_line(template: str) -> str:
+    """Line breaks as blanks; a backslash before one only says that the command goes on, as in a shell."""
+    return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
+
+
+def _usual_type(written: str) -> bool:
+    return written in _TYPES or written.partition("[")[0].strip().lower() in _OTHER_TYPES
 
 
 def _filled(template: str, values: Mapping[str, str], command: Value, warnings: list[str]) -> str | None:
@@ -174,7 +189,7 @@ def _filled(template: str, values: Mapping[str, str], command: Value, warnings: 
             f"MLproject: {where(command)}values are quoted already: take the quotes away: {found[0][:60]}"
         )
     try:
-        pieces = list(Formatter().parse(" ".join(template.splitlines())))
+        pieces = list(Formatter().parse(_on_one_line(template)))
     except ValueError:
         command.refuse(
             "a single brace in it belongs to no parameter",

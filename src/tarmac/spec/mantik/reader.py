@@ -25,6 +25,7 @@ from tarmac.spec.located import Items, Scalar, Table, shown
 from tarmac.spec.mantik import kinds
 from tarmac.spec.mantik.environment import Surroundings, read_surroundings
 from tarmac.spec.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
+from tarmac.spec.mantik.former import as_today
 from tarmac.spec.mantik.mlproject import FILE_NAMES, Project, read_project
 from tarmac.spec.mantik.resources import Asked, read_resources
 from tarmac.spec.names import name_from_file
@@ -47,6 +48,7 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) ->
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
+    tree = as_today(tree, problems, warnings)
     config = known_part(Value(tree, "", problems), CONFIG, warnings, ignored=MLFLOW_KEYS)
     assert config is not None, "the tree is a mapping"
     unicore_url, firecrest = _site(config, warnings)

@@ -67,8 +67,9 @@ def _judge(tree: Node) -> Detection:
 
 def _like(key: str, ours: frozenset[str]) -> bool:
     """Whether a key is one of these, another system's word for one, or nearly one."""
-    return key in ours or RUN.synonyms.get(key) in ours or bool(get_close_matches(key, ours, n=1))
+    return key in ours or RUN.synonyms.get(key) in ours or bool(get_close_matches(key, ours, 1, _CLOSE))
 
 
+_CLOSE = 0.75
 _ACTS = frozenset({"command", "roles", "processes"})
 """The fields that say what is executed."""

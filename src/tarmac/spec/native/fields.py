@@ -34,6 +34,7 @@ RUN = Fields(
     synonyms={
         **ROLE.synonyms,
         "experiment_name": "name",
+        "run_name": "name",
         "dataset": "datasets",
         "dataset_id_list": "datasets",
         "input_artifact_id_list": "input_artifacts",
