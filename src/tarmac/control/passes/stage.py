@@ -24,7 +24,7 @@ def stage_pass(world: World, lease: Lease | None, fetches: Fetches | None = None
     """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
 
     Without `fetches`, repositories are fetched on the spot. One whose code cannot be kept now (a full disk,
-    say) is tried again by the next pass, and holds up no other: `world.code_held_up` tells what is in its way.
+    say) is tried again by the next pass and holds up no other: `world.code_held_up` tells what is in its way.
     """
     with world.lock:
         pending = sorted(world.mirror().pending.values(), key=lambda run: run.id)

@@ -33,6 +33,7 @@ def copy_code(run: NodeRun) -> None:
         else:
             make_tree(run.part.code, run.node.work, between)
     except (OSError, ValueError) as error:
+        _clear(run.node.work)
         message = f"the code cannot be copied to {run.part.node}: {error}"
         cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.part.node}
         run.note_failure(cause)
@@ -64,6 +65,14 @@ def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
         os.symlink(destination, to)
     for to, mode in reversed(directories):
         os.chmod(to, mode | 0o700)
+
+
+def _clear(directory: str) -> None:
+    """Take away a half-made copy: where it filled the disk, nobody could even write down that it failed."""
+    import shutil  # noqa: PLC0415 -- costs milliseconds, which only a failure should pay
+
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory, exist_ok=True)
 
 
 class _Packs:
