@@ -86,10 +86,10 @@ def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -
 
 
 def spec(**wanted: object) -> RunSpec:
-    """A run of one role; `slots`, `replicas` and `each` shape it, the rest are fields of the spec."""
+    """A run of one role; `slots`, `replicas`, `each` and `slot_type` shape it, the rest are fields of the spec."""
     slots = wanted.pop("slots", None)
     replicas = wanted.pop("replicas", None if slots is not None else 1)
-    each = Resources(slots=wanted.pop("each", 0), slot_type=None)
+    each = Resources(slots=wanted.pop("each", 0), slot_type=wanted.pop("slot_type", None))
     process = Process(command=Command(argv=("train",)), resources=each if slots is None else Resources())
     role = Role(
         processes=(process,),

@@ -23,6 +23,9 @@ from tarmac.model.spec import RunSpec, SystemPackages
 from tarmac.sched import Refusal, Snapshot, explain
 
 PACKAGES_NAMED = 4
+USUAL_SLOTS = 8
+"""How many slots nodes commonly have: what a suggested rehearsal stands for."""
+
 NODES_NAMED = 4
 """How many nodes with the same reason a refusal names."""
 
@@ -83,8 +86,17 @@ class Admission:
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
         verdict = explain(idle, run.id, run.created_at)
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
-            fits = f"what would fit: {verdict.largest}" if verdict.largest else None
-            raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=fits)
+            hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec)
+            raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
+
+
+def _elsewhere(spec: RunSpec) -> str | None:
+    """What to do where nothing like it fits: what was written for another machine can still be tried."""
+    if spec.rehearsal is not None:
+        return None
+    nodes = -(-spec.slots // USUAL_SLOTS) or 1
+    shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
+    return f"--rehearse {shape} tries it on this machine; --cluster, --gpu-type and the like ask for something else"
 
 
 def _refuse_what_no_engine_takes(spec: RunSpec) -> None:

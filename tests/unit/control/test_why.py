@@ -128,3 +128,10 @@ def test_c10_what_never_fits_is_refused_with_the_largest_that_would(plane: Contr
     with pytest.raises(Refused) as refused:
         submit(plane, replicas=3, each=4)
     assert refused.value.hint == "what would fit: 2 of the 3 replicas"
+
+
+def test_m2_what_fits_nowhere_here_can_be_tried_on_a_rehearsal(plane: ControlPlane) -> None:
+    """A file that was written for another cluster: its slots are of a type that nothing here has."""
+    with pytest.raises(Refused, match="h100") as refused:
+        submit(plane, replicas=2, each=8, slot_type="h100")
+    assert str(refused.value.hint).startswith("--rehearse 2x8 ")
