@@ -86,7 +86,7 @@ def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -
 
 
 def spec(**wanted: object) -> RunSpec:
-    """A run of one role; `slots`, `replicas`, `each` and `slot_type` shape it, the rest are fields of the spec."""
+    """A run of one role; `slots`, `replicas`, `each` and `slot_type` shape it, the rest are the spec's."""
     slots = wanted.pop("slots", None)
     replicas = wanted.pop("replicas", None if slots is not None else 1)
     each = Resources(slots=wanted.pop("each", 0), slot_type=wanted.pop("slot_type", None))
