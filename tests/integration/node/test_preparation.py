@@ -44,7 +44,11 @@ def test_code_that_could_not_be_copied_whole_is_taken_away(warm: Warm, tmp_path:
     """A copy that filled the disk would keep everybody from writing down that it failed."""
     (tmp_path / "packs").mkdir()
     (tmp_path / "packs/short.pack").write_bytes(b"12345")
-    listed = [["snapshot"], ["f", 0o644, "a", "short.pack", 0, 5, 0], ["f", 0o644, "b", "short.pack", 0, 6, 0]]
+    listed = [
+        ["snapshot"],
+        ["f", 0o644, "a", "short.pack", 0, 5, 0],
+        ["f", 0o644, "b", "short.pack", 0, 6, 0],
+    ]
     code = tmp_path / "list"
     code.write_text("".join(f"{json.dumps(entry)}\n" for entry in listed))
     attempt = write_attempt(tmp_path, [worker("echo never")], code=str(code))
