@@ -37,7 +37,7 @@ def check_url(url: str, rules: GitRules) -> str:
     """The URL, if it can only mean a repository over an allowed transport; raises Refused."""
     if len(url) > LONGEST_URL or not _PRINTABLE.fullmatch(url):
         raise Refused("the URL of the repository has blanks, control characters or no end")
-    if _SECRET.match(url):
+    if holds_secret(url):
         raise Refused(f"a password or token stands in the URL {shown(url)}: give the machine a deploy key")
     transport = transport_of(url)
     if transport is None:
@@ -72,6 +72,11 @@ def transport_of(url: str) -> Optional[str]:
     if found is None:
         return "ssh" if _SCP.fullmatch(url) else None
     return found[1]
+
+
+def holds_secret(url: str) -> bool:
+    """Whether a password or token stands before the host."""
+    return _SECRET.match(url) is not None
 
 
 def shown(url: str) -> str:

@@ -11,6 +11,7 @@ import re
 
 from tarmac.spec.kinds import matching
 
+LONGEST_NAME = 63
 NAME = matching(
     r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?",
     "a name of 1 to 63 letters, digits, '.', '_' and '-', first and last a letter or digit,",
@@ -48,4 +49,10 @@ def reserved(variable: str) -> bool:
 def name_from_file(filename: str) -> str:
     """A run's name where its file gives none: the file's own, made fit."""
     stem = posixpath.splitext(posixpath.basename(filename))[0]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem, flags=re.ASCII)[:63].strip("-._") or "run"
+    return fit(stem) or "run"
+
+
+def fit(text: str) -> str:
+    """The text as the name of a run: what does not fit becomes a dash; "" where nothing is left."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text, flags=re.ASCII).strip("-._")
+    return name[:LONGEST_NAME].strip("-._")

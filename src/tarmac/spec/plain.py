@@ -1,12 +1,13 @@
 """A located tree as plain JSON, for what a run passes on without looking: parameters, facts, metadata.
 
-Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null); what has no form in JSON,
+Used by readers. Bare words are read as YAML 1.1 has them (numbers, true, null), or as the dialect says; what has no form in JSON,
 such as a date, stays the text it is.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -17,13 +18,29 @@ _LONGEST_NUMBER = 400
 _CONVERTED = frozenset({"bool", "int", "float", "null"})
 
 
-def to_plain(node: Node) -> Any:
-    """The JSON value of a node."""
+def yaml11(node: Scalar) -> Any:
+    """The JSON value of a scalar as YAML 1.1 has it: `yes` is true, `1e-4` a word."""
+    if node.quoted:
+        return node.text
+    if node.empty:
+        return None
+    tag = str(_RESOLVER.resolve(yaml.ScalarNode, node.text, (True, False))).rpartition(":")[2]
+    if tag not in _CONVERTED or len(node.text) > _LONGEST_NUMBER:
+        return node.text
+    try:
+        value = _RESOLVER.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", node.text), deep=True)
+    except (ValueError, yaml.YAMLError):
+        return node.text
+    return node.text if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_plain(node: Node, scalar: Callable[[Scalar], Any] = yaml11) -> Any:
+    """The JSON value of a node; `scalar` says what a bare word is."""
     if isinstance(node, Table):
-        return {key.text: to_plain(value) for key, value in node.entries}
+        return {key.text: to_plain(value, scalar) for key, value in node.entries}
     if isinstance(node, Items):
-        return [to_plain(item) for item in node.items]
-    return _scalar(node)
+        return [to_plain(item, scalar) for item in node.items]
+    return scalar(node)
 
 
 def to_yaml(value: Any) -> str:
@@ -57,18 +74,3 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _list)
 _RESOLVER: Any = yaml.SafeLoader("")
-
-
-def _scalar(node: Scalar) -> Any:
-    if node.quoted:
-        return node.text
-    if node.empty:
-        return None
-    tag = str(_RESOLVER.resolve(yaml.ScalarNode, node.text, (True, False))).rpartition(":")[2]
-    if tag not in _CONVERTED or len(node.text) > _LONGEST_NUMBER:
-        return node.text
-    try:
-        value = _RESOLVER.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", node.text), deep=True)
-    except (ValueError, yaml.YAMLError):
-        return node.text
-    return node.text if isinstance(value, float) and not math.isfinite(value) else value

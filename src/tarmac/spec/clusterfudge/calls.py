@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tarmac.node import gitrules
 from tarmac.spec.clusterfudge.argv import argv_doubts, split
 from tarmac.spec.clusterfudge.bindings import Bindings
 from tarmac.spec.clusterfudge.fields import SLOT_SYNONYMS, SLOT_TYPES
@@ -22,7 +23,6 @@ from tarmac.spec.problems import Problems, nearest
 _NUMBERS = frozenset({Takes.COUNT, Takes.AMOUNT})
 _LISTS = frozenset({Takes.ARGV, Takes.TEXTS, Takes.GROUPS, Takes.PROCESSES})
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
-_SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@", re.ASCII)
 _FIRST_FIELDS = frozenset({"command", "replica_resources", "replicas"})
 
 
@@ -198,7 +198,7 @@ class Calls:
 
     def _repository(self, given: dict[str, ast.expr]) -> None:
         repo = _constant(self._bound.value(given["repo"])) if "repo" in given else None
-        if isinstance(repo, str) and _SECRET.match(repo):
+        if isinstance(repo, str) and gitrules.holds_secret(repo):
             self._refuse(
                 given["repo"],
                 "GitRepo: a password or token stands in the URL, where everyone who sees it would read it",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,6 @@ NAME = "clusterfudge"
 LARGEST_PROJECT_BYTES = 1 << 30
 """How large a project may be as it lies on the disk; the client has judged already what it is when packed."""
 
-_LONGEST_NAME = 63
 _KIND = matching(KIND, f"the word {KIND}")
 
 
@@ -87,9 +85,7 @@ def _name(title: str, fallback: str, warnings: list[str]) -> str:
     """The run's name: the launch's, made fit, else that of its script."""
     if not title:
         return names.name_from_file(fallback)
-    fit = re.sub(r"[^A-Za-z0-9._-]+", "-", title, flags=re.ASCII)[:_LONGEST_NAME].strip("-._")
-    if not fit:
-        fit = names.name_from_file(fallback)
+    fit = names.fit(title) or names.name_from_file(fallback)
     if fit != title:
         warnings.append(f"name: {title[:80]!r} is called {fit!r} here")
     return fit

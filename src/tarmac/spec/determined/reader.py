@@ -256,4 +256,4 @@ def _one_line(text: str) -> str:
 
 def _fit(text: str) -> str:
     """The nearest name that is allowed; "" where nothing is left."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text, flags=re.ASCII)[:63].strip("-._")
+    return names.fit(text)

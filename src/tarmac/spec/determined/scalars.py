@@ -9,7 +9,8 @@ import math
 import re
 from typing import Any
 
-from tarmac.spec.located import Items, Node, Scalar, Table
+from tarmac.spec.located import Node, Scalar
+from tarmac.spec.plain import to_plain
 
 _LONGEST_NUMBER = 100
 _TRUE = frozenset({"true", "True", "TRUE"})
@@ -48,8 +49,4 @@ def value_of(scalar: Scalar) -> Any:
 
 def plain(node: Node) -> Any:
     """The JSON value of a whole tree."""
-    if isinstance(node, Table):
-        return {key.text: plain(value) for key, value in node.entries}
-    if isinstance(node, Items):
-        return [plain(item) for item in node.items]
-    return value_of(node)
+    return to_plain(node, value_of)

@@ -20,9 +20,9 @@ from tarmac.model.spec import (
 from tarmac.spec.dialect import Reading
 from tarmac.spec.isc.commands import command_of, doubts, fixed_nodes
 from tarmac.spec.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
-from tarmac.spec.isc.naming import fit
 from tarmac.spec.kinds import Kind, choice, integer, text
 from tarmac.spec.located import Items, Scalar
+from tarmac.spec.names import fit
 from tarmac.spec.native.brought import IDENTIFIER
 from tarmac.spec.native.modes import MOST_RAPID_CYCLES
 from tarmac.spec.problems import Problems
@@ -119,7 +119,7 @@ def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
         return NAME
     given = _words(value)
     facts["experiment_name"] = given
-    name = fit(given, "experiment")
+    name = fit(given) or "experiment"
     if given and name != given:
         warnings.append(
             located(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
@@ -139,7 +139,7 @@ def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], 
         return "default"
     given = _stripped(value, _words(value), warnings)
     facts["isc_project_id"] = given
-    project = fit(given, "default")
+    project = fit(given) or "default"
     if re.fullmatch(r"<.*>", given):
         warnings.append(
             located(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")

@@ -13,7 +13,7 @@ from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.model.variables import Giver, Variable
 from tarmac.spec.equipping import with_setup_variables, with_variables
-from tarmac.spec.isc.naming import fit
+from tarmac.spec.names import fit
 
 EXPERIMENT_ID = "STRONG_EXPERIMENT_ID"
 EXPERIMENT_NAME = "STRONG_EXPERIMENT_NAME"
@@ -65,4 +65,4 @@ def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 def _name(run: Run) -> str:
     """The name as the file has it, unless the run was given another one since."""
     written = run.spec.conventions.facts.get("experiment_name")
-    return written if isinstance(written, str) and fit(written, "experiment") == run.name else run.name
+    return written if isinstance(written, str) and (fit(written) or "experiment") == run.name else run.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.node import gitrules
 from tarmac.spec import quantities
 from tarmac.spec.kinds import flag, matching, text
 from tarmac.spec.located import Scalar, Table
@@ -68,7 +69,7 @@ def read_url(value: Value) -> str | None:
         value.expected(URL)
         return None
     url = value.node.text
-    if _SECRET.match(url):
+    if gitrules.holds_secret(url):
         value.refuse(
             "a password or token stands in the URL, where everyone who sees the run would read it",
             "take it out; the server is given a deploy key or credentials in its settings",
@@ -109,7 +110,6 @@ def _described(value: Value, directory: str) -> LocalDirectory | Repository | No
 
 _FILE_NAME = matching(r"[A-Za-z0-9._-]{1,255}", "the name of a file")
 _REMOTE = re.compile(r"[A-Za-z0-9+.-]+://|ext::|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:", re.ASCII)
-_SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@", re.ASCII)
 _SERVER = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PATH = r"[A-Za-z0-9._~/%+-]+"
 _URL = re.compile(
