@@ -282,7 +282,8 @@ _BLANKS = re.compile(r"[ \t]*+")
 _BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
 _LINE_END = re.compile(r"#|\n|\Z")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_STATEMENT = re.compile(r"^[ \t]*(?:[A-Za-z0-9_.-]+[ \t]*=(?!=)|\[)", re.ASCII | re.MULTILINE)
+_STATEMENT = re.compile(r"^[ \t]*(?:\w[\w.-]*+[ \t]*=(?!=)|\[)", re.ASCII | re.MULTILINE)
+"""Where reading goes on. A key may begin with '-', but such a line is rather part of a broken command."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 

@@ -27,6 +27,9 @@ REQUIRED = frozenset({"isc_project_id", "experiment_name", "gpus", "command"})
 RETIRED = frozenset({"nnodes", "output_path", "gpu_type", "dataset_id", "venv_path"})
 """Keys of earlier years; `retired` brings them into today's."""
 
+_PLACES = frozenset({"checkpoint_artifact_path", "crud_artifact_path", "lossy_artifact_path"})
+"""Variables that some write as keys, in the place of `output_path`."""
+
 _SYNONYMS: Mapping[str, str] = {
     "name": "experiment_name",
     "project_id": "isc_project_id",
@@ -98,6 +101,10 @@ def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:
     """Say that a key is passed over, or that it is one that must not be."""
     if key.text.startswith("_"):
         warnings.append(located(key, f"{shown(key)} is ignored: a key with '_' before it is put aside"))
+        return
+    if key.text in _PLACES:
+        told = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
+        warnings.append(located(key, f"{shown(key)} is no key of a launch file and {told}"))
         return
     meant = nearest(key.text, RUN.known, _SYNONYMS)
     if meant in REQUIRED and meant not in section and meant not in section.meant:
