@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from tarmac.artifacts.archives import is_archive
+from tarmac.artifacts.tree import check_size, scan
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem
@@ -158,7 +159,11 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
 
 
 def _check_code(code: LocalDirectory, *, filename: str) -> None:
-    """Refuse a code directory that cannot be copied, while the user still looks."""
+    """Refuse a code directory that cannot be copied, while the user still looks.
+
+    How much it holds is counted only where its dialect or the run file sets a limit: the usual run file of a
+    few lines is not slowed by a walk through its directory.
+    """
     path = Path(code.path)
     if not path.exists():
         found = "does not exist"
@@ -171,6 +176,8 @@ def _check_code(code: LocalDirectory, *, filename: str) -> None:
     elif not os.access(path, os.R_OK | os.X_OK):
         found = "cannot be read"
     else:
+        if code.limit_bytes is not None:
+            check_size(scan(path, code=code), source=code.path, code=code, limit_bytes=code.limit_bytes)
         return
     raise InvalidInput(
         [

@@ -151,6 +151,8 @@ def test_d9_a_context_over_95_mb_is_refused_with_its_largest_files(settled: Shel
     before = settled.json("ls", "--all")["runs"]
     refused = settled.tarmac("experiment", "create", "large/const.yaml", directory, code=2)
     assert re.search(r"101\.0 MiB.*95\.0 MiB.*weights\.bin.*video\.bin", refused.stderr, re.DOTALL)
+    ran = settled.tarmac("run", "large/const.yaml", code=2)
+    assert re.search(r"101\.0 MiB.*95\.0 MiB.*weights\.bin.*video\.bin", ran.stderr, re.DOTALL)
     assert settled.json("ls", "--all")["runs"] == before
     settled.write("large/.detignore", "weights.bin\n")
     settled.tarmac("experiment", "create", "large/const.yaml", directory, "-f", code=0)

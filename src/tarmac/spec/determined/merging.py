@@ -55,7 +55,7 @@ def completed(config: Mapping[str, Json], shape: Record) -> dict[str, Json]:
     return {
         name: _completed_field(config.get(name), rule)
         for name, rule in shape.fields.items()
-        if rule.refused is None and not (shape.sparse and name not in config)
+        if rule.refused is None and not ((shape.sparse or rule.former) and name not in config)
     }
 
 

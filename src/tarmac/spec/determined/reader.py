@@ -30,6 +30,7 @@ from tarmac.spec.determined.merging import completed, merged, normalised
 from tarmac.spec.determined.overriding import overridden
 from tarmac.spec.determined.searchers import SUPPORTED
 from tarmac.spec.determined.secrets import holds_secret, masked
+from tarmac.spec.determined.steps import in_batches
 from tarmac.spec.determined.storage import DEFAULT_STORAGE
 from tarmac.spec.determined.table import EXPERIMENT
 from tarmac.spec.determined.walk import Walk
@@ -68,7 +69,7 @@ def read_experiment(
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
-    tree = overridden(tree, changes, problems)
+    tree = in_batches(overridden(tree, changes, problems), walk.warnings)
     given = walk.record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems, walk.warnings)
     file.refuse_other_searchers(given)
@@ -136,8 +137,8 @@ class _File:
         if not given:
             return usual
         fit = _fit(given)
-        if fit != given:
-            self._warn("name", f"the run is called {fit or usual!r} here: names have no blanks or signs")
+        if _letters(fit) != _letters(given):  # blanks and signs become '-' in silence
+            self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
         return fit or usual
 
     def role(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
@@ -252,6 +253,10 @@ def _labels(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _one_line(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:255]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text)
 
 
 def _fit(text: str) -> str:

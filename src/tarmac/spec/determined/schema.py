@@ -111,7 +111,8 @@ class Merge(StrEnum):
 class Field:
     """One field: its shape, its default (JSON), whether the user must give it, what giving it means here.
 
-    `refused` says why it cannot be given; `ignored` what is lost when it is.
+    `refused` says why it cannot be given; `ignored` what is lost when it is. A `former` one is of older
+    versions: a run is handed it only where the file has it.
     """
 
     shape: Shape
@@ -120,6 +121,7 @@ class Field:
     refused: str | None = None
     ignored: str | None = None
     merge: Merge | None = None
+    former: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def _times_of_one_era(section: Section, found: Mapping[str, Any]) -> None:
 
 _LENGTH = Alternatives(
     wanted="a length, such as {batches: 100}, or a whole number",
-    scalar=Whole(least=1),
+    scalar=Whole(least=0),
     table=length(1),
 )
 _POSITIVE = Whole(least=1)

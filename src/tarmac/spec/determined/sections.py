@@ -119,6 +119,19 @@ ENVIRONMENT = Record(
         "drop_capabilities": Field(
             shape=ListOf(item=Word(), wanted="a list of capabilities"), default=[], ignored=CONTAINERS_ONLY
         ),
+        **{
+            name: Field(
+                shape=ListOf(item=Word(), wanted="a list of arguments"), ignored=OWN_CLUSTER, former=True
+            )
+            for name in ("slurm", "pbs")
+        },
+        **{
+            name: Field(
+                shape=Free(),
+                refused="has been removed; startup-hook.sh in the context installs what a run needs",
+            )
+            for name in ("tensorflow", "runtime_packages", "runtime_commands")
+        },
         "pod_spec": Field(shape=Free(table=True), ignored="is for Kubernetes; it has no effect here"),
     },
     checks=(_pod_spec,),
@@ -240,6 +253,10 @@ def _pattern(section: Section, found: Mapping[str, Any]) -> None:
             value.refuse(f"this is not a regular expression: {error}")
 
 
+def _one_action(section: Section, _found: Mapping[str, Any]) -> None:
+    section.exclude("action", "actions", reason="the two say the same")
+
+
 LOG_POLICY = Record(
     fields={
         "name": Field(shape=Word()),
@@ -260,9 +277,21 @@ LOG_POLICY = Record(
                 ),
             )
         ),
+        "actions": Field(
+            shape=ListOf(
+                item=Alternatives(
+                    wanted="cancel_retries, exclude_node, or {signal: ...}",
+                    scalar=_ACTIONS,
+                    table=Record(fields={"signal": Field(shape=Word(), required="the word for the log")}),
+                ),
+                wanted="a list of actions",
+            ),
+            former=True,
+        ),
+        "signal": Field(shape=Word(), former=True),
     },
-    checks=(_pattern,),
-    synonyms={"regex": "pattern", "actions": "action"},
+    checks=(_pattern, _one_action),
+    synonyms={"regex": "pattern"},
 )
 
 LOG_POLICIES = Field(
