@@ -14,6 +14,7 @@ from tarmac.spec.problems import Problems
 from tarmac.spec.yaml_tree import compose
 
 LOOKED_AT = 1 << 16
+MOST_DOCUMENTS = 4
 
 
 def stranger_problem(text: str, filename: str) -> Problem | None:
@@ -44,14 +45,21 @@ def _by_lines(text: str) -> tuple[str, str] | None:
 
 
 def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
-    tree = compose(text, Problems(filename), leniently=[])
-    if not isinstance(tree, Table):
-        return None
+    """The kind that the keys of the file show; of several documents, the first that shows one."""
+    for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
+        tree = compose(document, Problems(filename), leniently=[])
+        found = _of_table(tree) if isinstance(tree, Table) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _of_table(tree: Table) -> tuple[str, str] | None:
     keys = {key.text for key, _ in tree.entries}
     kind = next(
         (node.text for key, node in tree.entries if key.text == "type" and isinstance(node, Scalar)), ""
     )
-    if kind in _DSTACK and (kind != "task" or "commands" in keys):
+    if keys & _DSTACK.get(kind, frozenset()):
         return f"a {kind} of dstack", _NATIVE
     for known in _KINDS:
         if keys >= known.keys and (not known.further or keys & known.further):
@@ -90,7 +98,16 @@ _BESIDE = (
     "a compute backend configuration beside it says where it runs (docs/dialects/mantik.md); or write a run "
     "file with the command of the entry point"
 )
-_DSTACK = frozenset({"task", "service", "dev-environment", "fleet"})
+_NEXT_DOCUMENT = re.compile(r"^---.*$\n?", re.MULTILINE)
+_DSTACK = {
+    "task": frozenset({"commands", "image", "python"}),
+    "service": frozenset({"port", "commands", "image"}),
+    "dev-environment": frozenset({"type"}),
+    "fleet": frozenset({"nodes", "ssh_config"}),
+    "volume": frozenset({"backend"}),
+    "gateway": frozenset({"backend"}),
+}
+"""Types of dstack, each with keys of which it has one."""
 
 
 def _kind(what: str, keys: str, further: str = "", hint: str = _ELSEWHERE) -> _Kind:

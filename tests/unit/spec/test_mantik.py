@@ -145,6 +145,12 @@ def test_types_that_other_tools_have_are_no_news(kind: str) -> None:
     assert (command, warnings) == ("t 1.", ())
 
 
+def test_descriptions_of_parameters_are_no_news() -> None:
+    """K10: projects describe what their parameters are for; nothing is lost without that."""
+    source = project("{a: {description: steps to run, default: all}}", "t {a}") + "description: digits\n"
+    assert command_of(source) == ("t all", ())
+
+
 def test_a_backslash_at_the_end_of_a_line_only_continues_the_command() -> None:
     """K10: as a shell has it; a folded text keeps the breaks before lines that are indented further."""
     lines = "python train.py \\\n        -a 1 \\\n        -b 'x\\\\'\n"

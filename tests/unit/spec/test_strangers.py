@@ -56,6 +56,12 @@ def test_an_object_of_kubernetes_is_known_where_it_is_not_one_document_of_yaml(t
         choose(text, filename="job.yaml")
 
 
+def test_a_chain_of_tasks_is_known_by_any_of_its_documents() -> None:
+    """I8: SkyPilot's chains begin with a document that only names them."""
+    with pytest.raises(InvalidInput, match="this is a task of SkyPilot"):
+        choose("name: chain\n---\nresources: {cpus: 2}\nrun: echo\n", filename="chain.yaml")
+
+
 @pytest.mark.parametrize(
     ("text", "dialect"),
     [

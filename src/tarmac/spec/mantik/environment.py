@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, Hooks
 from tarmac.spec.kinds import text
-from tarmac.spec.located import Items, Scalar, Table, spoken
+from tarmac.spec.located import Items, Scalar, Table, shown, spoken
 from tarmac.spec.mantik import kinds
 from tarmac.spec.mantik.fields import (
     APPTAINER,
@@ -95,7 +95,7 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
     if "Singularity" in section:
         warnings.append(f"{where(value)}Singularity is now called Apptainer; 'apptainer' is what is run")
     if isinstance(value.node, Scalar):
-        value.refuse("a mapping with 'Path' is expected", f"write Path: {value.node.text[:60]}")
+        value.refuse("a mapping with 'Path' is expected", f"write Path: ... below it, in place of {shown(value.node)}")
         return None
     parts = known_part(value, APPTAINER, warnings)
     if parts is None:
@@ -225,7 +225,9 @@ def _variables(value: Value, warnings: list[str]) -> dict[str, str]:
         if item.node.empty:
             warnings.append(f"{where(item)}there is no value; it is set to nothing")
         if reserved(name):
-            warnings.append(f"{where(item)}tarmac sets this variable itself; its value wins")
+            warnings.append(
+                f"{where(item)}where it is rehearsed, tarmac sets this variable, and its value wins"
+            )
         if expansion := _EXPANSION.search(found):
             warnings.append(
                 f"{where(item)}values are given as they stand: {expansion[0]!r} is not expanded; to have it "

@@ -31,6 +31,7 @@ PROJECT = Fields(
 )
 ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
 PARAMETER = Fields(known=frozenset({"type", "default"}))
+_REMARKS = frozenset({"description"})
 
 _TYPES = ("string", "float", "path", "uri")
 _OTHER_TYPES = frozenset(
@@ -65,7 +66,7 @@ def read_project(
         tree = compose(source, problems, leniently=warnings)
         if tree is None:
             return Project(name=None, command=None)
-        section = known_part(Value(tree, "", problems), PROJECT, warnings)
+        section = known_part(Value(tree, "", problems), PROJECT, warnings, ignored=_REMARKS)
         if section is None:
             return Project(name=None, command=None)
         name = section.read("name", text("the name of the project"), None)
@@ -124,7 +125,7 @@ def _refuse_entry_point(
 
 
 def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[str]) -> str | None:
-    section = known_part(value, ENTRY_POINT, warnings)
+    section = known_part(value, ENTRY_POINT, warnings, ignored=_REMARKS)
     if section is None:
         return None
     if "command" not in section:
@@ -160,7 +161,7 @@ def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | Non
     for key, item in value.entries("a mapping from names to parameters"):
         name = key.read(text("the name of a parameter"), "")
         if isinstance(item.node, Table):
-            section = known_part(item, PARAMETER, warnings)
+            section = known_part(item, PARAMETER, warnings, ignored=_REMARKS)
             default = section.read("default", text("a text or number"), None) if section else None
             kind = section.get("type") if section else None
         else:

@@ -6,6 +6,7 @@ Called by the dialect. Every problem of both files is noted before anything is r
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Any
 
 from tarmac.model.errors import InvalidInput, Problem
@@ -83,10 +84,16 @@ def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) ->
         "hooks": around.hooks,
         "environment": Environment(
             variables=_with_srun_rule(around, asked),
-            image=around.apptainer.path if around.apptainer is not None else None,
+            image=_image_name(around),
             modules=around.modules,
         ),
     }
+
+
+def _image_name(around: Surroundings) -> str | None:
+    """The image as run files name one; a path with blanks is only for the site."""
+    path = around.apptainer.path if around.apptainer is not None else None
+    return path if path is not None and not re.search(r"\s", path) else None
 
 
 def _with_srun_rule(around: Surroundings, asked: Asked) -> dict[str, str]:
