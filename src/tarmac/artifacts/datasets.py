@@ -46,10 +46,11 @@ def fetch(url: str, target: Path, progress: Progress) -> None:
     partial.mkdir(mode=0o700, parents=True)
     try:
         _fetch_all(files, root, partial, progress)
-    except (InvalidInput, MemoryError):
-        raise
     except Exception as error:
-        raise Unavailable(f"fetching {url} broke off: {error or type(error).__name__}") from error
+        shutil.rmtree(partial, ignore_errors=True)  # the next try begins anew, and the disk may be full
+        if isinstance(error, InvalidInput | MemoryError):
+            raise
+        raise Unavailable(f"fetching {url} broke off: {str(error) or type(error).__name__}") from error
     os.sync()
     partial.replace(target)
 
@@ -64,11 +65,17 @@ def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None
     for remote, name, _ in found:
         path = partial / _inside(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with files.open(remote, "rb") as reading, path.open("xb") as writing:
+        with files.open(remote, "rb", **_from_the_beginning(files)) as reading, path.open("xb") as writing:
             while piece := reading.read(PIECE_BYTES):
                 writing.write(piece)
                 done += len(piece)
                 progress(done, total)
+
+
+def _from_the_beginning(files: Any) -> dict[str, Any]:
+    """Read as it comes: plain web servers cannot give a part of a file, and none is wanted."""
+    protocols = {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
+    return {"block_size": 0} if protocols & {"http", "https"} else {}
 
 
 def _found(files: Any, root: str) -> list[tuple[str, str, int | None]]:

@@ -1,0 +1,57 @@
+"""Datasets from a plain web server, as `fetch` brings them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tarmac.artifacts.datasets import fetch
+from tarmac.model.errors import Unavailable
+
+SIZE_BYTES = 12 * 1024 * 1024
+"""More than a file system that reads parts of files would read in one."""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """The server of the standard library: it knows no ranges."""
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A web server with a large file."""
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www/large.bin").write_bytes(os.urandom(SIZE_BYTES))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "www")))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/large.bin"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_i8_a_large_file_comes_from_a_server_that_gives_no_parts(tmp_path: Path, address: str) -> None:
+    told: list[tuple[int, int | None]] = []
+    fetch(address, tmp_path / "got", lambda done, total: told.append((done, total)))
+    assert (tmp_path / "got/large.bin").read_bytes() == (tmp_path / "www/large.bin").read_bytes()
+    assert told[-1] == (SIZE_BYTES, SIZE_BYTES)
+
+
+def test_i8_a_fetch_that_broke_off_leaves_nothing_and_can_be_repeated(tmp_path: Path, address: str) -> None:
+    def full(done: int, total: int | None) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(Unavailable, match="No space left on device"):
+        fetch(address, tmp_path / "got", full)
+    assert [path.name for path in tmp_path.iterdir()] == ["www"]
+    fetch(address, tmp_path / "got", lambda done, total: None)
+    assert (tmp_path / "got/large.bin").stat().st_size == SIZE_BYTES
