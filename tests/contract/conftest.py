@@ -1,4 +1,4 @@
-"""Stores of every kind for the contract suite: in memory, on SQLite and on PostgreSQL."""
+"""What the contract suites run against: stores in memory, on SQLite and PostgreSQL; engines of every kind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine_harness import Harness, LocalHarness, SimHarness
 from postgres import Missing, Server, running_server
 from tarmac.model.ports import Store
 from tarmac.store import open_store
@@ -66,6 +67,14 @@ def lasting_store(
     """A store for all tests of a module, and all examples of a property: they bring ids of their own."""
     with _store(request, tmp_path_factory.mktemp("store")) as opened:
         yield opened
+
+
+@pytest.fixture(params=["sim", "local"])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+    """An engine: one test for each kind."""
+    made: Harness = SimHarness() if request.param == "sim" else LocalHarness(tmp_path / "home")
+    yield made
+    made.close()
 
 
 @contextmanager

@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from engine_harness import Harness, LocalHarness, SimHarness, Work, ended
-from tarmac.model.cluster import Cluster, NodeGroup
+from engine_harness import LOG, Harness, Work, ended, started, submit
 from tarmac.model.errors import NotFound
-from tarmac.model.ports import Notifies, Observation, ObservedState, OffersNodes, OffersPorts, Reaps
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Ask, CauseCode, Outcome
-from tarmac.model.spec import Rehearsal
-
-LOG = "logs/main.0.0.log"
-
-
-@pytest.fixture(params=["sim", "local"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    made: Harness = SimHarness() if request.param == "sim" else LocalHarness(tmp_path / "home")
-    yield made
-    made.close()
-
-
-def submit(harness: Harness, work: Work, **wanted: object) -> str:
-    """Submit an attempt; its id."""
-    launch = harness.launch(work, **wanted)
-    harness.engine.submit(harness.engine.render(launch))
-    return launch.attempt_id
-
-
-def started(harness: Harness, work: Work, **wanted: object) -> str:
-    """Submit an attempt and wait until it is at work; its id."""
-    attempt = submit(harness, work, **wanted)
-    harness.at_work(attempt)
-    return attempt
-
 
 # --- starting and ending ------------------------------------------------------------------------------
 
@@ -323,84 +294,3 @@ def test_rendering_is_pure_and_prints_no_secret(harness: Harness) -> None:
     assert "node2" in str(request)
     assert launch.token not in str(request)
     assert str(request) == str(harness.engine.render(launch))
-
-
-# --- optional abilities -------------------------------------------------------------------------------
-
-
-def test_news_of_an_attempt_comes_by_itself(harness: Harness) -> None:
-    engine = harness.engine
-    assert isinstance(engine, Notifies)
-    told: list[str] = []
-    engine.subscribe(told.append)
-    attempt = submit(harness, Work())
-    harness.settle(attempt, lambda seen: ended(seen) and attempt in told)
-    assert set(told) == {attempt}
-
-
-def test_reaping_ends_what_is_left_of_an_attempt(harness: Harness) -> None:
-    engine = harness.engine
-    assert isinstance(engine, Reaps)
-    attempt = started(harness, Work(lasts=True, ignores_asks=True), nodes=2)
-    engine.reap(attempt)
-    engine.reap(attempt)
-    assert harness.settle(attempt, ended).outcome is Outcome.LOST
-
-
-def test_reaping_one_that_was_never_submitted_fences_it(harness: Harness) -> None:
-    launch = harness.launch(Work())
-    harness.engine.reap(launch.attempt_id)
-    harness.engine.submit(harness.engine.render(launch))
-    assert harness.settle(launch.attempt_id, ended).outcome is Outcome.LOST
-    with pytest.raises(NotFound):
-        harness.engine.read(launch.attempt_id, LOG)
-
-
-def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
-    engine = harness.engine
-    assert isinstance(engine, OffersPorts)
-    taken: set[int] = set()
-    for _ in range(5):
-        port = engine.free_port("127.0.0.1", frozenset(taken))
-        assert 1024 < port < 32_768
-        assert port not in taken
-        taken.add(port)
-
-
-def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) -> None:
-    engine = harness.engine
-    assert isinstance(engine, OffersNodes)
-    rehearsal = Rehearsal(nodes=12, slots_per_node=6)
-    nodes = engine.cluster_nodes(rehearsal.cluster("run1"))
-    assert engine.cluster_nodes(rehearsal.cluster("run1")) is nodes
-    assert {node.cluster for node in nodes} == {"rehearsal-run1"}
-    assert [node.capacity.slots for node in nodes] == [6] * 12
-    others = [*engine.nodes(), *engine.cluster_nodes(rehearsal.cluster("run2"))]
-    assert len({node.name for node in [*nodes, *others]}) == 12 + len(others)
-    assert len({node.address for node in nodes}) == 12
-
-
-def test_an_engine_stands_for_a_described_cluster(harness: Harness) -> None:
-    """C4: several pools, shards and slot types at once, each node with an address of its own."""
-    engine = harness.engine
-    assert isinstance(engine, OffersNodes)
-    cluster = Cluster(
-        name="site",
-        groups=(
-            NodeGroup(nodes=2, slots=8, slot_type="h100", cpus=96.0, pool="big", shard="left", prefix="a"),
-            NodeGroup(nodes=2, slots=4, memory_bytes=2**40, shard="right", hostnames=("b", "c")),
-        ),
-        first_address="127.200.0.254",
-    )
-    nodes = engine.cluster_nodes(cluster)
-    assert engine.cluster_nodes(replace(cluster)) is nodes
-    assert [node.name for node in nodes] == ["a1.site", "a2.site", "b.site", "c.site"]
-    assert {node.cluster for node in nodes} == {"site"}
-    shapes = [(node.pool, node.shard, node.capacity.slots, node.capacity.slot_type) for node in nodes]
-    assert shapes == [*[("big", "left", 8, "h100")] * 2, *[("default", "right", 4, "cpu")] * 2]
-    assert [node.capacity.cpus == 96.0 for node in nodes] == [True, True, False, False]
-    assert [node.capacity.memory_bytes == 2**40 for node in nodes] == [False, False, True, True]
-    assert [node.address for node in nodes][1:3] == ["127.200.0.255", "127.200.1.0"]
-    larger = engine.cluster_nodes(replace(cluster, groups=(*cluster.groups, NodeGroup(nodes=1, slots=1))))
-    assert larger[:4] == nodes
-    assert len(larger) == 5

@@ -29,6 +29,9 @@ LOOK_AGAIN_S = 0.2
 OURS = uuid.uuid4().hex
 """In every token: who clears away what a token marks must not hit the tests of another process."""
 
+LOG = "logs/main.0.0.log"
+"""Where the first worker of a launch of these writes."""
+
 WORKING = "working"
 """What a worker of the local engine says once it does what it was told."""
 
@@ -76,6 +79,20 @@ def ended(seen: Observation) -> bool:
 
 def running(seen: Observation) -> bool:
     return seen.state is ObservedState.RUNNING
+
+
+def submit(harness: Harness, work: Work, **wanted: object) -> str:
+    """Submit an attempt; its id."""
+    launch = harness.launch(work, **wanted)
+    harness.engine.submit(harness.engine.render(launch))
+    return launch.attempt_id
+
+
+def started(harness: Harness, work: Work, **wanted: object) -> str:
+    """Submit an attempt and wait until it is at work; its id."""
+    attempt = submit(harness, work, **wanted)
+    harness.at_work(attempt)
+    return attempt
 
 
 class SimHarness:
