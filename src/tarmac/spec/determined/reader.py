@@ -6,6 +6,7 @@ Called by the dialect.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -89,7 +90,11 @@ def read_experiment(
         pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
         environment=file.environment(config),
         binds=tuple(
-            Bind(source=item["host_path"], target=item["container_path"], read_only=item["read_only"])
+            Bind(
+                source=_bare(item["host_path"]),
+                target=_bare(item["container_path"]),
+                read_only=item["read_only"],
+            )
             for item in config["bind_mounts"]
         ),
         labels=_labels(config),
@@ -249,6 +254,11 @@ def _labels(config: Mapping[str, Any]) -> dict[str, str]:
     if config["description"]:
         labels["description"] = _one_line(config["description"])
     return labels
+
+
+def _bare(path: str | None) -> str:
+    """A path without a slash at its end or other idle parts; "" for one that could not be read."""
+    return re.sub("^//", "/", posixpath.normpath(path)) if path else ""
 
 
 def _one_line(text: str) -> str:
