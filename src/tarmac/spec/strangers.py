@@ -78,7 +78,7 @@ _SHELL = "a run file starts it: 'command: bash SCRIPT'"
 _PYTHON = "a run file starts it: 'command: python SCRIPT'"
 _ELSEWHERE = "give the run file that starts the training"
 _BASE = "what is below base_config is a run file of its own (docs/dialects/mcli.md)"
-_PARAMETERS = "put it below 'parameters' of a run file whose command starts the script (docs/dialects/mcli.md)"
+_PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/dialects/mcli.md)"
 _PACKAGE = "the description of a package"
 
 _LINES = (
@@ -133,7 +133,7 @@ _KINDS = (
     _kind(_PACKAGE, "name version", "scripts dependencies devDependencies main"),
     _kind("a request to MosaicML's fine-tuning service", "model train_data_path", hint=_NATIVE),
     _kind("an MCLI sweep, as a script of its authors reads it", "base_config sweep_config", hint=_BASE),
-    _kind("the parameters of a training script", "max_duration model", "optimizer train_loader", _PARAMETERS),
+    _kind("a file of parameters for a training script", "max_duration model", "optimizer train_loader", _PARAMETERS),
     _kind(_MLPROJECT, "entry_points", hint=_BESIDE),
     _kind(_MLPROJECT, "name python_env", hint=_BESIDE),
 )

@@ -28,7 +28,7 @@ STRANGERS = {
     "a configuration of accelerate": "compute_environment: LOCAL\ndistributed_type: MULTI_GPU\n",
     "a request to MosaicML's fine-tuning service": "model: a/b\ntrain_data_path: s3://a\nlearning_rate: 1\n",
     "an MCLI sweep, as a script of its authors reads it": "base_config: {image: a}\nsweep_config: {a: []}\n",
-    "the parameters of a training script": "run_name: a\nmodel: {n: 1}\nmax_duration: 1ep\noptimizer: {lr: 1}\n",
+    "a file of parameters for a training script": "model: {n: 1}\nmax_duration: 1ep\noptimizer: {lr: 1}\n",
     "an environment of conda": "name: env\nchannels: [conda-forge]\ndependencies: [python=3.12]\n",
     "the MLproject file of an MLflow project alone": "name: x\nentry_points: {main: {command: t}}\n",
 }
