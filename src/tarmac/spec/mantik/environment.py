@@ -95,7 +95,7 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
     if "Singularity" in section:
         warnings.append(f"{where(value)}Singularity is now called Apptainer; 'apptainer' is what is run")
     if isinstance(value.node, Scalar):
-        value.refuse("a mapping with 'Path' is expected", f"write Path: ... below it, in place of {shown(value.node)}")
+        value.refuse("a mapping with 'Path' is expected", f"write Path: {shown(value.node)}")
         return None
     parts = known_part(value, APPTAINER, warnings)
     if parts is None:
