@@ -133,7 +133,12 @@ _KINDS = (
     _kind(_PACKAGE, "name version", "scripts dependencies devDependencies main"),
     _kind("a request to MosaicML's fine-tuning service", "model train_data_path", hint=_NATIVE),
     _kind("an MCLI sweep, as a script of its authors reads it", "base_config sweep_config", hint=_BASE),
-    _kind("a file of parameters for a training script", "max_duration model", "optimizer train_loader", _PARAMETERS),
+    _kind(
+        "a file of parameters for a training script",
+        "max_duration model",
+        "optimizer train_loader",
+        _PARAMETERS,
+    ),
     _kind(_MLPROJECT, "entry_points", hint=_BESIDE),
     _kind(_MLPROJECT, "name python_env", hint=_BESIDE),
 )
