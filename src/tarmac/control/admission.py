@@ -60,7 +60,9 @@ class Admission:
         refuse_system_packages(submission.spec, allowed=self._world.allow_system_packages)
         run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
         self._refuse_what_never_fits(run)
-        events = (RunEvent.STAGED,) if run.spec.code is None else ()
+        events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
+        if events and run.spec.start_paused:
+            events = (*events, RunEvent.PAUSE_ASKED)
         state = steps(INITIAL_STATE, events)
         if run.state is not state:
             run = changed(run, state=state, seq=1 + len(events))

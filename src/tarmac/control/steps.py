@@ -37,10 +37,14 @@ _STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by reques
 
 
 def staged(run: Run, code: StagedCode, now: float) -> RunStep:
-    """Its code lies in the code store: it queues."""
+    """Its code lies in the code store: it queues, or is set aside at once if it was submitted so."""
     after = _after(run, RunEvent.STAGED, code_digest=code.digest, code_commit=code.commit, queued_at=now)
     detail = {"code": code.digest} | ({"commit": code.commit} if code.commit is not None else {})
-    return _step(run, after, RunEvent.STAGED, now, detail)
+    queued = _step(run, after, RunEvent.STAGED, now, detail)
+    if not run.spec.start_paused:
+        return queued
+    aside = pause_asked(after, None, now)
+    return RunStep(before=run, after=aside.after, events=queued.events + aside.events)
 
 
 def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int, now: float) -> RunStep:

@@ -259,9 +259,10 @@ class RunSpec:
     `source` is the text the user submitted, verbatim, in the syntax that `dialect` names.
     A bigger `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is how many
     turns a cycle run has. `time_limit_s` counts the running time of all attempts together. `unique_name`: the
-    name gets a short random end when the run is accepted. `datasets` and `input_artifacts` are ids;
-    `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch system is
-    asked for beyond what the rest says.
+    name gets a short random end when the run is accepted. `start_paused`: it is set aside before it could
+    start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
+    are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
+    system is asked for beyond what the rest says.
     """
 
     name: str
@@ -279,6 +280,7 @@ class RunSpec:
     priority: int = 0
     weight: float = 1.0
     queueing: Queueing = Queueing.WAIT
+    start_paused: bool = False
     retries: int = 0
     time_limit_s: float | None = None
     pause: PausePolicy = field(default_factory=PausePolicy)

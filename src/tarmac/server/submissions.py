@@ -134,7 +134,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         if draft.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
         run = plane.find(draft.clone)
-        spec = run.spec
+        spec = replace(run.spec, start_paused=False)
         if isinstance(spec.code, LocalDirectory) and not draft.caller.local:
             # Its path is one of whoever submitted it: what was copied from there is what can be had.
             spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))

@@ -28,7 +28,7 @@ OVERRIDES = Fields(
     known=frozenset(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "labels"}
-        | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code"}
+        | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
     ),
     synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
 )
@@ -66,6 +66,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         priority=flags.read("priority", _PRIORITY, spec.priority),
         weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
+        start_paused=flags.read("paused", flag(), spec.start_paused),
         retries=flags.read("retries", RETRIES, spec.retries),
         time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
         code=_code(spec, flags),

@@ -248,6 +248,23 @@ if steps == 0:
     assert [cell.strip() for cell in row.split("|")][2:5] == ["pausing", "", "COMPLETED"]
 
 
+def test_d12_an_experiment_created_paused_never_starts_before_it_is_activated(settled: Shell) -> None:
+    """D12: --paused holds from the start, with the context already kept; activate runs it once."""
+    directory = context(settled, "aside", "name: aside\nentrypoint: 'cat const.yaml | wc -l'\n")
+    created = settled.tarmac("experiment", "create", "aside/const.yaml", directory, "--paused", code=0).stdout
+    number = re.fullmatch(r"Created experiment (\d+) \(run (\w+)\)\n", created)
+    assert number
+    settled.wait_until(number[2], "paused")
+    shown = settled.json("show", number[2])
+    assert shown["run"]["state"] == "paused"
+    assert shown["attempts"] == []
+    settled.tarmac("experiment", "activate", number[1], code=0)
+    settled.tarmac("wait", number[2], code=0)
+    assert len(settled.json("show", number[2])["attempts"]) == 1
+    cloned = settled.tarmac("run", "--clone", number[2], code=0)
+    assert "completed" in cloned.stderr, "what is cloned does not wait, too"
+
+
 def test_d11_what_the_cluster_gives_lies_below_the_file(tmp_path: Path) -> None:
     """D11: task container defaults and the usual priority, from the settings of the server."""
     shell = Shell(tmp_path / "home", tmp_path / "project")

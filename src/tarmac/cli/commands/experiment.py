@@ -60,7 +60,7 @@ def experiment() -> None:
     type=KeyValue(),
     help="A value in place of the file's, by its dotted path; may be repeated.",
 )
-@click.option("--paused", is_flag=True, help="Pause it at once: `activate` starts it.")
+@click.option("--paused", is_flag=True, help="Create it paused: `activate` starts it.")
 @click.option("--rehearse", metavar="NODESxSLOTS|FILE", help="On a cluster made up on this machine.")
 @click.option("--include", metavar="PATH", multiple=True, hidden=True)
 @click.option("--test", "--test-mode", is_flag=True, hidden=True)
@@ -98,10 +98,11 @@ def create(
         directory=directory,
         dialect=SYSTEM,
         extras={"parameters": dict(changes)} if changes else {},
-        overrides={"rehearse": rehearsal_of(rehearse)} if rehearse is not None else {},
+        overrides={
+            "paused": paused or None,
+            "rehearse": rehearsal_of(rehearse) if rehearse is not None else None,
+        },
     )
-    if paused:
-        client.pause(record["id"])
     if follow and not paused:
         _follow(client, record, as_json=as_json)
     _created(record, as_json=as_json)
