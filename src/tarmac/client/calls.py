@@ -9,9 +9,18 @@ import json
 import warnings
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import tarmac
 from tarmac.client.transport import Answer, Transport
+from tarmac.model.errors import NotFound
+
+
+def segment(what: str, name: str) -> str:
+    """The name of a thing as one part of a path. What can be no name, such as a path, is not asked for."""
+    if not name or "/" in name:
+        raise NotFound(f"there is no {what} {name!r}")
+    return quote(name, safe="")
 
 
 class Calls:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
+from tarmac.client.calls import segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
@@ -222,7 +223,7 @@ class Client(ClusterCalls, KeptCalls):
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
         """`event` messages: the history of a run, then what happens, until its `end`."""
-        return follow(self._transport, EventCursor(quote(reference, safe=""), after=after))
+        return follow(self._transport, EventCursor(segment("run", reference), after=after))
 
     def follow(
         self,
@@ -298,7 +299,7 @@ class Client(ClusterCalls, KeptCalls):
 
     def _log_messages(self, reference: str, **query: str | int | float | None) -> Iterator[Message]:
         given = {key: value for key, value in query.items() if value is not None}
-        return follow(self._transport, LogCursor(quote(reference, safe=""), given))
+        return follow(self._transport, LogCursor(segment("run", reference), given))
 
 
 def _address(url: str | None, home: Home, token: str | None) -> Address:
@@ -349,4 +350,4 @@ def _new_key() -> str:
 
 
 def _run_path(reference: str, rest: str = "") -> str:
-    return f"/runs/{quote(reference, safe='')}{rest}"
+    return f"/runs/{segment('run', reference)}{rest}"

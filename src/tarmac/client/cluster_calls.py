@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from tarmac.client.calls import Calls
+from tarmac.client.calls import Calls, segment
 from tarmac.client.records import ClusterRecord, NodeRecord, QueuePoolRecord
 
 
@@ -63,7 +63,7 @@ class ClusterCalls(Calls):
 
     def cluster(self, name: str) -> ClusterRecord:
         """One cluster, of a rehearsal too."""
-        answer: ClusterRecord = self._get(f"/clusters/{quote(name, safe='')}")
+        answer: ClusterRecord = self._get(f"/clusters/{segment('cluster', name)}")
         return answer
 
     def add_cluster(
@@ -76,5 +76,5 @@ class ClusterCalls(Calls):
 
     def remove_cluster(self, name: str) -> ClusterRecord:
         """Forget a described cluster; the answer is what it was."""
-        answer: ClusterRecord = self._send("DELETE", f"/clusters/{quote(name, safe='')}")
+        answer: ClusterRecord = self._send("DELETE", f"/clusters/{segment('cluster', name)}")
         return answer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from tarmac.client.calls import Calls
+from tarmac.client.calls import Calls, segment
 from tarmac.client.kept_records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
 
 
@@ -20,16 +20,16 @@ class KeptCalls(Calls):
     def artifact(self, reference: str, *, kind: str = "checkpoint") -> ArtifactContentRecord:
         """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
         query = urlencode({"kind": kind})
-        answer: ArtifactContentRecord = self._get(f"/artifacts/{quote(reference, safe='')}?{query}")
+        answer: ArtifactContentRecord = self._get(f"/artifacts/{segment('artifact', reference)}?{query}")
         return answer
 
     def artifact_piece(self, digest: str) -> bytes:
         """A piece of a file of an artifact."""
-        return self._transport.request("GET", f"/artifact-pieces/{quote(digest, safe='')}").body
+        return self._transport.request("GET", f"/artifact-pieces/{segment('artifact piece', digest)}").body
 
     def remove_artifact(self, reference: str) -> ArtifactContentRecord:
         """Remove one version, by its id; the answer is what it was."""
-        answer: ArtifactContentRecord = self._send("DELETE", f"/artifacts/{quote(reference, safe='')}")
+        answer: ArtifactContentRecord = self._send("DELETE", f"/artifacts/{segment('artifact', reference)}")
         return answer
 
     def datasets(self) -> list[DatasetRecord]:
@@ -44,5 +44,5 @@ class KeptCalls(Calls):
 
     def remove_dataset(self, dataset_id: str) -> DatasetRecord:
         """Forget a dataset; the answer is what it was."""
-        answer: DatasetRecord = self._send("DELETE", f"/datasets/{quote(dataset_id, safe='')}")
+        answer: DatasetRecord = self._send("DELETE", f"/datasets/{segment('dataset', dataset_id)}")
         return answer
