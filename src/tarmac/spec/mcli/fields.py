@@ -135,6 +135,7 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
         return None
     entries: dict[str, tuple[Scalar, Node]] = {}
     meant: set[str] = set()
+    given = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
     for key, item in value.node.entries:
         if isinstance(item, Scalar) and item.empty:
             continue
@@ -142,7 +143,7 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
         if name in vocabulary.known and name not in _FREE and _is_placeholder(item):
             warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
         elif name not in vocabulary.known:
-            meant |= _unknown(value, key, vocabulary, warnings)
+            meant |= _unknown(value, key, vocabulary, given, warnings)
         elif name in entries and key.text != name:
             warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
         else:
@@ -168,18 +169,32 @@ def root(tree: Table, problems: Problems) -> Value:
     return Value(tree, "", problems)
 
 
-def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, warnings: list[str]) -> set[str]:
-    """Say what becomes of the key; the field it was probably meant to be, if it is refused for that."""
+def _unknown(
+    value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str], warnings: list[str]
+) -> set[str]:
+    """Say what becomes of the key; the field it was probably meant to be, if it is refused for that.
+
+    A key that is near a field which is given as well is no typing error of it, but somebody's own.
+    """
     at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
     word = known_as(key.text, vocabulary)
     if word in vocabulary.refused:
         at.refuse(*vocabulary.refused[word])
     elif word in vocabulary.ignored:
         warnings.append(f"{where(value, key)}{key.text!r} has no effect: {vocabulary.ignored[word]}")
-    elif meant := nearest(word, vocabulary.known, vocabulary.synonyms):
+    elif (meant := _meant(word, vocabulary, given)) is not None:
         note = Value(key, value.path, value.problems)
         note.refuse(f"unknown field {shown(key)}", f"did you mean '{meant}'?")
         return {meant}
     else:
         warnings.append(f"{where(value, key)}unknown field {shown(key)} has no effect, as in MCLI")
     return set()
+
+
+def _meant(word: str, vocabulary: Vocabulary, given: set[str]) -> str | None:
+    if word.lower() in vocabulary.synonyms:
+        return vocabulary.synonyms[word.lower()]
+    if word.startswith(("_", "x-")):  # put aside, as for anchors
+        return None
+    near = nearest(word, vocabulary.known)
+    return None if near in given else near

@@ -22,6 +22,7 @@ from tarmac.spec.section import Section, Value, where
 _USUAL_SITE = "github.com"
 
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
+_WHOLE_COMMIT = re.compile(r"[0-9a-fA-F]{40}([0-9a-fA-F]{24})?", re.ASCII)
 _ACCOUNT = re.compile(r"[^\s/@]*@")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
@@ -131,6 +132,8 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
     if commit and not _COMMIT.fullmatch(commit):
         branch, commit = commit, None  # the name of a branch or tag is taken there too
+    elif branch and not commit and _WHOLE_COMMIT.fullmatch(branch):
+        branch, commit = None, branch  # and so is the other way about
     if branch and commit:
         warnings.append(f"{where(value)}git_commit {commit} wins over git_branch {branch}")
     path = _path(section, env, warnings)
