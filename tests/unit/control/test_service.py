@@ -104,6 +104,21 @@ def test_commands_that_change_nothing_are_no_errors(simulation: Simulation, plan
             verb(run.id)
 
 
+@pytest.mark.parametrize("code", [None, LocalDirectory(path="/code")])
+def test_a_run_that_is_submitted_paused_waits_with_its_code_until_it_is_resumed(
+    simulation: Simulation, plane: ControlPlane, code: LocalDirectory | None
+) -> None:
+    """D12: nothing of it ever runs before."""
+    run = submit(plane, slots=1, code=code, start_paused=True)
+    simulation.settle()
+    aside = plane.find(run.id)
+    assert (aside.state, aside.attempt) == (RunState.PAUSED, 0)
+    assert plane.resume(run.id).state is RunState.QUEUED
+    simulation.settle()
+    ended = plane.find(run.id)
+    assert (ended.outcome, ended.attempt) == (Outcome.COMPLETED, 1)
+
+
 def test_a_pause_taken_back_before_the_run_has_left_lets_it_leave_and_queues_it(
     simulation: Simulation, plane: ControlPlane
 ) -> None:

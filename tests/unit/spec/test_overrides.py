@@ -40,9 +40,11 @@ def test_every_override_of_the_api_is_applied() -> None:
             "queueing": "fail_if_busy",
             "command": ["python", "other.py"],
             "rehearse": None,
+            "paused": True,
         },
     )
     assert (changed.name, changed.slots, changed.priority) == ("other", 4, 7)
+    assert changed.start_paused
     assert (changed.target.cluster, changed.target.pool, changed.target.shard) == ("site-a", "big", "left")
     assert (changed.target.hostnames, changed.target.excluded) == (("n1", "n2"), ("n3",))
     assert (changed.mode, changed.max_rapid_cycles, changed.weight) == (Mode.CYCLE, 2, 0.5)
