@@ -1,4 +1,9 @@
-"""Run + allocation + nodes to argv and environment per worker. Pure; called by `control`."""
+"""Run + allocation + nodes to argv and environment per worker. Pure; called by `control`.
+
+What holds for every run, whatever file it came from (`compose`), and the texts that a batch system would be
+sent (`rendering`). What one system promises to its runs is added to the finished launch by its dialect
+(`spec.dialects.equip`).
+"""
 
 from tarmac.launch.compose import compose
 from tarmac.launch.rendering import site_name, site_text
