@@ -98,7 +98,7 @@ def _elsewhere(spec: RunSpec) -> str | None:
         return None
     nodes = -(-spec.slots // USUAL_SLOTS) or 1
     shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
-    return f"--rehearse {shape} tries it on this machine; --cluster, --gpu-type and the like ask for something else"
+    return f"--rehearse {shape} tries it on this machine; --cluster, --gpu-type and the like ask otherwise"
 
 
 def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
