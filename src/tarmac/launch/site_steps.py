@@ -20,6 +20,7 @@ from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
 
 WORKING_DIRECTORY = "MANTIK_WORKING_DIRECTORY"
+OF_UNICORE = "UC_WORKING_DIRECTORY"
 MODULE_FILES = (
     "/etc/profile.d/modules.sh",
     "/etc/profile.d/lmod.sh",
@@ -44,10 +45,12 @@ def site_steps(spec: RunSpec) -> list[str]:
 def rehearsed_steps(spec: RunSpec) -> list[str]:
     """The same for a machine that is not the site: what it has no modules, image or environment for is said.
 
-    The variables are the worker's already. The application runs once, without srun.
+    The variables are the worker's already, but for that of UNICORE, which a site sets itself: commands before
+    go back to it. The application runs once, without srun.
     """
     return [
         f'export {WORKING_DIRECTORY}="$PWD"',
+        *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
         *modules_if_there(spec.environment.modules),
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
         *_activation_if_there(spec),

@@ -214,6 +214,14 @@ def test_a_rehearsal_uses_what_is_here(node: Node) -> None:
     ]
 
 
+def test_a_rehearsal_knows_the_way_back_that_unicore_gives(node: Node) -> None:
+    """K6: commands before go elsewhere, and back by the variable that UNICORE sets on its sites."""
+    site = SiteRequest(queue="q", unicore_url="https://unicore.example.org/rest/core")
+    before = ("cd /", 'cd "$UC_WORKING_DIRECTORY"')
+    result = node.run(rehearsed_steps(spec("pwd", site=site, before=before)))
+    assert result.stdout.strip() == str(node.work)
+
+
 @QUICK
 @given(TEXTS)
 def test_any_value_of_a_variable_survives(node: Node, value: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from string import Formatter
 
 from tarmac.spec.kinds import text
-from tarmac.spec.located import Scalar, Table
+from tarmac.spec.located import Scalar, Table, spoken
 from tarmac.spec.mantik.fields import known_part
 from tarmac.spec.problems import Problems, nearest
 from tarmac.spec.section import Fields, Section, Value, where
@@ -120,8 +120,16 @@ def _refuse_entry_point(
         )
         return
     meant = nearest(wanted, listed)
-    known = f"did you mean {meant!r}?" if meant else f"there are: {', '.join(sorted(listed)) or 'none'}"
+    known = (
+        f"did you mean {meant!r}?"
+        if meant
+        else f"there are: {', '.join(map(_told, sorted(listed))) or 'none'}"
+    )
     problems.add(None, f"there is no entry point {wanted!r}", f"{known}; {scripts}")
+
+
+def _told(name: str) -> str:
+    return spoken(Scalar(text=name))
 
 
 def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[str]) -> str | None:
@@ -141,7 +149,7 @@ def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[s
         section.problems.add(
             None,
             f"No value given for missing parameters: {', '.join(map(repr, missing))}",
-            f"give them with the submission: -P {missing[0]}=...",
+            f"give them with the submission: -P {_told(missing[0])}=...",
         )
     filled = _filled(template, {key: found or "" for key, found in values.items()}, command, warnings)
     if filled is None:
@@ -228,7 +236,11 @@ def _note_mismatch(
             hint = f"for a variable of the environment write {written.replace('{', '{{').replace('}', '}}')}"
         else:
             meant = nearest(written.strip("{}"), values)
-            hint = f"did you mean {{{meant}}}?" if meant else f"parameters: {', '.join(values) or 'none'}"
+            hint = (
+                f"did you mean {{{meant}}}?"
+                if meant
+                else f"parameters: {', '.join(map(_told, values)) or 'none'}"
+            )
         command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
     for name in unused:
         warnings.append(f"MLproject: {where(command)}the parameter {name!r} has no place in the command")
