@@ -19,7 +19,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,9 @@ class _Kind:
 class Sidecar:
     """The loop beside the workers."""
 
-    def __init__(
-        self, order: Order, paths: Mapping[str, str], *, opened: Callable[[str], Blobs] = open_blobs
-    ):
+    def __init__(self, order: Order, paths: Mapping[str, str]):
         self._order = order
         self._paths = paths
-        self._open = opened
         self._blobs: Blobs | None = None
         self._heard = b""
         self._gone = False
@@ -172,7 +169,7 @@ class Sidecar:
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
-            blobs = self._open(self._order.store)
+            blobs = open_blobs(self._order.store)
             check_store(blobs)
             self._blobs = blobs
         order, root = self._order, self._order.directories[kind]

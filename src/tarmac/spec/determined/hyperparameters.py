@@ -39,11 +39,6 @@ def read_hyperparameters(value: Value) -> dict[str, Any]:
     }
 
 
-def kind_of(value: Any) -> str | None:
-    """The type of a hyperparameter as JSON; None for a bare constant or a nested mapping."""
-    return value.get("type") if isinstance(value, Mapping) else None
-
-
 def _hyperparameter(value: Value) -> Any:
     node = value.node
     if not isinstance(node, Table):
