@@ -91,6 +91,20 @@ def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | No
     return builder.root
 
 
+def _whole_characters(event: Any) -> str:
+    r"""The text of a scalar; JSON writes what lies beyond 16 bits as two halves: \ud83d\ude00."""
+    text: str = event.value
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        pass
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise _Unreadable(event.start_mark, "the text contains half of a surrogate pair") from None
+
+
 class _Builder:
     """Turns parser events into the tree, without recursion."""
 
@@ -134,7 +148,7 @@ class _Builder:
         self._place(node)
 
     def _scalar(self, event: Any) -> None:
-        text: str = event.value
+        text = _whole_characters(event)
         node = Scalar(text=text, quoted=not event.implicit[0], **_at(event.start_mark))
         before = self._weight
         self._weigh(event, len(text) + 1)

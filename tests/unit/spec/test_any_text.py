@@ -226,3 +226,14 @@ def test_hostile_texts_for_any_dialect(name: str, text: str) -> None:
     if name == "native":
         outcome(text)
     assert time.process_time() - began < 10.0
+
+
+@pytest.mark.parametrize("where", ['"parameters": {"a": "%s"}', '"labels": {"a": "%s"}', '"name": "%s"'])
+def test_characters_that_json_writes_in_halves_are_whole(where: str) -> None:
+    """What `json.dumps` makes of an emoji is one character; half of one is no text at all."""
+    text = '{"command": "echo", %s}'
+    if "name" not in where:
+        read_back = read(text % where % r"\ud83d\ude00", filename="a.json", directory="/", dialect="native")
+        assert "😀" in json.dumps(encode(read_back.spec), ensure_ascii=False)
+    with pytest.raises(InvalidInput, match="half of a surrogate pair"):
+        read(text % where % r"\ud83d", filename="a.json", directory="/", dialect="native")
