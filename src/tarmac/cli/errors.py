@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.terminal import Terminal, harmless
 from tarmac.model.errors import InvalidInput, Problem, TarmacError
 
 INTERRUPTED = 130
@@ -39,7 +39,7 @@ def render_error(error: TarmacError, terminal: Terminal, read_line: LineReader |
         for problem in error.problems:
             lines += _problem(problem, terminal, read)
     else:
-        first, *rest = error.message.splitlines() or ["something went wrong"]
+        first, *rest = harmless(error.message).splitlines() or ["something went wrong"]
         lines += [f"{label('error', terminal)} {first}", *(f"  {line}" for line in rest)]
     if error.hint:
         lines += _hint(error.hint, terminal)
@@ -48,7 +48,7 @@ def render_error(error: TarmacError, terminal: Terminal, read_line: LineReader |
 
 def render_warning(text: str, terminal: Terminal) -> str:
     """A `warning:` line."""
-    return f"{label('warning', terminal)} {text}"
+    return f"{label('warning', terminal)} {harmless(text)}"
 
 
 def label(word: str, terminal: Terminal) -> str:
@@ -72,9 +72,11 @@ def line_of_file(file: str, line: int) -> str | None:
 
 
 def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator[str]:
-    place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+    place = harmless(
+        ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+    )
     opening = f"{label('error', terminal)} "
-    first, *rest = problem.message.splitlines() or ["something is wrong"]
+    first, *rest = harmless(problem.message).splitlines() or ["something is wrong"]
     yield opening + (f"{terminal.paint(place, 'bold')}: {first}" if place else first)
     yield from (f"  {line}" for line in rest)
     if problem.file and problem.line:
@@ -98,5 +100,5 @@ def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[s
 
 
 def _hint(text: str, terminal: Terminal) -> list[str]:
-    first, *rest = text.splitlines()
+    first, *rest = harmless(text).splitlines()
     return [f"  {label('hint', terminal)} {first}", *(f"        {line}" for line in rest)]

@@ -90,6 +90,13 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in flat)
 
 
+def harmless(text: str) -> str:
+    """`text` with its lines, less what would draw on a terminal or turn the way that it is read."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in text)
+
+
 def _columns_of(character: str) -> int:
     if unicodedata.combining(character):
         return 0

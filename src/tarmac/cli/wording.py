@@ -10,7 +10,7 @@ from typing import Any
 
 from tarmac.cli.amounts import duration
 from tarmac.cli.table import Cell
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.terminal import Terminal, harmless
 
 Json = Mapping[str, Any]
 
@@ -137,7 +137,7 @@ def failure_hint(run: Json) -> str:
 
 def _why_failed(cause: Json) -> str:
     """The cause in one sentence that names worker, node and exit code, whatever its message leaves out."""
-    message, who = str(cause.get("message") or ""), culprit(cause)
+    message, who = harmless(str(cause.get("message") or "")), culprit(cause)
     if not message:
         return who or "no cause is known"
     told = all(

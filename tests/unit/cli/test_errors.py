@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.cli.errors import line_of_file, nearest, render_error
+from tarmac.cli.errors import line_of_file, nearest, render_error, render_warning
 from tarmac.cli.terminal import Terminal
-from tarmac.model.errors import InvalidInput, NotFound, Problem
+from tarmac.model.errors import InvalidInput, NotFound, Problem, TarmacError
 
 PLAIN = Terminal()
 TEXT = {1: "name: digits", 2: "\tslot: 2"}
@@ -71,3 +71,17 @@ def test_lines_of_files(tmp_path: Path) -> None:
 def test_nearest() -> None:
     assert nearest("chek", ["check", "show"]) == "check"
     assert nearest("zzz", ["check", "show"]) is None
+
+
+def test_what_an_error_repeats_draws_nothing_on_the_terminal() -> None:
+    """A name or value of a run file may hold what moves the cursor, rings, or turns what is read."""
+    hostile = "a\x1b[2J\x07\u202eb"
+    drawn = [
+        render_error(TarmacError(f"{hostile}\nmore", hint=hostile), PLAIN),
+        render_error(InvalidInput([Problem(message=hostile, file=hostile, hint=hostile)]), PLAIN),
+        render_warning(hostile, PLAIN),
+    ]
+    for text in drawn:
+        assert text.replace("\n", "").isprintable(), text
+        assert "a�[2J��b" in text
+    assert len(drawn[0].splitlines()) == 3
