@@ -86,6 +86,8 @@ def test_what_is_wrong_with_a_submission_is_said_with_its_place(plane: Served, t
     assert (problem.file, problem.line) == ("bad.yaml", 2)
     with pytest.raises(InvalidInput, match="does not exist"):
         client.submit("command: echo\ncode: missing\n", directory=tmp_path)
+    with pytest.raises(InvalidInput, match="does not exist"):
+        client.submit(f"command: echo\ncode: {'é' * 300}\n", directory=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="is neither a directory nor an archive"):
         client.submit("command: echo\ncode: file\n", directory=tmp_path)
