@@ -92,7 +92,8 @@ def judged(run: Run, attempt: Attempt) -> Verdict | None:
         turns=run.turns + turn_is_over(run, attempt),
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
-        resumed=before.resumed or seen.read_at is not None,
+        # What a first turn reads is no checkpoint of this run, but an input artifact.
+        resumed=before.resumed or (before.committed and seen.read_at is not None),
     )
 
 

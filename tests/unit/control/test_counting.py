@@ -128,6 +128,8 @@ def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None
         (Evidence(), Evidence(), "no checkpoint was left"),
         (Evidence(checkpoint_at=60.0), Evidence(), "the next turn did not read it"),
         (Evidence(), Evidence(checkpoint_at=60.0), "no turn followed that could read the checkpoint"),
+        (BOTH, Evidence(), "the next turn did not read it"),  # what the first turn read was an input artifact
+        (Evidence(), BOTH, "no turn followed that could read the checkpoint"),
     ],
 )
 def test_what_a_cycle_run_has_not_shown_is_said(first: Evidence, second: Evidence, missing: str) -> None:
