@@ -165,13 +165,15 @@ def test_d11_what_the_file_binds_is_there(settled: Shell, tmp_path: Path) -> Non
     directory = context(
         settled,
         "bound",
-        "entrypoint: 'cat data/set/one /mnt/set/one; touch data/set/two || echo refused'\n"
+        "entrypoint: 'cat data/set/one /mnt/set/one third/one; "
+        "test -f /run/determined/workdir/const.yaml; echo $?; touch data/set/two || echo refused'\n"
         f"bind_mounts:\n  - {{host_path: {tmp_path}/set, container_path: data/set, read_only: true}}\n"
-        f"  - {{host_path: {tmp_path}/set, container_path: /mnt/set}}\n",
+        f"  - {{host_path: {tmp_path}/set, container_path: /mnt/set}}\n"
+        f"  - {{host_path: {tmp_path}/set/, container_path: /run/determined/workdir/third/}}\n",
     )
     settled.write("bound/data/of-the-context", "x")
     output = create(settled, directory)
-    assert output.startswith("11")
+    assert output.startswith("1110\n")
     assert output.endswith("refused\n")
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["one"]
 

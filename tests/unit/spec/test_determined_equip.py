@@ -86,7 +86,7 @@ def test_the_files_tell_each_node_of_the_others_and_hold_no_secret() -> None:
     """D2, D11: rendezvous, and secrets masked."""
     made = equipped(spec_of())
     files = [
-        {name: json.loads(text) for name, text in part.files.items() if name.startswith("determined/")}
+        {name: json.loads(text) for name, text in part.files.items() if name.startswith("determined/info/")}
         for part in made.nodes
     ]
     meeting = [found["determined/info/rendezvous.json"] for found in files]
@@ -99,7 +99,8 @@ def test_the_files_tell_each_node_of_the_others_and_hold_no_secret() -> None:
     assert meeting[0]["container_slot_counts"] == [2, 2]
     assert "hidden" not in json.dumps(files)
     assert files[0]["determined/info/trial.json"]["config"]["searcher"]["smaller_is_better"] is True
-    assert all(part.mounts[-1].target == "/run/determined" for part in made.nodes)
+    targets = ["/run/determined", "/run/determined/workdir"]
+    assert all([mount.target for mount in part.mounts[-2:]] == targets for part in made.nodes)
 
 
 def test_a_configuration_without_a_seed_takes_the_time_of_submission() -> None:

@@ -15,6 +15,7 @@ from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.determined.identity import experiment_id, number_of, trial_id, uuid_of
 from tarmac.spec.determined.merging import completed, normalised
+from tarmac.spec.determined.reader import WORK_DIRECTORY
 from tarmac.spec.determined.table import EXPERIMENT
 from tarmac.spec.determined.trial import drawn
 from tarmac.spec.determined.walk import Walk
@@ -52,7 +53,12 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     trial = _Trial(run=run, attempt=attempt, launch=launch)
     launch = with_variables(launch, trial.variables)
     launch = with_files(
-        launch, trial.files, (Mount(source=_FILES, target=RUN_DIRECTORY, variables=("DET_RUN_DIR",)),)
+        launch,
+        trial.files,
+        (
+            Mount(source=_FILES, target=RUN_DIRECTORY, variables=("DET_RUN_DIR",)),
+            Mount(source=".", target=WORK_DIRECTORY),
+        ),
     )
     return replace(
         launch,
@@ -173,7 +179,8 @@ class _Trial:
                 "container_slot_counts": [len(_slots(other)) for other in self.launch.nodes],
             },
         }
-        return {f"{_FILES}/info/{name}.json": json.dumps(content) for name, content in contents.items()}
+        files = {f"{_FILES}/info/{name}.json": json.dumps(content) for name, content in contents.items()}
+        return files | {f"{_FILES}/workdir/README": "The working directory is seen here where it can be.\n"}
 
     def _cluster(self, node: NodeLaunch) -> Mapping[str, Any]:
         return {

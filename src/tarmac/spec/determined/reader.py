@@ -48,6 +48,8 @@ MIDDLE_PRIORITY = 42
 """Determined's usual priority, of 1 (first) to 99 (last): it becomes 0."""
 
 MOST_RETRIES = 1_000
+WORK_DIRECTORY = "/run/determined/workdir"
+"""Where configurations and scripts expect the context, by its literal path."""
 
 
 def read_experiment(
@@ -92,7 +94,7 @@ def read_experiment(
         binds=tuple(
             Bind(
                 source=_bare(item["host_path"]),
-                target=_bare(item["container_path"]),
+                target=_below_work(_bare(item["container_path"])),
                 read_only=item["read_only"],
             )
             for item in config["bind_mounts"]
@@ -259,6 +261,12 @@ def _labels(config: Mapping[str, Any]) -> dict[str, str]:
 def _bare(path: str | None) -> str:
     """A path without a slash at its end or other idle parts; "" for one that could not be read."""
     return re.sub("^//", "/", posixpath.normpath(path)) if path else ""
+
+
+def _below_work(path: str) -> str:
+    """What is meant to lie in the work directory, by the path that this has in a container."""
+    inner = path.removeprefix(f"{WORK_DIRECTORY}/")
+    return inner if inner and inner != path else path
 
 
 def _one_line(text: str) -> str:
