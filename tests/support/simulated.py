@@ -19,7 +19,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.changes import Lease, NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, Node, Pool
-from tarmac.model.errors import LeaseLost
+from tarmac.model.errors import LeaseLost, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
@@ -60,10 +60,15 @@ class CountingIds:
 
 
 class InstantCode:
-    """A code store whose snapshots are there at once."""
+    """A code store whose snapshots are there at once; there is no room for the paths in `too_large`."""
+
+    def __init__(self) -> None:
+        self.too_large: set[str] = set()
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         assert isinstance(code, LocalDirectory)
+        if code.path in self.too_large:
+            raise Unavailable(f"cannot keep a copy of {code.path}", hint="free some space there")
         return StagedCode(digest=code.digest or f"digest-of-{code.path.strip('/').replace('/', '-')}")
 
     def check_sent(self, code: LocalDirectory) -> None:

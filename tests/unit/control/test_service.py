@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from simulated import Simulation, nodes, spec
+from simulated import InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
-from tarmac.model.errors import NotFound, Refused, Unavailable
+from tarmac.model.errors import NotFound, Refused
 from tarmac.model.lifecycle import IllegalStep, RunState
-from tarmac.model.ports import StagedCode
 from tarmac.model.run import CauseCode, Outcome, Run
-from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal, Repository
+from tarmac.model.spec import LocalDirectory, Queueing, Rehearsal
 
 
 @pytest.fixture
@@ -41,23 +40,18 @@ def test_a_run_without_code_queues_at_once_and_one_with_code_is_staged_first(
 
 
 def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
-    simulation: Simulation, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    simulation: Simulation, plane: ControlPlane
 ) -> None:
     """C7: a full disk, say; the run is staged by a later pass, once there is room."""
     large = submit(plane, slots=1, code=LocalDirectory(path="/large"))
     small = submit(plane, slots=1, code=LocalDirectory(path="/small"))
-    room = plane.world.code.stage
-
-    def full(code: LocalDirectory | Repository) -> StagedCode:
-        if isinstance(code, LocalDirectory) and code.path == "/large":
-            raise Unavailable("cannot keep a copy of /large", hint="free some space there")
-        return room(code)
-
-    monkeypatch.setattr(plane.world.code, "stage", full)
+    store = plane.world.code
+    assert isinstance(store, InstantCode)
+    store.too_large.add("/large")
     simulation.server.turn("stage")
     assert (plane.find(large.id).state, plane.find(small.id).state) == (RunState.PENDING, RunState.QUEUED)
     assert "cannot keep a copy of /large (free some space there)" in plane.why(large.id).headline
-    monkeypatch.undo()
+    store.too_large.clear()
     assert plane.find(large.id).state is RunState.PENDING
     simulation.server.turn("stage")
     assert plane.find(large.id).state is RunState.QUEUED
