@@ -139,7 +139,7 @@ class Site:
                 told = path.read_bytes()
             except OSError:
                 continue
-            if b"tarmac.artifacts.sidecar" in told and str(self.shell.home).encode() in told:
+            if b"tarmac.artifacts.versions.sidecar" in told and str(self.shell.home).encode() in told:
                 found.append(int(path.parent.name))
         return found
 

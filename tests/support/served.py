@@ -18,10 +18,10 @@ import uvicorn
 
 import tarmac
 from simulated import CountingIds, InstantCode, nodes
-from tarmac.artifacts.arrivals import Arrivals
-from tarmac.artifacts.catalog import Catalog
-from tarmac.artifacts.code import DirectoryCodeStore
-from tarmac.artifacts.retention import Rules
+from tarmac.artifacts.code.arrivals import Arrivals
+from tarmac.artifacts.code.store import DirectoryCodeStore
+from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.retention import Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport

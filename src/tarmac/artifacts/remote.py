@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from tarmac.artifacts.blobs import Held
+from tarmac.artifacts.versions.blobs import Held
 from tarmac.model.errors import InvalidInput, Unavailable
 
 _WHOLE_IN_ONE_STEP = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "memory"})

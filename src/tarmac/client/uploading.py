@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.archives import is_archive
-from tarmac.artifacts.arrivals import HEADER
-from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, chunks, hash_file
-from tarmac.artifacts.tree import (
+from tarmac.artifacts.code.archives import is_archive
+from tarmac.artifacts.code.arrivals import HEADER
+from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, chunks, hash_file
+from tarmac.artifacts.code.tree import (
     Entry,
     Kind,
     check_size,

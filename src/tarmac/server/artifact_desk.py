@@ -10,9 +10,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarmac.artifacts.catalog import Catalog, Kept
-from tarmac.artifacts.manifest import Manifest, Version, clashes
-from tarmac.artifacts.retention import Rules, collect, expired
+from tarmac.artifacts.versions.catalog import Catalog, Kept
+from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
+from tarmac.artifacts.versions.retention import Rules, collect, expired
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.ports import Clock, Store
 from tarmac.model.spec import LocalDirectory
 from tarmac.server.tidier import Tidier

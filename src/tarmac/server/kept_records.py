@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.artifacts.catalog import Kept
-from tarmac.artifacts.manifest import Entry, Manifest
+from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.manifest import Entry, Manifest
 from tarmac.model.dataset import Dataset
 
 Json = dict[str, Any]

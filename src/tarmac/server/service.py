@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tarmac.artifacts.arrivals import Arrivals
+from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.control.service import ControlPlane
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt

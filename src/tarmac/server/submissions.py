@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tarmac.artifacts.archives import is_archive
-from tarmac.artifacts.tree import check_size, scan
+from tarmac.artifacts.code.archives import is_archive
+from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tarmac.artifacts.arrivals import Arrivals
-from tarmac.artifacts.catalog import Catalog
-from tarmac.artifacts.code import DirectoryCodeStore
-from tarmac.artifacts.git import RepositoryCodeStore
-from tarmac.artifacts.retention import Rules
+from tarmac.artifacts.code.arrivals import Arrivals
+from tarmac.artifacts.code.git import RepositoryCodeStore
+from tarmac.artifacts.code.store import DirectoryCodeStore
+from tarmac.artifacts.versions.catalog import Catalog
+from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.engines.local import Keeping, LocalEngine
@@ -76,7 +76,7 @@ def join(home: Home, settings: Settings) -> Parts:
     machine = survey()
     keeping = Keeping(
         store=settings.artifacts.store or str(home.artifacts.resolve()),
-        command=(sys.executable, "-P", "-m", "tarmac.artifacts.sidecar"),
+        command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),
         patience_s=settings.artifacts.patience_s,
     )
     rules = settings.git.rules

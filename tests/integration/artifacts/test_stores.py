@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from s3 import BUCKET, CREDENTIALS, Line, s3_server
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.restore import fill
-from tarmac.artifacts.retention import collect
-from tarmac.artifacts.stores import open_blobs
-from tarmac.artifacts.sync import Ending, Place, Syncer
-from tarmac.artifacts.turns import collecting, syncing
-from tarmac.artifacts.versions import latest, versions
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.listed import latest, versions
+from tarmac.artifacts.versions.restore import fill
+from tarmac.artifacts.versions.retention import collect
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.versions.sync import Ending, Place, Syncer
+from tarmac.artifacts.versions.turns import collecting, syncing
 from tarmac.model.errors import InvalidInput, Unavailable
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from code_trees import copied, snapshots_in
 from served import TOKEN, Served, served
-from tarmac.artifacts.arrivals import HEADER
+from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.client import Client
 from tarmac.client.transport import Address, Answer, Pieces, Transport
 from tarmac.model.errors import InvalidInput

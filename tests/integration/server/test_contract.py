@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from served import HELLO, Served, served
-from tarmac.artifacts.stores import open_blobs
-from tarmac.artifacts.sync import Place, Syncer
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.client import kept_records, records
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import copied, nothing_kept
-from tarmac.artifacts.archives import read_archive
-from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.code.archives import read_archive
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import nothing_kept, snapshots_in
-from tarmac.artifacts.arrivals import HEADER, Arrivals
-from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.code.arrivals import HEADER, Arrivals
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.errors import InvalidInput, Refused, TarmacError
 
 TEXT = b"print('hello')\n"

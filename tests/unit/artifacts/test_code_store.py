@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_trees import copied, nothing_kept, snapshots_in
-from tarmac.artifacts.code import PACKS, DirectoryCodeStore
-from tarmac.artifacts.content import HashMemory, Vanished
-from tarmac.artifacts.packs import PARTIAL_PREFIX
-from tarmac.artifacts.tree import scan
+from tarmac.artifacts.code.content import HashMemory, Vanished
+from tarmac.artifacts.code.packs import PARTIAL_PREFIX
+from tarmac.artifacts.code.store import PACKS, DirectoryCodeStore
+from tarmac.artifacts.code.tree import scan
 from tarmac.model.errors import InvalidInput, Unavailable
 
 NOBODY = 65534

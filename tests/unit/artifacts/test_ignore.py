@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tarmac.artifacts.tree import Kind, scan
+from tarmac.artifacts.code.tree import Kind, scan
 from tarmac.model.errors import InvalidInput
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.artifacts.catalog import Kept
-from tarmac.artifacts.manifest import Version
-from tarmac.artifacts.retention import DAY_S, Rules, expired
+from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.manifest import Version
+from tarmac.artifacts.versions.retention import DAY_S, Rules, expired
 
 NOW = 100 * DAY_S
 

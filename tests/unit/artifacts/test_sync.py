@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.artifacts.blobs import DirectoryBlobs
-from tarmac.artifacts.manifest import Broken, Manifest, Version, check_path, from_bytes, parse_id, to_bytes
-from tarmac.artifacts.stillness import linked, scan, unfinished
-from tarmac.artifacts.sync import Ending, Place, Syncer, Unsettled
-from tarmac.artifacts.versions import read_manifest, versions
+from tarmac.artifacts.versions.blobs import DirectoryBlobs
+from tarmac.artifacts.versions.listed import read_manifest, versions
+from tarmac.artifacts.versions.manifest import (
+    Broken,
+    Manifest,
+    Version,
+    check_path,
+    from_bytes,
+    parse_id,
+    to_bytes,
+)
+from tarmac.artifacts.versions.stillness import linked, scan, unfinished
+from tarmac.artifacts.versions.sync import Ending, Place, Syncer, Unsettled
 from tarmac.model.errors import Unavailable
 
 LONG_AGO = time.time() - 3600

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.artifacts.git import joined
+from tarmac.artifacts.code.git import joined
 from tarmac.node import gitrules
 from tarmac.node.gitrules import GitRules, Refused
 

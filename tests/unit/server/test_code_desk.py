@@ -10,7 +10,7 @@ import pytest
 
 from code_trees import copied, snapshots_in
 from simulated import spec
-from tarmac.artifacts.code import PACKS, DirectoryCodeStore
+from tarmac.artifacts.code.store import PACKS, DirectoryCodeStore
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run

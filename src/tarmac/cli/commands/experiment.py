@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.artifacts.tree import check_size, scan
+from tarmac.artifacts.code.tree import check_size, scan
 from tarmac.cli.commands import acts
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.show import show

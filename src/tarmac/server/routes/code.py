@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from tarmac.artifacts.arrivals import Receiver
+from tarmac.artifacts.code.arrivals import Receiver
 from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.routes.submitting import draft_of

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.manifest import DIRECTORY, FILE, LINK, Entry, Manifest
-from tarmac.artifacts.versions import read_chunk
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.listed import read_chunk
+from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK, Entry, Manifest
 
 THREADS = 4
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts.members import Bad, Member, plain
-from tarmac.artifacts.tree import Kind
+from tarmac.artifacts.code.members import Bad, Member, plain
+from tarmac.artifacts.code.tree import Kind
 
 CHUNK_BYTES = 1 << 20
 LARGEST_HEADER_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tarmac.artifacts.ignore import OWN_FILE, Rules, rules_of
+from tarmac.artifacts.code.ignore import OWN_FILE, Rules, rules_of
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.gitcache import GitCache, Repo
-from tarmac.artifacts.gitprocess import Bounds, Git, GitFailed
+from tarmac.artifacts.code.gitcache import GitCache, Repo
+from tarmac.artifacts.code.gitprocess import Bounds, Git, GitFailed
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.spec import LocalDirectory, Repository

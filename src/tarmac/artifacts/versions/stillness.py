@@ -14,7 +14,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tarmac.artifacts.manifest import DIRECTORY, FILE, LINK
+from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
 from tarmac.node import procfs
 from tarmac.node.protocol import UNFINISHED
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from tarmac.artifacts.tree import Entry, Kind
+from tarmac.artifacts.code.tree import Entry, Kind
 
 MOST_ENTRIES = 500_000
 DEEPEST = 128

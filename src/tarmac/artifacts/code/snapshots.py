@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Place
+from tarmac.artifacts.code.tree import Entry, Kind
 from tarmac.artifacts.durable import flush_directory
-from tarmac.artifacts.packs import PARTIAL_PREFIX, Place
-from tarmac.artifacts.tree import Entry, Kind
 
 VERSION = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")

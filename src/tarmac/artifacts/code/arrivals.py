@@ -15,12 +15,12 @@ from io import RawIOBase
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
-from tarmac.artifacts.code import DirectoryCodeStore
-from tarmac.artifacts.content import Vanished
-from tarmac.artifacts.packs import Place
-from tarmac.artifacts.snapshots import is_digest
-from tarmac.artifacts.tree import OWNER_MAY_ENTER, Entry, Kind, check_size
-from tarmac.artifacts.treecheck import MOST_ENTRIES, refusals
+from tarmac.artifacts.code.content import Vanished
+from tarmac.artifacts.code.packs import Place
+from tarmac.artifacts.code.snapshots import is_digest
+from tarmac.artifacts.code.store import DirectoryCodeStore
+from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, check_size
+from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusals
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.spec import LocalDirectory
 

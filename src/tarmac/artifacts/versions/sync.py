@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
-from tarmac.artifacts import stillness, turns
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.manifest import (
+from tarmac.artifacts.versions import stillness, turns
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
     FILE,
     LINK,
@@ -27,8 +28,7 @@ from tarmac.artifacts.manifest import (
     Version,
     to_bytes,
 )
-from tarmac.artifacts.stillness import Found
-from tarmac.artifacts.versions import latest, read_manifest
+from tarmac.artifacts.versions.stillness import Found
 
 THREADS = 4
 """How many pieces are on their way at once: each is in memory."""

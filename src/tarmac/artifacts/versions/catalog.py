@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from threading import Lock
 
-from tarmac.artifacts.blobs import Blobs, begin_store, check_store
-from tarmac.artifacts.manifest import Broken, Chunk, Manifest, Version, parse_id
-from tarmac.artifacts.stores import open_blobs
-from tarmac.artifacts.versions import latest, read_chunk, read_manifest, versions
+from tarmac.artifacts.versions.blobs import Blobs, begin_store, check_store
+from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, versions
+from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Version, parse_id
+from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
 
 REMEMBERED = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tarmac.artifacts.tree import Kind
+from tarmac.artifacts.code.tree import Kind
 
 
 class Bad(Exception):

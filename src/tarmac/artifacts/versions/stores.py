@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tarmac.artifacts.blobs import Blobs, DirectoryBlobs
 from tarmac.artifacts.remote import RemoteBlobs
+from tarmac.artifacts.versions.blobs import Blobs, DirectoryBlobs
 from tarmac.model.errors import InvalidInput
 
 

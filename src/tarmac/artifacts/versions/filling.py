@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.manifest import Manifest, Version, parse_id
-from tarmac.artifacts.order import Order
-from tarmac.artifacts.restore import fill
-from tarmac.artifacts.versions import latest, read_manifest
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.manifest import Manifest, Version, parse_id
+from tarmac.artifacts.versions.order import Order
+from tarmac.artifacts.versions.restore import fill
 from tarmac.model.errors import NotFound
 
 _CHECKPOINT = "checkpoint"

@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
-from tarmac.artifacts.members import Bad, Member, plain
-from tarmac.artifacts.tree import Kind, mebibytes
+from tarmac.artifacts.code.members import Bad, Member, plain
+from tarmac.artifacts.code.tree import Kind, mebibytes
 
 CHUNK_BYTES = 1 << 20
 LARGEST_LISTING_BYTES = 64 << 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
-from tarmac.artifacts.blobs import Blobs
+from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.model.errors import TarmacError, Unavailable
 
 SYNCING = "syncing"

@@ -20,11 +20,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from tarmac.artifacts import tarfiles, zipfiles
-from tarmac.artifacts.ignore import excluding
-from tarmac.artifacts.members import Bad, Member
-from tarmac.artifacts.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
-from tarmac.artifacts.treecheck import MOST_ENTRIES, refusal_of_name, refusals
+from tarmac.artifacts.code import tarfiles, zipfiles
+from tarmac.artifacts.code.ignore import excluding
+from tarmac.artifacts.code.members import Bad, Member
+from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
+from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
 

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tarmac.artifacts import turns
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.catalog import Kept
-from tarmac.artifacts.manifest import BLOBS, Version
-from tarmac.artifacts.versions import read_manifest, versions
+from tarmac.artifacts.versions import turns
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.listed import read_manifest, versions
+from tarmac.artifacts.versions.manifest import BLOBS, Version
 
 DAY_S = 86_400.0
 

@@ -1,7 +1,7 @@
 """The sidecar: keeps the artifacts of one node's part of an attempt in the store. Started by the runner.
 
-    python -m tarmac.artifacts.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
-    python -m tarmac.artifacts.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
+    python -m tarmac.artifacts.versions.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
+    python -m tarmac.artifacts.versions.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
 
 KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends. `sync` runs
 beside them until its input says {"end": {"at", "clean"}}: then it syncs once more and ends. A closed input
@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.artifacts.blobs import Blobs, check_store
-from tarmac.artifacts.filling import fill_all, given_checkpoint
-from tarmac.artifacts.manifest import Broken
-from tarmac.artifacts.order import Order, read_order
-from tarmac.artifacts.stores import open_blobs
-from tarmac.artifacts.sync import Ending, Place, Syncer, Unsettled
+from tarmac.artifacts.versions.blobs import Blobs, check_store
+from tarmac.artifacts.versions.filling import fill_all, given_checkpoint
+from tarmac.artifacts.versions.manifest import Broken
+from tarmac.artifacts.versions.order import Order, read_order
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.artifacts.versions.sync import Ending, Place, Syncer, Unsettled
 from tarmac.model.errors import TarmacError
 
 FIRST_DELAY_S = 1.0

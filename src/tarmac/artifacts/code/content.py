@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
-from tarmac.artifacts.tree import Entry, Kind
+from tarmac.artifacts.code.tree import Entry, Kind
 
 CHUNK_BYTES = 1 << 20
 SETTLED_NS = 2_000_000_000

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from tarmac.artifacts.archives import is_archive, read_archive
-from tarmac.artifacts.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
-from tarmac.artifacts.snapshots import is_digest, snapshots, summary, write_snapshot
-from tarmac.artifacts.tree import (
+from tarmac.artifacts.code.archives import is_archive, read_archive
+from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
+from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
+from tarmac.artifacts.code.snapshots import is_digest, snapshots, summary, write_snapshot
+from tarmac.artifacts.code.tree import (
     Entry,
     Kind,
     check_size,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from tarmac.artifacts.blobs import Blobs
-from tarmac.artifacts.manifest import (
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.manifest import (
     MANIFESTS,
     Broken,
     Chunk,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tarmac.artifacts.gitprocess import GaveUp, Git, GitFailed
+from tarmac.artifacts.code.gitprocess import GaveUp, Git, GitFailed
 from tarmac.model.errors import InvalidInput
 from tarmac.node import gitrules
 
