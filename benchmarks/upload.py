@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.sandbox import drain_all, sandbox
-from tarmac.artifacts.code import DirectoryCodeStore
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.client import Client
 from tarmac.node.hooks.code import make_tree
 
