@@ -233,7 +233,7 @@ def test_any_text_survives_the_way_to_the_server(text: str) -> None:
     """C2: JSON that YAML reads as the same; what no process can be given is refused by the server."""
     request = cf.CreateLaunchRequest([cf.Job("a", 1, [cf.Process(["echo", text])])])
     if text in ("\x00", "\ud800"):
-        with pytest.raises(InvalidInput, match="NUL|half of a surrogate"):
+        with pytest.raises(InvalidInput, match=r"NUL|half of a surrogate"):
             spec_of(request)
         return
     assert json.loads(json_text([text])) == [text]
