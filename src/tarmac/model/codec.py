@@ -40,9 +40,9 @@ def encode(value: Any) -> Any:
         return [encode(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: encode(item)
-            for field in _fields(type(value))
-            if (item := getattr(value, field.name)) != _default(field)
+            name: encode(item)
+            for name, default in _defaults(type(value))
+            if (item := getattr(value, name)) is not default and item != default
         }
     if isinstance(value, Enum):
         return value.value
@@ -61,8 +61,9 @@ def decode(kind: type[T], value: Any, path: str = "") -> T:
 
 
 @cache
-def _fields(kind: type) -> tuple[Field[Any], ...]:
-    return fields(kind)
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of a record with their defaults, made once: they are compared, never given away."""
+    return tuple((field.name, _default(field)) for field in fields(kind))
 
 
 def _default(field: Field[Any]) -> Any:
