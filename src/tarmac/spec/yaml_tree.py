@@ -8,6 +8,7 @@ are bounded.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -55,6 +56,7 @@ def compose(text: str, problems: Problems, *, leniently: list[str] | None = None
 
 
 _YAML_TAGS = "tag:yaml.org,2002:"
+_TEXTS_KEPT = 2  # one text, read strictly and leniently
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -78,9 +80,7 @@ class _Open:
 
 
 def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | None) -> Node | None:
-    builder = _Builder(lenient=leniently is not None)
-    for event in yaml.parse(text, Loader=loader):
-        builder.take(event)
+    builder = _parsed(text, loader, leniently is not None)
     if leniently is not None:
         leniently += builder.remarks
     for at, message, hint in builder.notes:
@@ -89,6 +89,18 @@ def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | No
         problems.add_at(None, None, "the file is empty")
         return None
     return builder.root
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _parsed(text: str, loader: Any, lenient: bool) -> _Builder:
+    """A builder that has taken the whole text; it is only looked at from then on.
+
+    Kept for a moment: to find the dialect of a text several look at it before one of them reads it.
+    """
+    builder = _Builder(lenient=lenient)
+    for event in yaml.parse(text, Loader=loader):
+        builder.take(event)
+    return builder
 
 
 def _whole_characters(event: Any) -> str:
