@@ -9,16 +9,17 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _CLIENT = "tarmac.client"
+_LAUNCHING = "tarmac.client.launching"
 _SDK = "tarmac.node.sdk"
 
 _LAZY = {
     "Client": _CLIENT,
-    "GitRepo": _CLIENT,
-    "LocalDir": _CLIENT,
-    "Process": _CLIENT,
-    "Resources": _CLIENT,
-    "Role": _CLIENT,
-    "Run": _CLIENT,
+    "GitRepo": _LAUNCHING,
+    "LocalDir": _LAUNCHING,
+    "Process": _LAUNCHING,
+    "Resources": _LAUNCHING,
+    "Role": _LAUNCHING,
+    "Run": _LAUNCHING,
     "checkpoint": _SDK,
     "finished": _SDK,
     "latest_checkpoint": _SDK,

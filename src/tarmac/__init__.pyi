@@ -1,11 +1,11 @@
 from tarmac import clusterfudge as clusterfudge
 from tarmac.client import Client as Client
-from tarmac.client import GitRepo as GitRepo
-from tarmac.client import LocalDir as LocalDir
-from tarmac.client import Process as Process
-from tarmac.client import Resources as Resources
-from tarmac.client import Role as Role
-from tarmac.client import Run as Run
+from tarmac.client.launching import GitRepo as GitRepo
+from tarmac.client.launching import LocalDir as LocalDir
+from tarmac.client.launching import Process as Process
+from tarmac.client.launching import Resources as Resources
+from tarmac.client.launching import Role as Role
+from tarmac.client.launching import Run as Run
 from tarmac.node.sdk import checkpoint as checkpoint
 from tarmac.node.sdk import finished as finished
 from tarmac.node.sdk import latest_checkpoint as latest_checkpoint

@@ -18,6 +18,7 @@ from source_tree import ROOT, Module, all_modules, imported, offences, package_m
 SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuff", "base"}
 
 LAZY_MODULES = {
+    "tarmac.cli.commands.run",
     "tarmac.cli.options",
     "tarmac.cli.session",
     "tarmac.client.client",

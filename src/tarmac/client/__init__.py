@@ -1,10 +1,9 @@
 """The Python client: HTTP to a server, with the standard library alone.
 
-`cli` goes through `Client`; other programs find it as `tarmac.Client`, and the nouns to describe a run as
-`tarmac.Run` and so on.
+`cli` goes through `Client`; other programs find it as `tarmac.Client`, and the nouns that describe a run
+(`launching`) as `tarmac.Run` and so on. Those are imported at first use: a command needs none of them.
 """
 
 from tarmac.client.client import Client
-from tarmac.client.launching import GitRepo, LocalDir, Process, Resources, Role, Run
 
-__all__ = ["Client", "GitRepo", "LocalDir", "Process", "Resources", "Role", "Run"]
+__all__ = ["Client"]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from tarmac.client.calls import segment
@@ -18,23 +18,25 @@ from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
 from tarmac.client.kept_calls import KeptCalls
-from tarmac.client.launching import Run, run_file
-from tarmac.client.records import (
-    AttemptRecord,
-    CheckRecord,
-    DryRunRecord,
-    EventRecord,
-    LogChunk,
-    Message,
-    ReportRecord,
-    RunPage,
-    RunRecord,
-    VersionRecord,
-    WhyRecord,
-)
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.errors import Unavailable
 from tarmac.model.home import INHERITED_VARIABLES, Home
+
+if TYPE_CHECKING:
+    from tarmac.client.launching import Run
+    from tarmac.client.records import (
+        AttemptRecord,
+        CheckRecord,
+        DryRunRecord,
+        EventRecord,
+        LogChunk,
+        ReportRecord,
+        RunPage,
+        RunRecord,
+        VersionRecord,
+        WhyRecord,
+    )
+    from tarmac.client.streams import Message
 
 URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
@@ -148,6 +150,8 @@ class Client(ClusterCalls, KeptCalls):
 
     def launch(self, run: Run, **overrides: Any) -> RunRecord:
         """Submit a run described in Python."""
+        from tarmac.client.launching import run_file  # noqa: PLC0415 - commands describe no runs
+
         return self.submit(run_file(run), filename="run.json", overrides=overrides)
 
     def check(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from tarmac.client.calls import Calls, segment
-from tarmac.client.records import ClusterRecord, NodeRecord, QueuePoolRecord
+
+if TYPE_CHECKING:
+    from tarmac.client.records import ClusterRecord, NodeRecord, QueuePoolRecord
 
 
 class ClusterCalls(Calls):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from tarmac.client.records import Message
-from tarmac.client.streams import messages
+from tarmac.client.streams import Message, messages
 from tarmac.client.transport import Transport
 from tarmac.model.errors import Unavailable
 

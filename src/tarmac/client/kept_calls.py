@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from tarmac.client.calls import Calls, segment
-from tarmac.client.kept_records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
+
+if TYPE_CHECKING:
+    from tarmac.client.kept_records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
 
 
 class KeptCalls(Calls):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class VersionRecord(TypedDict):
@@ -367,14 +367,3 @@ class ProblemRecord(TypedDict):
 class CheckRecord(TypedDict):
     problems: list[ProblemRecord]
     warnings: list[str]
-
-
-class Message(NamedTuple):
-    """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
-
-    `data` is the record docs/api.md gives for it; `id` is what resumes after it, where it has one.
-    """
-
-    event: str
-    data: Any
-    id: str | None = None

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from tarmac.client.records import Message
+
+class Message(NamedTuple):
+    """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
+
+    `data` is the record docs/api.md gives for it; `id` is what resumes after it, where it has one.
+    """
+
+    event: str
+    data: Any
+    id: str | None = None
 
 
 def messages(pieces: Iterable[bytes]) -> Iterator[Message]:

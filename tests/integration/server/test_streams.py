@@ -9,8 +9,7 @@ import pytest
 
 from served import HELLO, Served
 from tarmac.client.follow import EventCursor, LogCursor, follow
-from tarmac.client.records import Message
-from tarmac.client.streams import messages
+from tarmac.client.streams import Message, messages
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.ports import Notice
 

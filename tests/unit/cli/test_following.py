@@ -13,7 +13,7 @@ from tarmac.cli.followview import SharedView
 from tarmac.cli.news import News
 from tarmac.cli.wording import Json
 from tarmac.client import Client
-from tarmac.client.records import Message
+from tarmac.client.streams import Message
 from tarmac.model.errors import Unavailable
 
 LIMIT_S = 10.0

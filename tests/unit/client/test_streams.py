@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.client.failures import failure
-from tarmac.client.records import Message
-from tarmac.client.streams import messages
+from tarmac.client.streams import Message, messages
 from tarmac.model.errors import (
     InvalidInput,
     NotFound,

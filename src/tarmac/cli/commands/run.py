@@ -1,4 +1,7 @@
-"""`tarmac run`: submit a run and follow it to its end; the command that most people use most."""
+"""`tarmac run`: submit a run and follow it to its end; the command that most people use most.
+
+What only a follower or a dry run needs is imported there: `tarmac run --detach` imports neither.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.dryrun import plan_text
 from tarmac.cli.errors import INTERRUPTED
-from tarmac.cli.following import LogChoice, follow
-from tarmac.cli.followview import standard_view
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
 from tarmac.cli.session import connect, resolve
-from tarmac.cli.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -154,9 +153,7 @@ def run(
     if detach:
         _detached(record, as_json=as_json)
         return
-    view = standard_view(as_json=as_json)
-    view.submitted(record)
-    sys.exit(follow(client, record["id"], view, LogChoice()))
+    sys.exit(_followed(client, record, as_json=as_json))
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
@@ -233,6 +230,16 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
         sys.exit(INTERRUPTED)
 
 
+def _followed(client: Client, record: RunRecord, *, as_json: bool) -> int:
+    """The run's own exit code, after its end."""
+    from tarmac.cli.following import LogChoice, follow
+    from tarmac.cli.followview import standard_view
+
+    view = standard_view(as_json=as_json)
+    view.submitted(record)
+    return follow(client, record["id"], view, LogChoice())
+
+
 def _detached(record: RunRecord, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
@@ -242,6 +249,9 @@ def _detached(record: RunRecord, *, as_json: bool) -> None:
 
 
 def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
+    from tarmac.cli.dryrun import plan_text
+    from tarmac.cli.terminal import stdout_terminal
+
     answer = client.dry_run(**request)
     if as_json:
         print_json(answer)
