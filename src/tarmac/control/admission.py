@@ -18,6 +18,7 @@ from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import RunSpec, SystemPackages
 from tarmac.sched import Refusal, Snapshot, explain
@@ -98,7 +99,10 @@ def _elsewhere(spec: RunSpec) -> str | None:
         return None
     nodes = -(-spec.slots // USUAL_SLOTS) or 1
     shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
-    return f"--rehearse {shape} tries it on this machine; --cluster, --gpu-type and the like ask otherwise"
+    tried = f"--rehearse {shape} tries it on this machine"
+    if any(role.slot_type == ACCELERATOR for role in spec.roles):
+        return f"{tried}; --gpu-type {CPU_ONLY} runs it on slots without a GPU"
+    return f"{tried}; --cluster, --gpu-type and the like ask otherwise"
 
 
 def _refuse_what_no_engine_takes(spec: RunSpec) -> None:

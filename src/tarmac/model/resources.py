@@ -5,17 +5,28 @@ Used by `spec` (reading requests), `sched` (fitting them) and the engines (offer
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 CPU_ONLY = "cpu"
 """The slot type of slots that stand for no accelerator (virtual slots)."""
+
+ACCELERATOR = "gpu"
+"""The slot type to ask for where any accelerator will do, and a slot that stands for none will not."""
+
+_ONE_SIZE = {"h100_80gb": "h100", "h200_141gb": "h200", "a10_24gb": "a10", "l4_24gb": "l4", "t4_16gb": "t4"}
+"""Types that have one size of memory: clusters name them with it or without."""
+
+_WITH_MEMORY = re.compile(r"(.+)[_-]([1-9][0-9]{0,3}gb)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """An amount of resources: of one process, one replica, or one node.
 
-    `slot_type` None in a request means any type. `cpus` may be fractional in a request.
+    `slot_type` None in a request means any type; `is_of_type` says which types a name asks for. `cpus` may
+    be fractional in a request.
     """
 
     slots: int = 0
@@ -45,3 +56,19 @@ class Resources:
             cpus=self.cpus * count,
             memory_bytes=self.memory_bytes * count,
         )
+
+
+@lru_cache(maxsize=1024)
+def is_of_type(offered: str | None, wanted: str | None) -> bool:
+    """Whether slots of the `offered` type are what a request for the `wanted` one means.
+
+    `a100` asks for one of any memory, `gpu` for any accelerator.
+    """
+    if wanted is None or offered == wanted:
+        return True
+    if offered is None:
+        return False
+    if wanted == ACCELERATOR:
+        return offered != CPU_ONLY
+    sized = _WITH_MEMORY.fullmatch(offered)
+    return (sized is not None and sized[1] == wanted) or _ONE_SIZE.get(wanted) == offered

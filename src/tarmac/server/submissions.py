@@ -29,6 +29,9 @@ from tarmac.spec import Reading, override, read
 from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.spec.dialects import DIALECTS
 
+_STAND_IN = frozenset({"name", "slots"})
+"""Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
+
 _READINGS_KEPT = 64
 _END = 6
 _ALPHANUMERIC = string.ascii_letters + string.digits
@@ -146,7 +149,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         draft.filename,
         draft.directory,
         dialect=draft.dialect,
-        extras=draft.extras,
+        extras=replace(draft.extras, given=_STAND_IN.intersection(draft.overrides)),
         dialects=draft.dialects,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Process, Rehearsal, Role, RunSpec, Target
 from tarmac.spec import quantities
 from tarmac.spec.clusterfile import UNNAMED, read_cluster, read_inline
@@ -44,12 +45,18 @@ def rehearsed(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     """The spec on a cluster of its own.
 
     On one that was given as nodes x slots, any node will do, and slots stand for any type. One that was
-    described has the pools, shards, host names and types that the spec may name.
+    described has the pools, shards, host names and types that the spec may name; where a spec names none,
+    only that it wants GPUs, its slots stand for those too.
     """
     if rehearsal is None:
         return spec
     if rehearsal.described is not None:
-        return replace(spec, rehearsal=rehearsal, target=replace(spec.target, cluster=None))
+        return replace(
+            spec,
+            rehearsal=rehearsal,
+            target=replace(spec.target, cluster=None),
+            roles=tuple(_any_type(role) if role.slot_type == ACCELERATOR else role for role in spec.roles),
+        )
     return replace(
         spec, rehearsal=rehearsal, target=Target(), roles=tuple(_any_type(role) for role in spec.roles)
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tarmac.model.resources import CPU_ONLY
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY, is_of_type
 
 KNOWN = frozenset(
-    {CPU_ONLY}
-    | {"a100_40gb", "a100_80gb", "h100", "h200", "t4", "l4", "v100", "p100", "p4", "gtx1050", "rtx6000"}
+    {CPU_ONLY, ACCELERATOR}
+    | {"a100", "a100_40gb", "a100_80gb", "h100", "h200", "t4", "l4", "v100", "p100", "p4", "gtx1050"}
+    | {"rtx6000"}
     | {"rtx3050", "rtx3060", "rtx3070", "rtx3080", "rtx3090", "rtx4060", "rtx4070", "rtx4080", "rtx4090"}
     | {"a10", "a10g", "a30", "a40", "a6000", "b200", "b300", "gb200", "gh200", "l40", "l40s", "rtx5080"}
     | {"rtx5090", "rtx8000", "mi250x", "mi300a", "mi300x", "a800", "b100", "h20", "h800", "p40"}
@@ -19,9 +20,16 @@ _NEAR = 0.75
 """How alike a word must be to one of them: `h10o` and `a100-80gb` are, `tpu` is not."""
 
 
+def is_known(slot_type: str) -> bool:
+    """Whether a name is one of them, or one of them with its memory: `h100_80gb`."""
+    return slot_type in KNOWN or (
+        "_" in slot_type and any(is_of_type(slot_type, name) for name in KNOWN - {ACCELERATOR})
+    )
+
+
 def doubt(slot_type: str) -> str | None:
     """A sentence for the user where a slot type looks like a typing error; None where it does not."""
-    if slot_type in KNOWN:
+    if is_known(slot_type):
         return None
     near = get_close_matches(slot_type.replace("-", "_"), sorted(KNOWN), n=1, cutoff=_NEAR)
     return f"{slot_type!r} is taken as written; did you mean {near[0]!r}?" if near else None

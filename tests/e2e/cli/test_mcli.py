@@ -145,6 +145,37 @@ def test_a_command_is_a_script_that_ends_at_its_first_failure(
     assert settled.tarmac("run", file, code=code).stdout == output
 
 
+def test_a_name_and_a_number_of_gpus_may_come_from_the_command_line_alone(settled: Shell) -> None:
+    """M1, M2: a template that leaves them open is refused by itself, and runs on GPUs with them."""
+    text = "image: bash\ncompute:\n  gpus:\n  cluster: local\ncommand: echo $NUM_NODES $WORLD_SIZE\n"
+    file = settled.write("template.yaml", text)
+    refused = settled.tarmac("run", file, code=2).stderr
+    assert "how many GPUs? (nothing follows 'gpus')" in refused
+    assert "'name' is missing" in refused
+    given = settled.tarmac("run", file, "--name", "given", "--gpus", "4", code=0)
+    assert given.stdout.splitlines() == ["main.0| 2 4", "main.1| 2 4"]
+    assert settled.json("show", "@last")["run"]["spec"]["roles"][0]["slot_type"] == "gpu"
+
+
+def test_gpus_are_never_slots_that_stand_for_none(tmp_path: Path) -> None:
+    """A file that says GPU runs on slots without one only where it is rehearsed, or that is said."""
+    user = Shell(tmp_path / "home", tmp_path)
+    try:
+        file = user.write(
+            "two.yaml", "name: two\nimage: bash\ncompute: {gpus: 2}\ncommand: echo $WORLD_SIZE\n"
+        )
+        refused = user.tarmac("run", file, code=2).stderr
+        assert "its slots are cpu, not gpu" in refused
+        assert (
+            "--rehearse 1x2 tries it on this machine; --gpu-type cpu runs it on slots without a GPU"
+            in refused
+        )
+        assert user.tarmac("run", file, "--rehearse", "1x2", code=0).stdout == "2\n"
+        assert user.tarmac("run", file, "--gpu-type", "cpu", code=0).stdout == "2\n"
+    finally:
+        user.close()
+
+
 def test_m1_m10_overrides_hold_for_a_file_and_for_a_clone(settled: Shell) -> None:
     """M1, M10: flags win over the file; a clone is a run of its own name with the same configuration."""
     text = "name: sized\nimage: bash\ncluster: r1z1\ncommand: echo $NUM_NODES $WORLD_SIZE $LR\n"

@@ -30,6 +30,7 @@ MIXED = (
         ),
         pytest.param(Target(hostnames=("host-a2",)), None, "a2", id="hostname"),
         pytest.param(Target(), "rtx3090", "b1", id="slot type"),
+        pytest.param(Target(), "gpu", "a1", id="any GPU"),
         pytest.param(Target(cluster="x"), "rtx3090", None, id="nothing matches both"),
         pytest.param(Target(shard="west", hostnames=("host-a1",)), None, None, id="host in another shard"),
     ],
@@ -40,6 +41,42 @@ def test_c4_a_target_narrows_the_nodes(target, slot_type, expected):
         assert [refusal.code for refusal in made.refusals] == [CauseCode.NEVER_FITS]
     else:
         assert layout(made, "r") == [(expected, 2)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offered", "fits"),
+    [
+        ("gpu", "cpu", False),
+        ("gpu", "a100_40gb", True),
+        ("gpu", "gpu", True),
+        ("cpu", "cpu", True),
+        ("cpu", "h100", False),
+        ("a100", "a100_40gb", True),
+        ("a100", "a100-80gb", True),
+        ("a100", "a1000_40gb", False),
+        ("a100_80gb", "a100_40gb", False),
+        ("a100_80gb", "a100", False),
+        ("h100_80gb", "h100", True),
+        ("h100", "h100_80gb", True),
+        ("h100", "h100_nvl", False),
+    ],
+)
+def test_a_slot_type_asks_for_every_type_that_it_means(wanted, offered, fits):
+    """A run that wants some GPU never gets a slot without; a type without its memory is one of any."""
+    where = (node("n1", 4, slot_type=offered),)
+    made = plan(snapshot(where, [candidate("r", gang(2, slot_type=wanted))]), NOW)
+    assert [refusal.run_id for refusal in made.refusals] == ([] if fits else ["r"])
+    assert [placement.run_id for placement in made.placements] == (["r"] if fits else [])
+
+
+def test_an_untyped_request_for_gpus_passes_idle_slots_without_one():
+    """On a node with slots for no GPU, and busy GPUs beside it, the run waits for those."""
+    where = (node("n1", 8, slot_type="cpu"), node("n2", 2, cluster="x", slot_type="h100"))
+    runs = [candidate("a", gang(2, slot_type="gpu")), candidate("b", gang(1, slot_type="gpu"))]
+    made = plan(snapshot(where, runs), NOW)
+    assert layout(made, "a") == [("n2", 2)]
+    assert [placement.run_id for placement in made.placements] == ["a"]
+    assert not made.refusals
 
 
 def test_c4_every_role_of_a_gang_gets_its_own_slot_type():

@@ -115,6 +115,12 @@ def test_a_rehearsal_takes_the_place_of_the_target_and_its_slots_stand_for_any_t
     assert (changed.roles[0].slots, changed.roles[0].slot_type) == (2, None)
 
 
+def test_the_slots_of_a_described_rehearsal_stand_for_gpus_of_no_named_type() -> None:
+    described = {"rehearse": {"source": "nodes: [{count: 2, slots: 4}]\n", "filename": "cluster.yaml"}}
+    assert override(spec("slots: gpu:2\ncommand: hostname"), described).roles[0].slot_type is None
+    assert override(spec("slots: h100:2\ncommand: hostname"), described).roles[0].slot_type == "h100"
+
+
 def test_a_target_takes_the_place_of_a_rehearsal() -> None:
     changed = override(spec("rehearse: 2x1\nslots: 2\ncommand: hostname"), {"cluster": "site-a"})
     assert (changed.rehearsal, changed.target.cluster) == (None, "site-a")

@@ -14,6 +14,7 @@ from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Pool
+from tarmac.model.resources import is_of_type
 from tarmac.model.spec import Mode, Target
 from tarmac.sched.books.lanes import Kind, limit_s
 from tarmac.sched.facts import Holding
@@ -142,7 +143,7 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
     shelves = {
         shelf
         for shelf in board.shelves.values()
-        if count.shard in (None, shelf.shard) and count.slot_type in (None, shelf.slot_type)
+        if count.shard in (None, shelf.shard) and is_of_type(shelf.slot_type, count.slot_type)
     }
     for ended, (_, held) in enumerate(islice(releases, most), start=1):
         fits = False

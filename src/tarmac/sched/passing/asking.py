@@ -186,7 +186,7 @@ class Asking:
         state = self.state
         if kind.blocked.get(state.key) == state.epoch:
             return True
-        return kind.slots > state.board.free.get(kind.slot_type, 0)
+        return kind.slots > state.board.free_of(kind.slot_type)
 
     def fitting(self, candidate: Candidate, kind: Kind) -> list[Part] | None:
         """A place for a run as things are; nothing is taken."""

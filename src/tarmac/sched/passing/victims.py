@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
+from tarmac.model.resources import is_of_type
 from tarmac.sched.books.forecast import Future, Held, soonest
 from tarmac.sched.books.lanes import Kind
 from tarmac.sched.placing.board import PoolBoard
@@ -79,7 +80,7 @@ class _Tally:
         self._shelves = {
             shelf
             for shelf in board.shelves.values()
-            if count.shard in (None, shelf.shard) and count.slot_type in (None, shelf.slot_type)
+            if count.shard in (None, shelf.shard) and is_of_type(shelf.slot_type, count.slot_type)
         }
 
     def fits(self) -> bool:

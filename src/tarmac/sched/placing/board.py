@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
-from tarmac.model.resources import Resources
+from tarmac.model.resources import Resources, is_of_type
 from tarmac.sched.placing.space import OPEN, Left, Load, Shelf, Space, left_of
 
 PoolKey = tuple[str, str]
@@ -69,6 +69,14 @@ class PoolBoard:
         """The numbers of all keepings."""
         return range(self._kept)
 
+    def free_of(self, slot_type: str | None) -> int:
+        """How many slots are free that a request for this type may have."""
+        if slot_type is None:
+            return self.free[None]
+        return sum(
+            count for kind, count in self.free.items() if kind is not None and is_of_type(kind, slot_type)
+        )
+
     def named(self, hostnames: Iterable[str]) -> Iterator[Space]:
         """The spaces of nodes with these host names that take work."""
         if self._by_hostname is None:
@@ -92,7 +100,7 @@ class PoolBoard:
         lists = [
             shelf.counts[number]
             for shelf in self.shelves.values()
-            if shard in (None, shelf.shard) and slot_type in (None, shelf.slot_type)
+            if shard in (None, shelf.shard) and is_of_type(shelf.slot_type, slot_type)
             for number in numbers
             if number in shelf.counts
         ]

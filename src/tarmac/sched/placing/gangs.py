@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.model.resources import Resources
+from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.run import Allocation, Seat
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.board import PoolBoard
@@ -66,7 +66,7 @@ def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> li
             placed += [part for part in parts if part.demand is demand]
             continue
         wanted = demand.each.slot_type
-        beside = (part.space for part in parts if wanted in (None, part.space.node.capacity.slot_type))
+        beside = (part.space for part in parts if is_of_type(part.space.node.capacity.slot_type, wanted))
         space = next(beside, None) or view.least_visited(wanted)
         if space is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tarmac.model.cluster import Node, NodeState, admits
-from tarmac.model.resources import Resources
+from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.decisions import Reason, ReasonCode
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
@@ -116,7 +116,7 @@ def _mismatch(node: Node, demands: Demands, target: Target) -> Reason | None:
         wanted = ", ".join(target.hostnames)
         return _reason(node, ReasonCode.OTHER_HOSTNAME, f"its host {node.hostname} is not one of {wanted}")
     types = {demand.each.slot_type for demand in demands}
-    if None not in types and node.capacity.slot_type not in types:
+    if not any(is_of_type(node.capacity.slot_type, kind) for kind in types):
         wanted = " or ".join(sorted(str(kind) for kind in types))
         text = f"its slots are {node.capacity.slot_type or 'of no type'}, not {wanted}"
         return _reason(node, ReasonCode.OTHER_SLOT_TYPE, text)
@@ -185,7 +185,7 @@ def _free(space: Space, need: Resources) -> str:
 
 def _holds(capacity: Resources, need: Resources) -> bool:
     return (
-        need.slot_type in (None, capacity.slot_type)
+        is_of_type(capacity.slot_type, need.slot_type)
         and need.slots <= capacity.slots
         and need.cpus <= capacity.cpus
         and need.memory_bytes <= capacity.memory_bytes

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from tarmac.model.resources import Resources
+from tarmac.model.resources import Resources, is_of_type
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.fitting import Part, fit_role, share, split_unevenly, splits
 from tarmac.sched.placing.space import Space
@@ -156,7 +156,9 @@ def _choices(
     used = [
         space
         for space, load in loads.items()
-        if space is not last and wanted in (None, space.node.capacity.slot_type) and load.takes(chunk, space)
+        if space is not last
+        and is_of_type(space.node.capacity.slot_type, wanted)
+        and load.takes(chunk, space)
     ]
     used.sort(key=lambda space: (space.free - loads[space].need.slots, space.order))
     for space in used:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from tarmac.model.resources import Resources
+from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.space import OPEN, Entry, Shelf, Space
@@ -120,7 +120,7 @@ class View:
         """The node with the fewest guests; None if the target allows no node at all."""
         visited: Iterable[Space | None]
         if self._shelves and not self._excluded:
-            shelves = (shelf for shelf in self._shelves if slot_type in (None, shelf.slot_type))
+            shelves = (shelf for shelf in self._shelves if is_of_type(shelf.slot_type, slot_type))
             visited = [shelf.least_visited() for shelf in shelves]
         else:
             visited = self.tightest(Resources(slot_type=slot_type))
@@ -128,7 +128,7 @@ class View:
         return min(spaces, key=lambda space: (space.guests, space.order), default=None)
 
     def _of_type(self, slot_type: str | None) -> list[list[Entry]]:
-        return [entries for kind, entries in self._lists if slot_type is None or slot_type == kind]
+        return [entries for kind, entries in self._lists if is_of_type(kind, slot_type)]
 
     def _shown(self, entries: Iterable[Entry], need: Resources) -> Iterator[Space]:
         spaces: Iterator[Space] = (space for _, _, space in entries)

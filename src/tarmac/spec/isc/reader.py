@@ -8,6 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.spec import (
     DEFAULT_RAPID_CYCLES,
     Command,
@@ -27,7 +28,7 @@ from tarmac.spec.native.brought import IDENTIFIER
 from tarmac.spec.native.modes import MOST_RAPID_CYCLES
 from tarmac.spec.problems import Problems
 from tarmac.spec.section import Section, Value
-from tarmac.spec.slot_types import KNOWN
+from tarmac.spec.slot_types import is_known
 from tarmac.spec.toml_tree import compose
 
 NAME = "isc"
@@ -103,7 +104,7 @@ def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warning
         processes=(Process(command=command),),
         replicas=None,
         slots=slots or 1,
-        slot_type=_slot_type(retired, warnings),
+        slot_type=_slot_type(retired, warnings) or ACCELERATOR,
         nodes=nodes,
         uneven=nodes is None,
     )
@@ -194,7 +195,7 @@ def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
     if value is None:
         return None
     given = value.read(text("a text in quotes"), "").strip().lower()
-    if given in KNOWN and given != "cpu":
+    if is_known(given) and given != CPU_ONLY:
         warnings.append(located(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type"))
         return given
     warnings.append(

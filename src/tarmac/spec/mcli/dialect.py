@@ -47,7 +47,7 @@ class McliDialect:
 
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002 all paths in it are of the nodes
         refuse_extras(extras, filename=filename, dialect=NAME)
-        return read_mcli(text, filename=filename)
+        return read_mcli(text, filename=filename, extras=extras)
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return equip.equip(run, attempt, launch)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.model.resources import ACCELERATOR
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Command, RunSpec
 from tarmac.spec import equipping
@@ -70,8 +71,9 @@ def _parameters(spec: RunSpec) -> str:
 def _run_config(run: Run) -> dict[str, Any]:
     """The run as it was launched, in MCLI's words of today."""
     spec, facts = run.spec, run.spec.conventions.facts
-    role = spec.roles[0]
-    compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": role.slot_type}
+    asked = spec.roles[0].slot_type
+    slot_type = asked if asked != ACCELERATOR else None
+    compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": slot_type}
     scheduling = {
         "priority": _priority(spec),
         "preemptible": facts.get("preemptible"),

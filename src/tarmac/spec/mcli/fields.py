@@ -122,25 +122,52 @@ MLFLOW = Vocabulary(
 COMET = Vocabulary(known=frozenset({"project_name", "workspace"}), renamed={"project": "project_name"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A key whose value is not used: `said` tells what stands in its place."""
+
+    key: Scalar
+    said: str
+
+
+class Tidied(Section):
+    """A mapping in today's words, with what was left out of it by name, and old words with those of today."""
+
+    def __init__(self, table: Table, vocabulary: Vocabulary, value: Value) -> None:
+        super().__init__(table, vocabulary.fields, problems=value.problems, path=value.path)
+        self.left_out: dict[str, LeftOut] = {}
+        self.old: dict[str, str] = {}
+
+    def missing(self, name: str, hint: str) -> None:
+        """As of any section; where something unusable stands there, that is said, at its place."""
+        if name not in self.left_out:
+            super().missing(name, hint)
+            return
+        left = self.left_out[name]
+        Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.said}", hint)
+
+
 def known_as(key: str, vocabulary: Vocabulary) -> str:
     """Today's word for a key, in any of its spellings."""
     word = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", key)
     return vocabulary.renamed.get(word, word)
 
 
-def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str) -> Section | None:
+def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str) -> Tidied | None:
     """The mapping in today's words; noted, and None, where it is none."""
     if not isinstance(value.node, Table):
         value.expected(wanted)
         return None
     entries: dict[str, tuple[Scalar, Node]] = {}
-    meant: set[str] = set()
+    meant, old = set[str](), dict[str, str]()
+    left_out: dict[str, LeftOut] = {}
     given = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
     for key, item in value.node.entries:
-        if isinstance(item, Scalar) and item.empty:
-            continue
         name = known_as(key.text, vocabulary)
-        if name in vocabulary.known and name not in _FREE and _is_placeholder(item):
+        if isinstance(item, Scalar) and item.empty:
+            left_out[name] = LeftOut(key=key, said=f"nothing follows {key.text!r}")
+        elif name in vocabulary.known and name not in _FREE and _is_placeholder(item):
+            left_out[name] = LeftOut(key=key, said=f"{_placeholder(item)} is a placeholder")
             warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
         elif name not in vocabulary.known:
             meant |= _unknown(value, key, vocabulary, given, warnings)
@@ -148,11 +175,13 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
             warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
         else:
             if key.text in vocabulary.old:
-                warnings.append(f"{where(value, key)}{key.text!r} is an old word; today it is {name!r}")
+                old[key.text] = name
             entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
     table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
-    section = Section(table, vocabulary.fields, problems=value.problems, path=value.path)
+    section = Tidied(table, vocabulary, value)
     section.meant |= meant
+    section.old |= old
+    section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
     return section
 
 
@@ -162,6 +191,11 @@ def _is_placeholder(node: Node) -> bool:
         key, item = node.entries[0]
         return isinstance(item, Scalar) and item.empty and bool(_SHOUTED.fullmatch(key.text))
     return isinstance(node, Scalar) and bool(_PLACEHOLDER.fullmatch(node.text))
+
+
+def _placeholder(node: Node) -> str:
+    """A placeholder as messages quote it."""
+    return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else shown(node)
 
 
 def root(tree: Table, problems: Problems) -> Value:

@@ -13,9 +13,11 @@ LONGEST = 56
 _VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
-def read_name(run: Section, warnings: list[str]) -> str:
-    """The name, made valid with a warning."""
+def read_name(run: Section, warnings: list[str], *, given: bool = False) -> str:
+    """The name, made valid with a warning; `given`: the user gives one elsewhere, so that none is missed."""
     value = run.get("name")
+    if value is None and given:
+        return "run"
     if value is None:
         run.missing("name", "a run name must be provided using the keyword name, such as 'name: hello-world'")
         return "run"

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from tarmac.model.spec import Command, Conventions, Environment, RunSpec
-from tarmac.spec.dialect import Reading
+from tarmac.spec.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table, shown
 from tarmac.spec.mcli.compute import read_compute
-from tarmac.spec.mcli.fields import RUN, root, tidied
+from tarmac.spec.mcli.fields import RUN, Tidied, root, tidied
 from tarmac.spec.mcli.integrations import Integrations, read_integrations
 from tarmac.spec.mcli.kinds import read_word
 from tarmac.spec.mcli.naming import read_name
@@ -33,7 +33,7 @@ _IMAGE = re.compile(
 )
 
 
-def read_mcli(source: str, *, filename: str) -> Reading:
+def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in an MCLI run file; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
     warnings: list[str] = []
@@ -46,7 +46,7 @@ def read_mcli(source: str, *, filename: str) -> Reading:
     if run is None:
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
-    spec = _spec(run, source, warnings)
+    spec = _spec(run, source, warnings, given=extras.given)
     problems.raise_any()
     return Reading(spec=spec, warnings=tuple(sorted(warnings, key=_line)))
 
@@ -57,10 +57,10 @@ def _line(warning: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _spec(run: Section, source: str, warnings: list[str]) -> RunSpec:
-    name = read_name(run, warnings)
+def _spec(run: Tidied, source: str, warnings: list[str], *, given: frozenset[str]) -> RunSpec:
+    name = read_name(run, warnings, given="name" in given)
     image = _image(run, warnings)
-    compute = read_compute(run, warnings)
+    compute = read_compute(run, warnings, counted="slots" in given)
     scheduling = read_scheduling(run, warnings)
     listed = run.get("env_variables")
     env = {} if listed is None else read_env(listed, warnings)
