@@ -1,6 +1,7 @@
 """Bringing a database to the schema of this version. Called by `sql.open_store` at every start.
 
-Alembic is imported only when there is something to do: it takes longer than all the rest of a start.
+An empty database gets the tables as `schema` declares them; the contract suite holds the migrations to the
+same result. Alembic is imported only to migrate an older one: it takes longer than all the rest of a start.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from sqlalchemy import Connection, inspect, text
 
 from tarmac.model.errors import Refused
 from tarmac.store.database import Database
-from tarmac.store.schema import HEAD
+from tarmac.store.schema import HEAD, metadata
 
 SCRIPTS = Path(__file__).with_name("migrations")
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Run the migrations that are missing, all in one transaction; Refused for a newer database."""
+    """Create the tables or run the missing migrations, in one transaction; Refused for a newer database."""
     with database.reading() as connection:
         found = _version(connection)
     if found == HEAD:
@@ -28,7 +29,26 @@ def bring_up_to_date(database: Database) -> None:
             hint="upgrade tarmac; there is no way back to an older schema",
         )
     with database.writing() as connection:  # another server may have done it by now: then nothing happens
-        _migrate(connection)
+        if _is_empty(connection):
+            _create(connection)
+        else:
+            _migrate(connection)
+
+
+def _is_empty(connection: Connection) -> bool:
+    return not inspect(connection).get_table_names()
+
+
+def _create(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    # The table in which Alembic keeps the version, as Alembic would create it.
+    connection.execute(
+        text(
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
+            " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+        )
+    )
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
 
 
 def _version(connection: Connection) -> str | None:
