@@ -3,7 +3,8 @@
 Called by `mounts`, which carries the plan out. Nothing is ever created on the real disk: where a target
 does not exist, its nearest existing parent is covered by a small file system in memory that shows everything
 the parent had, and the target as well. Where that parent is the root of the disk, the attempt gets a root of
-its own, made in the same way.
+its own, made in the same way. A wish inside the target of an earlier one that has no such place (`/data/ID`
+in `/data`) makes that target a cover too: it shows what the earlier wish's source has, and the new place.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ class Bind(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """A directory to cover: what it has, to be shown again, and what is new in it (relative path -> kind)."""
+    """A directory to cover: what it has, to be shown again, and what is new in it (relative path -> kind).
+
+    With `source`, the entries are those of that directory instead; with `read_only`, nobody changes them.
+    """
 
     directory: str
     entries: tuple[tuple[str, str], ...]
     new: tuple[tuple[str, str], ...]
+    source: str = ""
+    read_only: bool = False
 
 
 class Plan(NamedTuple):
@@ -63,19 +69,63 @@ class Tree(Protocol):
 def plan_mounts(wishes: Sequence[Bind], tree: Tree) -> Plan:
     """The mounts that make every wish true that can be; later wishes may build on earlier targets."""
     missing: dict[str, list[tuple[str, str]]] = {}
+    extended: dict[Bind, list[tuple[str, str]]] = {}
     binds: list[Bind] = []
     refused: list[tuple[str, str]] = []
     for wish in wishes:
-        reason = _consider(wish, tree, missing)
+        outer = _outer(wish, binds)
+        if outer is not None:
+            reason = _consider_inside(wish, outer, tree, extended)
+        else:
+            reason = _in_the_way(wish, wishes, tree) or _consider(wish, tree, missing)
         if reason is None:
             binds.append(wish)
         else:
             refused.append((wish.target, reason))
-    covers = tuple(
-        Cover(directory, tuple(tree.entries(directory)), tuple(missing[directory]))
-        for directory in sorted(missing)  # an outer path sorts before those inside it
-    )
-    return Plan(covers, tuple(binds), tuple(refused))
+    covers = [
+        Cover(directory, tuple(tree.entries(directory)), tuple(new)) for directory, new in missing.items()
+    ]
+    for outer, new in extended.items():
+        entries = tuple(entry for entry in tree.entries(outer.source) if entry[0] not in dict(new))
+        covers.append(Cover(outer.target, entries, tuple(new), outer.source, outer.read_only))
+    covers.sort(key=lambda cover: cover.directory)  # an outer path sorts before those inside it
+    return Plan(tuple(covers), tuple(bind for bind in binds if bind not in extended), tuple(refused))
+
+
+def _outer(wish: Bind, binds: Sequence[Bind]) -> Optional[Bind]:
+    """The earlier bind inside whose target the wish's target lies; the innermost one."""
+    around = [bind for bind in binds if wish.target.startswith(f"{bind.target}/")]
+    return max(around, key=lambda bind: len(bind.target), default=None)
+
+
+def _consider_inside(
+    wish: Bind, outer: Bind, tree: Tree, extended: dict[Bind, list[tuple[str, str]]]
+) -> Optional[str]:
+    """None when the wish can come true inside an earlier one's target, which it may extend; else why not."""
+    kind = tree.kind(wish.source)
+    if kind is None:
+        return f"{wish.source} does not exist"
+    inside = os.path.relpath(wish.target, outer.target)
+    there = tree.kind(os.path.join(outer.source, inside))
+    if there is not None:
+        return None if there == kind else f"{wish.target} is a {there}, {wish.source} a {kind}"
+    if not outer.read_only:
+        return f"{outer.source} has no {inside}"  # a cover would take what is to be written beside it
+    first = inside.split("/")[0]
+    if tree.kind(os.path.join(outer.source, first)) is not None:
+        return f"{outer.source} has {first}, and not {inside}"
+    if outer not in extended and len(tree.entries(outer.source)) > _MOST_ENTRIES:
+        return f"{outer.source} has more than {_MOST_ENTRIES} entries"
+    extended.setdefault(outer, []).append((inside, kind))
+    return None
+
+
+def _in_the_way(wish: Bind, wishes: Sequence[Bind], tree: Tree) -> Optional[str]:
+    """Why a file cannot come to its target: other wishes lie below it."""
+    below = next((other for other in wishes if other.target.startswith(f"{wish.target}/")), None)
+    if below is None or tree.kind(wish.source) != FILE:
+        return None
+    return f"{wish.source} is a file, and {below.target} lies below it"
 
 
 def _consider(wish: Bind, tree: Tree, missing: dict[str, list[tuple[str, str]]]) -> Optional[str]:

@@ -129,7 +129,7 @@ def _carry_out_inside(plan: Plan) -> None:
     done: list[str] = []
     try:
         for cover in plan.covers:
-            _cover(cover, held[cover.directory])
+            _cover(cover, held[cover.source or cover.directory])
             done.append(cover.directory)
         for bind in plan.binds:
             _bind(_path(held[bind.source]), bind.target)
@@ -148,7 +148,7 @@ def _carry_out_inside(plan: Plan) -> None:
 
 
 def _to_hold(plan: Plan) -> set[str]:
-    return {cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
+    return {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
 
 
 def _cover(cover: Cover, original: int) -> None:
@@ -160,6 +160,8 @@ def _cover(cover: Cover, original: int) -> None:
         "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={kept.st_mode & 0o7777:o}{owner}"
     )
     _show(cover, _path(original))
+    if cover.read_only:
+        _make_read_only(cover.directory)
 
 
 def _show(cover: Cover, original: str) -> None:

@@ -116,15 +116,14 @@ class DatasetDesk:
         return dataset
 
     def equipped(self, equip: Equip) -> Equip:
-        """The same, and after it the datasets that a run names."""
+        """The same, and before it the datasets that a run names: a dialect may show them elsewhere too."""
 
         def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-            launch = equip(run, attempt, launch)
-            if not run.spec.datasets:
-                return launch
-            known = {dataset.id: dataset.path for dataset in self.all()}
-            paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
-            return with_datasets(launch, paths)
+            if run.spec.datasets:
+                known = {dataset.id: dataset.path for dataset in self.all()}
+                paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
+                launch = with_datasets(launch, paths)
+            return equip(run, attempt, launch)
 
         return and_datasets
 

@@ -113,6 +113,32 @@ echo kept > "$CHECKPOINT_ARTIFACT_PATH/kept"
 
 
 @private_view
+@pytest.mark.skipif(Path("/data").exists(), reason="this machine has a /data of its own")
+def test_a_dataset_is_at_data_itself_and_below_its_id_and_is_read_only(warm: Warm, tmp_path: Path) -> None:
+    """I8: files of the retired form read /data; others of the same run read /data/ID."""
+    source = tmp_path / "source"
+    (source / "train").mkdir(parents=True)
+    (source / "train/sample").write_text("one\n")
+    (source / "latest").symlink_to("train")
+    script = """
+cat /data/train/sample /data/latest/sample /data/set/train/sample "$SET/train/sample"
+ls /data | tr '\n' ' '; echo
+for place in /data/new /data/train/sample /data/set/new /data/set/train/sample; do
+  echo more 2>&1 > $place || echo refused
+done
+"""
+    mounts = [
+        {"source": str(source), "target": "/data", "read_only": True, "variables": []},
+        {"source": str(source), "target": "/data/set", "read_only": True, "variables": ["SET"]},
+    ]
+    attempt = write_attempt(tmp_path, [worker(script)], mounts=mounts)
+    assert warm.run(attempt)["outcome"] == "completed"
+    lines = [line.strip() for line in attempt.log().splitlines() if "bash" not in line]
+    assert lines == ["one"] * 4 + ["latest set train"] + ["refused"] * 4
+    assert (source / "train/sample").read_text() == "one\n"
+
+
+@private_view
 def test_two_attempts_at_once_see_each_its_own(warm: Warm, tmp_path: Path) -> None:
     script = "echo mine > /mnt/crud/$ME; while ! [ -e go ]; do sleep 0.01; done; ls /mnt/crud"
     attempts = [write_attempt(tmp_path, [worker(script, env={"ME": str(number)})]) for number in range(2)]

@@ -112,3 +112,43 @@ def test_a_crowded_directory_is_not_covered() -> None:
     plan = plan_mounts([CHECKPOINTS], FakeDisk(*SOURCES, "/mnt", *crowd))
     assert plan.covers == ()
     assert plan.refused == (("/mnt/checkpoints", "/mnt has more than 500 entries"),)
+
+
+def test_a_wish_inside_an_earlier_target_makes_that_target_show_both() -> None:
+    """I8: the content of a dataset at /data itself, and again at /data/ID, which it does not have."""
+    disk = FakeDisk("/mnt", "/d", "/d/train", "/e", files=["/d/readme"])
+    at_data = Bind("/d", "/data", read_only=True)
+    inside = Bind("/d", "/data/one", read_only=True)
+    beside = Bind("/e", "/data/two", read_only=True)
+    plan = plan_mounts([at_data, inside, beside], disk)
+    assert plan.refused == ()
+    assert plan.binds == (inside, beside)
+    root, data = plan.covers
+    assert root == Cover(
+        "/", (("mnt", DIRECTORY), ("d", DIRECTORY), ("e", DIRECTORY)), (("data", DIRECTORY),)
+    )
+    shown = (("train", DIRECTORY), ("readme", FILE))
+    assert data == Cover("/data", shown, (("one", DIRECTORY), ("two", DIRECTORY)), "/d", True)
+
+
+def test_what_is_there_inside_an_earlier_target_is_only_bound() -> None:
+    disk = FakeDisk("/d", "/d/one", "/e", "/data")
+    wishes = [Bind("/d", "/data", read_only=True), Bind("/e", "/data/one", read_only=True)]
+    plan = plan_mounts(wishes, disk)
+    assert (plan.covers, plan.binds, plan.refused) == ((), tuple(wishes), ())
+
+
+def test_the_outer_of_two_wishes_holds_where_the_inner_one_cannot() -> None:
+    """A crowded dataset, one that is a single file, and a directory that is written to."""
+    crowd = [f"/d/{number}" for number in range(501)]
+    at_data, inside = Bind("/d", "/data", read_only=True), Bind("/d", "/data/one", read_only=True)
+    plan = plan_mounts([at_data, inside], FakeDisk("/data", "/d", *crowd))
+    assert plan.binds == (at_data,)
+    assert plan.refused == (("/data/one", "/d has more than 500 entries"),)
+    plan = plan_mounts([at_data, inside], FakeDisk("/data", files=["/d"]))
+    assert plan.binds == (inside,)
+    assert plan.refused == (("/data", "/d is a file, and /data/one lies below it"),)
+    written = Bind("/d", "/data")
+    plan = plan_mounts([written, inside], FakeDisk("/data", "/d"))
+    assert (plan.covers, plan.binds) == ((), (written,))
+    assert plan.refused == (("/data/one", "/d has no one"),)

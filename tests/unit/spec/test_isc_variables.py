@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from launches import launch, node, seat, workers
+from tarmac.launch.datasets import with_datasets
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
@@ -100,3 +101,25 @@ def test_a_converted_file_has_the_same_variables() -> None:
 def test_the_page_lists_the_family() -> None:
     listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
     assert {item.name: item.meaning for item in VARIABLES}.items() <= listed.items()
+
+
+def test_the_content_of_the_retired_dataset_is_at_data_too() -> None:
+    """I8: 92 public files read it there, and none below its id; the variable names the place below it."""
+    source = SOURCE + 'dataset_id = "uds-one"\n'
+    spec = read(source, filename="a.isc", directory="/").spec
+    run = Run(id="r1", spec=spec, user="ada", state=RunState.STARTING, seq=1, created_at=1.0)
+    attempt = Attempt(
+        run_id="r1",
+        number=1,
+        state=AttemptState.STARTING,
+        engine="local",
+        allocation=Allocation(cluster="site-a", seats=tuple(SEATS)),
+        token="secret",
+        master_port=29501,
+        created_at=2.0,
+    )
+    found = equip(run, attempt, with_datasets(launch(source, NODES, SEATS), {"uds-one": "/disk/one"}))
+    for each in found.nodes:
+        places = [(mount.source, mount.target, mount.read_only, mount.variables) for mount in each.mounts]
+        below = ("/disk/one", "/data/uds-one", True, ("TARMAC_DATASET_UDS_ONE",))
+        assert places == [("/disk/one", "/data", True, ()), below]

@@ -21,6 +21,7 @@ from tarmac.model.spec import (
 from tarmac.spec.dialect import Reading
 from tarmac.spec.isc.commands import command_of, doubts, fixed_nodes
 from tarmac.spec.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
+from tarmac.spec.isc.variables import DATASET_AT_DATA
 from tarmac.spec.kinds import Kind, choice, integer, text
 from tarmac.spec.located import Items, Scalar
 from tarmac.spec.names import fit
@@ -80,7 +81,7 @@ def read_isc(source: str, *, filename: str) -> Reading:
         roles=(_role(run, retired, slots, warnings),),
         mode=mode,
         max_rapid_cycles=_turns(run, mode, warnings),
-        datasets=_datasets(run, retired, warnings),
+        datasets=_datasets(run, retired, facts, warnings),
         input_artifacts=_inputs(run, warnings),
     )
     _shapes(run, mode, facts, warnings)
@@ -298,7 +299,10 @@ def _warn_of_output(retired: Mapping[str, Value], warnings: list[str]) -> None:
         )
 
 
-def _datasets(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> tuple[str, ...]:
+def _datasets(
+    run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]
+) -> tuple[str, ...]:
+    """The ids; the content of the one that the retired key names lies at /data itself too."""
     value, old = run.get("dataset_id_list"), retired.get("dataset_id")
     found = _ids(value, warnings)
     if old is None:
@@ -310,8 +314,11 @@ def _datasets(run: Section, retired: Mapping[str, Value], warnings: list[str]) -
         warnings.append(located(old, "'dataset_id' is retired and empty: ignored"))
         return found
     given = _stripped(old, old.read(text("an id in quotes"), ""), warnings)
-    warnings.append(located(old, f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}]"))
+    told = f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}] and read it at /data/ID"
+    warnings.append(located(old, f"{told}; until then it is at /data too"))
     identifier = _read_id(old, given)
+    if identifier:
+        facts[DATASET_AT_DATA] = identifier
     return (identifier,) if identifier else ()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
@@ -44,8 +45,14 @@ VARIABLES = (
 """The family. MASTER_ADDR, MASTER_PORT, NNODES, N_PROC, NODE_RANK and the artifact paths every worker has."""
 
 
+DATA = "/data"
+DATASET_AT_DATA = "dataset_id"
+"""The fact that names the dataset whose content lies at /data itself: that of the retired key."""
+
+
 def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch with the family in every worker, and what is the same on every node in the setup steps."""
+    launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
     ranks = {node.address: node.rank for node in launch.nodes}
     common = {
         EXPERIMENT_ID: run.id,
@@ -60,6 +67,19 @@ def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
         return {**common, RANK: worker.env.get("NODE_RANK", str(node.rank))}
 
     return with_setup_variables(with_variables(launch, family), common)
+
+
+def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:
+    """The launch with the content of this dataset at /data itself too, where /data/ID is among its mounts."""
+
+    def shown(node: NodeLaunch) -> NodeLaunch:
+        one = next((mount for mount in node.mounts if mount.target == f"{DATA}/{identifier}"), None)
+        if one is None:
+            return node
+        # Before the others, which lie in it.
+        return replace(node, mounts=(replace(one, target=DATA, variables=()), *node.mounts))
+
+    return replace(launch, nodes=tuple(shown(node) for node in launch.nodes))
 
 
 def _name(run: Run) -> str:
