@@ -7,7 +7,6 @@ not trained on. What a training of your own needs to be paused well is in the li
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -36,8 +35,6 @@ class Position:
 
 
 def main() -> None:
-    # The signal of a pause is no news: should_pause() says the same, at a moment that suits us.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=int(os.environ["NODE_RANK"]), world_size=int(os.environ["NNODES"]))
     training = Training()

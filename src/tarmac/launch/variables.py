@@ -93,6 +93,12 @@ VARIABLES = (
     Variable("PYTHONPATH", _N, "the run file's, and at its end what makes `import tarmac` work"),
     Variable("TARMAC_PAUSE_FILE", _R, "once this file exists, the run has been asked to leave"),
     Variable(
+        "TARMAC_POLL_FILE",
+        _R,
+        "a process that holds a shared lock (`flock`) on this file is not sent the signal of a pause, nor is "
+        "its role: it looks at TARMAC_PAUSE_FILE and leaves by itself",
+    ),
+    Variable(
         "TARMAC_FINISHED_FILE", _R, "creating it says that the work is done, whatever the exit looks like"
     ),
     Variable(

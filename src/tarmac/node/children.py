@@ -11,7 +11,7 @@ import signal
 from contextlib import suppress
 from typing import Mapping, Optional, Sequence
 
-from tarmac.node import procfs
+from tarmac.node import groups, procfs
 from tarmac.node.spawn import spawn
 
 
@@ -28,6 +28,10 @@ class Child:
         """Signal its process group, if any of it is still there."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+    def ask(self, number: int) -> None:
+        """Signal those of its process group who have something to do about it: see `groups`."""
+        groups.ask_group(self.pid, number)
 
     @property
     def group_lives(self) -> bool:

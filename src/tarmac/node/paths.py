@@ -50,3 +50,7 @@ class NodePaths:
         self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)
         self.sync = os.path.join(directory, protocol.SYNC_FILE)
         self.sync_log = os.path.join(directory, protocol.SYNC_LOG)
+
+    def polls(self, worker: str) -> str:
+        """The poll file of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.directory, f"{protocol.POLL_PREFIX}{worker}")

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants` and `strays`."""
+"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants`, `groups` and `strays`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Status(NamedTuple):
 
     process: Process
     parent_pid: int
+    group: int
     unreaped: bool
 
 
@@ -36,12 +37,28 @@ def status(pid: int) -> Optional[Status]:
         return None
     # The command may hold blanks and brackets: the fields follow its last bracket.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Status(Process(pid, int(fields[19])), int(fields[1]), fields[0] in (b"Z", b"X"))
+    return Status(Process(pid, int(fields[19])), int(fields[1]), int(fields[2]), fields[0] in (b"Z", b"X"))
 
 
 def pids() -> list[int]:
     """Every process there is now."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def group(number: int) -> list[Process]:
+    """Every living process of a process group."""
+    found = map(status, pids())
+    return [item.process for item in found if item is not None and item.group == number and not item.unreaped]
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process does something of its own when it gets this signal."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            caught = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def descendants(of_pid: int, *, but: Collection[int] = ()) -> list[Process]:

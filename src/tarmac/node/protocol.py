@@ -21,6 +21,9 @@
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
       nodes/NODE/pause                the pause file: it exists = `should_pause()` is true
+      nodes/NODE/polls.ROLE.REPLICA.WORKER  locked (shared, flock) by every process of the worker that asks
+                                      `should_pause()`: its role is not sent the signal of a pause. Not empty
+                                      once one of them has heard of a pause
       nodes/NODE/venv/                what this attempt alone installs, over the environments it shares
       nodes/NODE/left                 only with hooks: the workers of this node have ended
       nodes/NODE/runner.log           only after a fault of the runner itself: its traceback
@@ -66,9 +69,9 @@ ATTEMPT_JSON
     `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
     USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
     CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH,
-    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_FINISHED_FILE, TARMAC_REPORTS_FILE, where an end
-    is set TARMAC_LEAVE_AT, and `sdk` at the end of PYTHONPATH. Nothing else of the runner's own environment
-    reaches a worker.
+    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_POLL_FILE, TARMAC_FINISHED_FILE,
+    TARMAC_REPORTS_FILE, where an end is set TARMAC_LEAVE_AT, and `sdk` at the end of PYTHONPATH. Nothing else
+    of the runner's own environment reaches a worker.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid"}
@@ -121,6 +124,7 @@ WORKING_DIRECTORY = "."
 REPORTS_FILE = "reports.jsonl"
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
+POLL_PREFIX = "polls."
 FILES = "files"
 VENV = "venv"
 RUNNER_LOG = "runner.log"
@@ -138,6 +142,7 @@ TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 """Every descendant of an attempt carries it: what a lost runner left behind is found by it."""
 
 PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
+POLL_VARIABLE = "TARMAC_POLL_FILE"
 FINISHED_VARIABLE = "TARMAC_FINISHED_FILE"
 REPORTS_VARIABLE = "TARMAC_REPORTS_FILE"
 LEAVE_VARIABLE = "TARMAC_LEAVE_AT"

@@ -5,6 +5,9 @@ that the same script runs anywhere: then `should_pause()` is False, `time_left()
 `finished` do nothing, `checkpoint()` writes below ./checkpoints, and `latest_checkpoint()` is None (never a
 surprising resumption).
 
+A process that asks `should_pause()` (or `time_left()`) is not sent the signal of a pause, nor are its peers:
+see `polls`.
+
 Several workers: let one save and report (rank 0), and let all agree on `should_pause()` before they leave a
 loop with collective operations, for instance by an all_reduce of rank 0's answer.
 """
@@ -20,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from tarmac.node import protocol
+from tarmac.node import polls, protocol
 
 LATEST = "latest"
 """The link, in the checkpoint directory, to the newest whole checkpoint."""
@@ -28,10 +31,41 @@ LATEST = "latest"
 _OUTSIDE = "checkpoints"
 
 
+class _Poll:
+    """What this process says of itself in the poll file of its worker; forked children share it."""
+
+    def __init__(self) -> None:
+        self._handle: Optional[int] = None
+        self._began = False
+        self._heard = False
+
+    def begin(self) -> None:
+        """Say that this process polls; once is enough."""
+        path = os.environ.get(protocol.POLL_VARIABLE)
+        if not self._began and path is not None:
+            self._began = True
+            self._handle = polls.hold(path)
+
+    def note_heard(self) -> None:
+        """Say that this process has heard of the pause; once is enough."""
+        if not self._heard and self._handle is not None:
+            self._heard = True
+            polls.note_heard(self._handle)
+
+
+_poll = _Poll()
+
+
 def should_pause() -> bool:
     """True once this run is asked to leave: save a checkpoint and exit with 0. Cheap: ask every step."""
     path = os.environ.get(protocol.PAUSE_VARIABLE)
-    return path is not None and os.path.exists(path)
+    if path is None:
+        return False
+    _poll.begin()
+    if not os.path.exists(path):
+        return False
+    _poll.note_heard()
+    return True
 
 
 def time_left() -> Optional[float]:

@@ -5,6 +5,9 @@
        |    --- asked, or out of time --> pause file, signal, grace, SIGKILL
        +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
 
+But for a stop, the signal is withheld from roles that poll (see `polls`): they leave by themselves. The other
+workers of the attempt get it once nobody who polls lives any more, as those may need them until then.
+
 SIGKILL goes to every descendant, again and again until none is left. All that differs is when it is due
 (`sweep_due`), which only ever comes closer.
 """
@@ -15,7 +18,7 @@ import signal
 import time
 from typing import Optional
 
-from tarmac.node import descendants, judge, tail, words
+from tarmac.node import descendants, judge, polls, tail, words
 from tarmac.node.evidence import Witness
 from tarmac.node.judge import Exit
 from tarmac.node.noderun import NodeRun, Worker
@@ -44,7 +47,9 @@ class Watch:
         self._witness = witness
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
-        self._signalled: Optional[str] = None
+        self._leave_signal: Optional[str] = None
+        self._withholds = False
+        self._unsignalled = set(run.workers)
         self._told = False
 
     def until_over(self) -> None:
@@ -57,6 +62,7 @@ class Watch:
             if run.children.none_left:
                 return
             self._look_for_asks()
+            self._pass_signal_on()
             self._look_for_leftovers()
             if self._sweep():
                 return
@@ -124,22 +130,34 @@ class Watch:
         ask = run.new_ask()
         if ask is not None:
             run.note_ask(ask)
-            self._ask_workers(run.leave_signal(ask))
+            self._ask_workers(run.leave_signal(ask), withholds=ask != words.STOP)
         elif run.pulse.node_leaves and not self._told:
             run.events.append("notice", text=f"{run.part.node} told the runner to leave")
             run.raise_pause_file()
-            self._ask_workers(run.leave_signal(words.STOP))
+            self._ask_workers(run.leave_signal(words.STOP), withholds=True)
 
-    def _ask_workers(self, number: Optional[str]) -> None:
+    def _ask_workers(self, number: Optional[str], *, withholds: bool) -> None:
         self._witness.before_leaving()
-        if number is not None and self._signalled is None:
-            self._signal(number)
+        self._leave_signal, self._withholds = number, withholds
         self._told = True
         self._sweep_within(self._run.part.grace_s)
 
+    def _pass_signal_on(self) -> None:
+        """Send the signal of what was asked to the workers who wait for one, each once."""
+        if self._leave_signal is None or not self._unsignalled:
+            return
+        run, due = self._run, set(self._unsignalled)
+        if self._withholds:
+            polling = polls.look(run.attempt.node(name).directory for name in run.part.nodes)
+            due = {each for each in due if not polling.lives and each.part.role not in polling.roles}
+        for worker in due:
+            self._unsignalled.discard(worker)
+            if worker.child is not None:
+                worker.child.ask(signal.Signals[self._leave_signal])
+
     def _signal(self, name: str) -> None:
         self._witness.before_leaving()
-        self._signalled = name
+        self._unsignalled.clear()
         self._told = True
         for worker in self._run.workers:
             if worker.child is not None:

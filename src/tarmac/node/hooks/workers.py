@@ -34,6 +34,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
     part = worker.part
     who = {"role": part.role, "replica": part.replica, "index": part.worker}
     env = environment.complete(part.env, run)
+    env[protocol.POLL_VARIABLE] = run.node.polls(part.name)
     try:
         worker.child = run.children.start(part.argv, env=env, directory=run.node.work, log=worker.log)
     except CannotStart as problem:
