@@ -19,6 +19,7 @@ SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuf
 
 LAZY_MODULES = {
     "tarmac.cli.commands.run",
+    "tarmac.cli.errors",
     "tarmac.cli.options",
     "tarmac.cli.session",
     "tarmac.client.client",

@@ -5,7 +5,6 @@ Everything here is a function from an error to text, so that its look can be tes
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,12 +20,6 @@ BROKEN_PIPE = 141
 
 INTERNAL = 70
 """Exit code of a mistake in tarmac itself (EX_SOFTWARE)."""
-
-_SECRET = re.compile(
-    r"(api_?key|pass(word|wd|phrase)|secret|token|credential|username)\w*[\"']?\s*[=:]|://[^/\s]*:[^/\s]*@|https?://[^/\s]+@",
-    re.IGNORECASE,
-)
-"""What a line says that may give a secret away to whoever reads the screen, or its recording."""
 
 LineReader = Callable[[str, int], str | None]
 
@@ -87,7 +80,9 @@ def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator
 
 def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[str]:
     """The line in question, with a mark under the column; a line that may hold a secret is not repeated."""
-    if text is None or not text.strip() or _SECRET.search(text):
+    from tarmac.node.secrecy import hidden  # only here: an error is rare, and the command line starts quickly
+
+    if text is None or not text.strip() or hidden(text) != text:
         return
     gutter = f"{problem.line} | "
     shown = "".join(one if one.isprintable() else "�" for one in text.expandtabs(1))

@@ -219,7 +219,7 @@ _PASSED_ON = (
     "SSH_AUTH_SOCK",
 )
 _PRINTABLE = re.compile(r"[!-~]+")
-_CREDENTIALS = re.compile(r"([A-Za-z0-9+.-]+://)([^/@\s'\"]*)@")
+_CREDENTIALS = re.compile(r"(?<![A-Za-z0-9+.-])([A-Za-z0-9+.-]{1,100}://)([^/@\s'\"]*)@")
 _SECRET = re.compile(r"[A-Za-z0-9+.-]+://[^/@]*:[^/@]*@|https?://[^/@]+@")
 _MACHINE = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*@"

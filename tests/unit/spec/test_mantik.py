@@ -16,10 +16,11 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, Outcome
 from tarmac.model.spec import RunSpec
+from tarmac.node.secrecy import names_secret
 from tarmac.spec import override
 from tarmac.spec.dialect import Certainty, Extras, Report
 from tarmac.spec.mantik.dialect import MantikDialect
-from tarmac.spec.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES, secret
+from tarmac.spec.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
 from tarmac.spec.mantik.mlproject import ENTRY_POINT, PROJECT
 from tarmac.spec.mantik.variables import VARIABLES
 
@@ -212,7 +213,7 @@ def test_a_configuration_is_known_by_its_keys(text: str, certainty: Certainty) -
     ],
 )
 def test_names_of_secrets_are_known(name: str, expected: bool) -> None:
-    assert secret(name) is expected
+    assert names_secret(name) is expected
 
 
 def test_every_variable_stands_on_the_page() -> None:

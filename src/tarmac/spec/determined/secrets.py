@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from tarmac.node.secrecy import is_reference, names_secret
+
 MASK = "********"
 
-_KEYS = frozenset(
-    {"access_key", "secret_key", "connection_string", "credential", "password", "auth", "token"}
-    | {"identitytoken", "registrytoken", "client_secret", "secret"}
-)
 _SECTIONS = frozenset(
     {"checkpoint_storage", "environment", "integrations", "data_layer", "tensorboard_storage", "security"}
-)
-_NAMES = re.compile(
-    r"SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE
 )
 
 
@@ -33,7 +27,7 @@ def holds_secret(config: Mapping[str, Any]) -> bool:
 def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: MASK if key in _KEYS and isinstance(item, (str, int, float)) and item else _masked(item)
+            key: MASK if names_secret(key) and isinstance(item, (str, int, float)) and item else _masked(item)
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -44,6 +38,6 @@ def _masked(value: Any) -> Any:
 def _variable(text: str) -> str:
     """A variable `NAME=VALUE` whose name tells of a secret, without its value."""
     name, equals, value = text.partition("=")
-    if equals and value and re.fullmatch(r"\w+", name, re.ASCII) and _NAMES.search(name):
+    if equals and name.isidentifier() and names_secret(name) and not is_reference(value):
         return f"{name}={MASK}"
     return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from tarmac.node.secrecy import names_secret
 from tarmac.spec.located import Node, Scalar, Table, on_line, shown, spoken
 from tarmac.spec.problems import Problems, nearest
 from tarmac.spec.section import Fields, Section, Value
@@ -18,9 +19,6 @@ RUN = Fields(
         | {"dataset_id_list", "burst_shape_priority_list", "input_artifact_id_list"}
     )
 )
-
-CREDENTIALS = frozenset({"api_key", "username", "password", "token", "api_token", "secret"})
-"""Keys whose values are secrets: refused, and never told."""
 
 REQUIRED = frozenset({"isc_project_id", "experiment_name", "gpus", "command"})
 
@@ -57,11 +55,12 @@ def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Se
             known.append((key, value))
         elif key.text in RETIRED:
             retired[key.text] = Value(value, key.text, problems)
-        elif key.text.lower() in CREDENTIALS:
+        elif _is_credential(key.text):
             problems.add(
                 key,
                 f"{spoken(key)}: credentials have no place in a launch file (the value is not repeated here)",
-                "take the line out, and give a run its secrets by --env",
+                "take the line out; 'tarmac secret set' keeps a key, "
+                "'tarmac run --secret VARIABLE=NAME' gives it to a run",
             )
         else:
             unknown.append(key)
@@ -74,7 +73,12 @@ def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Se
 
 def only_credentials(keys: Collection[str]) -> bool:
     """Whether a file is not for launching: the one that `isc login` leaves, say."""
-    return bool(keys) and all(key.lower() in CREDENTIALS for key in keys)
+    return bool(keys) and all(_is_credential(key) for key in keys)
+
+
+def _is_credential(key: str) -> bool:
+    """Whether a key stands in files of credentials: refused, and its value never told."""
+    return names_secret(key) or key.lower() == "username"
 
 
 def located(key: Scalar | Value, text: str) -> str:

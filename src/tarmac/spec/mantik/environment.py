@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, Hooks
+from tarmac.node.secrecy import is_reference, names_secret
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Items, Scalar, Table, shown, spoken
 from tarmac.spec.mantik import kinds
@@ -22,7 +23,6 @@ from tarmac.spec.mantik.fields import (
     ENVIRONMENT,
     PYTHON,
     known_part,
-    secret,
 )
 from tarmac.spec.names import VARIABLE_NAME, reserved
 from tarmac.spec.section import Section, Value, where
@@ -212,10 +212,10 @@ def _variables(value: Value, warnings: list[str]) -> dict[str, str]:
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
         name = key.read(VARIABLE_NAME, "")
-        if secret(name) and not (isinstance(item.node, Scalar) and not item.node.text):
+        if names_secret(name) and not (isinstance(item.node, Scalar) and is_reference(item.node.text)):
             key.refuse(
                 f"{name}: secrets do not belong into a file",
-                f"take the line out and give it with the submission: --env {name}",
+                f"'tarmac secret set' keeps it: then write {name}: ${{{{ secrets.NAME }}}}",
             )
             continue
         if not isinstance(item.node, Scalar):
@@ -246,7 +246,7 @@ def _split_old_variables(value: Value, warnings: list[str]) -> tuple[dict[str, s
         for key, item in value.node.entries
         if _CAPITALS.fullmatch(key.text)
         and isinstance(item, Scalar)
-        and not secret(key.text)
+        and not names_secret(key.text)
         and key.text.lower() not in _KEYS
     ]
     if not old:

@@ -6,8 +6,7 @@ original does, but with a warning. A key that would hold a secret is refused wit
 
 from __future__ import annotations
 
-import re
-
+from tarmac.node.secrecy import names_secret
 from tarmac.spec.located import Scalar, Table, on_line, spoken
 from tarmac.spec.problems import nearest
 from tarmac.spec.section import Fields, Section, Value
@@ -57,20 +56,6 @@ MLFLOW_KEYS = frozenset(
 )
 """What MLflow itself adds to a configuration that it hands to a backend: it says nothing about the run."""
 
-SECRET = re.compile(
-    r"(^|_|(?<=[a-z0-9]))(password|passwd|passphrase|secret|api_?key|access_?key|private_?key|credentials?"
-    r"|(auth|access|bearer|refresh|id|tracking)_?token|(hf|gh|github|gitlab)_token|token)$",
-    re.IGNORECASE | re.ASCII,
-)
-"""Names of what should be in no file."""
-
-_HARMLESS_TOKEN = re.compile(r"(^|_)(pad|eos|bos|unk|sep|cls|mask|special|end|start|stop)_?token$", re.I)
-
-
-def secret(name: str) -> bool:
-    """Whether something of this name is likely to be a secret."""
-    return SECRET.search(name) is not None and _HARMLESS_TOKEN.search(name) is None
-
 
 def known_part(
     value: Value, fields: Fields, warnings: list[str], *, ignored: frozenset[str] = frozenset()
@@ -96,7 +81,7 @@ def known_part(
 def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str]) -> bool:
     """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
     path = f"{value.path}.{spoken(key)}" if value.path else spoken(key)
-    if secret(key.text):
+    if names_secret(key.text):
         value.problems.add(
             key, f"{path}: secrets do not belong into a file", "take it out; the site's login is given apart"
         )
