@@ -77,6 +77,13 @@ class Client(ClusterCalls, KeptCalls):
     ) -> None:
         self.close()
 
+    def open(self) -> None:
+        """Connect ahead of the first call, which is optional: a server of one's own starts in the meantime.
+
+        Raises TarmacError when it cannot be started.
+        """
+        self._transport.open()
+
     def close(self) -> None:
         """Close idle connections. The server and its runs go on."""
         self._transport.close()

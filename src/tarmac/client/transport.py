@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -148,6 +148,14 @@ class Transport:
             return self._exchange(self._address.connect(start=self._start), method, path, body)
         except OSError as problem:
             raise self._address.explain(problem) from problem
+
+    def open(self) -> None:
+        """Connect ahead of the first request: a server that has to be started loads in the meantime.
+
+        Whatever goes wrong is for that request to report.
+        """
+        with suppress(OSError):
+            self._idle.append(self._address.connect(start=self._start))
 
     @contextmanager
     def stream(

@@ -72,7 +72,6 @@ class Parts:
 def join(home: Home, settings: Settings) -> Parts:
     """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database."""
     clock = SystemClock()
-    store = open_store(settings.database_url or f"sqlite:///{home.database}")
     machine = survey()
     keeping = Keeping(
         store=settings.artifacts.store or str(home.artifacts.resolve()),
@@ -83,6 +82,8 @@ def join(home: Home, settings: Settings) -> Parts:
     engine = LocalEngine(
         home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping, git=rules
     )
+    engine.start()
+    store = open_store(settings.database_url or f"sqlite:///{home.database}")
     directories = DirectoryCodeStore(home.code, limit_bytes=settings.code.limit_bytes, leave_out=(home.root,))
     code = RepositoryCodeStore(
         directories,

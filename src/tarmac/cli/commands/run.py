@@ -149,11 +149,11 @@ def run(
     if dry_run:
         _dry_run(client, request, as_json=as_json)
         return
-    record = _submit(client, request, idempotency_key)
     if detach:
-        _detached(record, as_json=as_json)
+        _detached(_submit(client, request, idempotency_key), as_json=as_json)
         return
-    sys.exit(_followed(client, record, as_json=as_json))
+    client.open()
+    sys.exit(_followed(client, request, idempotency_key, as_json=as_json))
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
@@ -230,11 +230,12 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
         sys.exit(INTERRUPTED)
 
 
-def _followed(client: Client, record: RunRecord, *, as_json: bool) -> int:
-    """The run's own exit code, after its end."""
+def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None, *, as_json: bool) -> int:
+    """Submit and follow: the run's own exit code, after its end."""
     from tarmac.cli.following import LogChoice, follow
     from tarmac.cli.followview import standard_view
 
+    record = _submit(client, request, idempotency_key)
     view = standard_view(as_json=as_json)
     view.submitted(record)
     return follow(client, record["id"], view, LogChoice())

@@ -72,6 +72,10 @@ class LocalEngine:
         self._warm = WarmParent(python)
         self._news = NewsBoard(self._layout.notify)
 
+    def start(self) -> None:
+        """Make ready for the first attempt, so that it does not wait for a Python to start."""
+        self._warm.start()
+
     def close(self) -> None:
         """Let go of everything; runners live on."""
         self._news.close()

@@ -1,7 +1,7 @@
 """The server's end of the warm parent: a small process that forks runners faster than Python starts.
 
-Called by `LocalEngine` for every runner. The parent is started when it is first needed and again when it
-has died; a runner it forked lives in a session of its own and outlives both of us.
+Called by `LocalEngine` for every runner. The parent is started with the server, and again when it has
+died; a runner it forked lives in a session of its own and outlives both of us.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ class WarmParent:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._closed = False
+
+    def start(self) -> None:
+        """Start the parent ahead of the first runner, if that is possible now; does not wait for it."""
+        with self._lock, contextlib.suppress(OSError):
+            if not self._closed and self._socket is None:
+                self._begin()
 
     def start_runner(self, directory: Path, node: str) -> None:
         """Fork the runner of one node of an attempt. Raises Unavailable when that is not possible now.
