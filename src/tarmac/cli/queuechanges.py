@@ -23,14 +23,14 @@ OPERATIONS = {
     "priority": "priority",
     "weight": "weight",
     "pool": "pool",
+    "resource-pool": "pool",
     "ahead-of": "ahead_of",
     "behind-of": "behind_of",
 }
 """What may stand between the dot and the equals sign, and the field that it becomes."""
 
 _SYNONYMS = {
-    "resource-pool": "pool",
-    "resource_pool": "pool",
+    "resource_pool": "resource-pool",
     "ahead_of": "ahead-of",
     "behind_of": "behind-of",
 }

@@ -14,12 +14,13 @@ from tarmac.model.resources import Resources
 from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
 from tarmac.spec import names, quantities
 from tarmac.spec.kinds import Kind, choice, flag, integer
-from tarmac.spec.located import Scalar, Table, from_plain
+from tarmac.spec.located import Table, from_plain
 from tarmac.spec.native.commands import read_command
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
-from tarmac.spec.native.reader import PRIORITY, RETRIES, WEIGHT, read_target
+from tarmac.spec.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.spec.native.roles import MOST_NODES
 from tarmac.spec.native.surroundings import IMAGE, path_from, read_labels, read_variables
+from tarmac.spec.priorities import priority
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
 from tarmac.spec.section import Fields, Section, Value
@@ -32,22 +33,6 @@ OVERRIDES = Fields(
     ),
     synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
 )
-
-
-PRIORITY_WORDS = {"highest": 2, "high": 1, "medium": 0, "auto": 0, "low": -1, "lowest": -2}
-"""Priorities by name, as users of other systems know them."""
-
-
-def _priority() -> Kind[int]:
-    def read(scalar: Scalar) -> int:
-        if scalar.text.lower() in PRIORITY_WORDS:
-            return PRIORITY_WORDS[scalar.text.lower()]
-        return PRIORITY.read(replace(scalar, quoted=False))
-
-    return Kind(f"{PRIORITY.wanted}, or one of {', '.join(PRIORITY_WORDS)}", read)
-
-
-_PRIORITY = _priority()
 
 
 def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
@@ -63,7 +48,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         roles=_roles(spec, flags),
         mode=mode,
         max_rapid_cycles=read_rapid_cycles(flags, mode, spec.max_rapid_cycles),
-        priority=flags.read("priority", _PRIORITY, spec.priority),
+        priority=flags.read("priority", _unquoted(priority(spec.dialect)), spec.priority),
         weight=flags.read("weight", WEIGHT, spec.weight),
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         start_paused=flags.read("paused", flag(), spec.start_paused),
@@ -76,6 +61,11 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
     changed = _placed(_asked_of_site(spec, changed, flags), flags)
     problems.raise_any()
     return changed
+
+
+def _unquoted(kind: Kind[int]) -> Kind[int]:
+    """The same of a number that comes as a text."""
+    return Kind(kind.wanted, lambda scalar: kind.read(replace(scalar, quoted=False)))
 
 
 def _asked_of_site(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:

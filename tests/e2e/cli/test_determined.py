@@ -207,6 +207,34 @@ def test_d1_d10_what_cannot_run_is_refused_with_its_reason(settled: Shell, line:
     assert expected in refused.stderr
 
 
+def test_d14_priorities_of_experiments_are_on_their_own_scale(settled: Shell) -> None:
+    """D13, D14: by `queue set`, its batch form and `experiment update`: 1 is first."""
+    context(settled, "ranked", "entrypoint: sleep 600\n")
+    ids = [
+        re.findall(
+            r"run (\w+)",
+            settled.tarmac("experiment", "create", "ranked/const.yaml", "--paused", *options).stdout,
+        )[0]
+        for options in ((), ("--config", "resources.priority=50"))
+    ]
+    settled.tarmac("run", "ranked/const.yaml", "--priority", "100", code=2)
+    asked = (
+        ("queue", "set", ids[0], "--priority", "10"),
+        ("queue", "set", f"{ids[0]}.priority=99", f"{ids[1]}.priority=1"),
+        ("experiment", "update", ids[0], "--priority", "7"),
+    )
+    expected = ({ids[0]: 32, ids[1]: -8}, {ids[0]: -57, ids[1]: 41}, {ids[0]: 35, ids[1]: 41})
+    for words, priorities in zip(asked, expected, strict=True):
+        said = settled.tarmac(*words, code=0).stderr
+        assert "of Determined, where 1 is first, is" in said
+        assert {run: settled.json("show", run)["run"]["priority"] for run in ids} == priorities
+    refused = settled.tarmac("queue", "set", f"{ids[0]}.priority=0", f"{ids[1]}.priority=100", code=2).stderr
+    assert refused.count("a priority of Determined is from 1 (first) to 99 (last)") == 2
+    settled.tarmac("experiment", "update", ids[0], "--resource-pool", "nowhere", code=2)
+    settled.tarmac("queue", "set", ids[0], "--resource-pool", "default", code=0)
+    settled.tarmac("stop", *ids, code=0)
+
+
 def test_d12_a_paused_experiment_frees_its_slots_and_goes_on_from_its_checkpoint(settled: Shell) -> None:
     """D12, D13: without a signal the script sees that it should pause, saves and leaves; activate resumes."""
     script = """\

@@ -96,6 +96,7 @@ def test_a_queue_fits_a_narrow_terminal(width: int) -> None:
         ("job.weight=0.5", {"run": "job", "weight": 0.5}),
         ("my.run.v2.weight=.5", {"run": "my.run.v2", "weight": 0.5}),
         ("r7f.pool=big", {"run": "r7f", "pool": "big"}),
+        ("r7f.resource-pool=big", {"run": "r7f", "pool": "big"}),
         ('r7f.pool="big"', {"run": "r7f", "pool": "big"}),
         ("a.b.ahead-of=c.d", {"run": "a.b", "ahead_of": "c.d"}),
         ("a.behind-of=@last", {"run": "a", "behind_of": "@last"}),
@@ -114,7 +115,7 @@ def test_everything_wrong_with_batch_words_is_said_at_once() -> None:
         "d.weight=0",
         ".pool=x",
         "e.pool=",
-        "f.resource-pool=x",
+        "f.resource_pool=x",
         "g.=1",
     ]
     with pytest.raises(InvalidInput) as refused:
@@ -125,7 +126,7 @@ def test_everything_wrong_with_batch_words_is_said_at_once() -> None:
     assert "RUN.OPERATION=VALUE" in told[1]
     assert "whole number" in told[2]
     assert "above 0" in told[3]
-    assert "did you mean pool?" in told[6]
+    assert "did you mean resource-pool?" in told[6]
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,20 @@ def test_priorities_have_names_too(word: str, number: int) -> None:
     assert override(spec(), {"priority": word}).priority == number
 
 
+def test_a_priority_is_on_the_scale_of_the_file_it_stands_in_for() -> None:
+    """Determined's goes from 1, which is first, to 99; 42 is usual."""
+    determined = replace(spec(), dialect="determined")
+    assert [override(determined, {"priority": word}).priority for word in (1, "42", 99, "high")] == [
+        41,
+        0,
+        -57,
+        1,
+    ]
+    for beyond in (0, 100, -1):
+        with pytest.raises(InvalidInput, match=r"from 1 to 99 \(Determined's scale: 1 is first, 42 usual\)"):
+            override(determined, {"priority": beyond})
+
+
 def test_slots_are_split_over_as_many_nodes_as_asked_for() -> None:
     """M1: --nodes; a number that cannot be split equally is refused."""
     (role,) = override(spec(), {"nodes": 4}).roles

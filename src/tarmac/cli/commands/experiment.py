@@ -18,6 +18,8 @@ from tarmac.cli.followview import standard_view
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
+from tarmac.cli.queueacts import change_queue
+from tarmac.cli.queuechanges import read_options
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
 from tarmac.model.cluster import DEFAULT_POOL
@@ -138,6 +140,31 @@ def queued(*, resource_pool: str, as_json: bool) -> None:
         print_json({"pools": pools})
         return
     print_text(queue_table([run for pool in pools for run in pool["runs"]]))
+
+
+@experiment.command()
+@click.argument("experiment_", metavar="EXPERIMENT", shell_complete=complete_run)
+@click.option("--priority", metavar="N", help="From 1, which is first, to 99; 42 is usual.")
+@click.option("--weight", metavar="W", help="Its share of a fair-share pool.")
+@click.option("--resource-pool", metavar="NAME", help="Another pool; a trial that runs starts again there.")
+@click.option("--ahead-of", metavar="EXPERIMENT", help="Right before this one.")
+@click.option("--behind-of", metavar="EXPERIMENT", help="Right after this one.")
+@json_option
+@click.pass_context
+def update(ctx: click.Context, /, *, experiment_: str, as_json: bool, **options: str | None) -> None:
+    """Change the priority, weight, pool or place of one, as det job update."""
+    given = {field: value for field, value in options.items() if value is not None}
+    if len(given) != 1:
+        raise click.UsageError(
+            "give one of --priority, --weight, --resource-pool, --ahead-of and --behind-of", ctx
+        )
+    ((field, value),) = given.items()
+    run = _reference(experiment_)
+    if field in ("ahead_of", "behind_of"):
+        changes = [{"run": run, field: _reference(value)}]
+    else:
+        changes = read_options([run], {"pool" if field == "resource_pool" else field: value})
+    change_queue(changes, as_json=as_json, dialect=SYSTEM)
 
 
 def _verb(name: str, command: click.Command, help_text: str) -> None:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
-
 import click
 
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option
-from tarmac.cli.output import print_json, print_text, remark
-from tarmac.cli.queuechanges import Change, is_assignment, read_assignments, read_options
-from tarmac.cli.queueview import queue_text
-from tarmac.cli.session import connect, resolve
-from tarmac.cli.terminal import stdout_terminal
-
-if TYPE_CHECKING:
-    from tarmac.client import Client
-    from tarmac.client.records import QueuePoolRecord
+from tarmac.cli.output import remark
+from tarmac.cli.queueacts import change_queue, print_queue
+from tarmac.cli.queuechanges import is_assignment, read_assignments, read_options
+from tarmac.cli.session import connect
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -46,14 +37,18 @@ def queue(
     if not pools and not as_json:
         remark("none of your runs is queued or running" if mine else "nothing is queued or running")
         return
-    _print(pools, as_json=as_json, everything=everything)
+    print_queue(pools, as_json=as_json, everything=everything)
 
 
 @queue.command("set")
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
-@click.option("--priority", metavar="N", help="A bigger number is sooner.")
+@click.option(
+    "--priority", metavar="N", help="A bigger number is sooner; of an experiment of Determined, a smaller."
+)
 @click.option("--weight", metavar="W", help="Its share of a fair-share pool.")
-@click.option("--pool", metavar="NAME", help="Another pool; a run that runs starts again there.")
+@click.option(
+    "--pool", "--resource-pool", metavar="NAME", help="Another pool; a run that runs starts again there."
+)
 @json_option
 @click.pass_context
 def set_(
@@ -67,6 +62,8 @@ def set_(
     as_json: bool,
 ) -> None:
     """Change the priority, weight or pool of runs, all or none.
+
+    The priority of an experiment of Determined is on its scale: 1 is first, 42 usual, 99 last.
 
     Several different changes at once are written RUN.OPERATION=VALUE, where OPERATION is priority, weight,
     pool, ahead-of or behind-of. They are checked as if made one after another, before any is made.
@@ -83,7 +80,7 @@ def set_(
         raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form", ctx)
     if not batch and not given:
         raise click.UsageError("what is to change? Give --priority, --weight or --pool", ctx)
-    _change(read_assignments(words) if batch else read_options(words, given), as_json=as_json)
+    change_queue(read_assignments(words) if batch else read_options(words, given), as_json=as_json)
 
 
 @queue.command()
@@ -105,33 +102,4 @@ def move(
     wanted = {field: value for field, value in given.items() if value is not None}
     if len(wanted) != 1:
         raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top", ctx)
-    _change([{"run": run, **wanted}], as_json=as_json)
-
-
-def _change(changes: Sequence[Change], *, as_json: bool) -> None:
-    client = connect()
-    resolved = [_resolved(client, change) for change in changes]
-    _print(client.change_queue(resolved), as_json=as_json, named={change["run"] for change in resolved})
-
-
-def _resolved(client: Client, change: Change) -> Change:
-    """The change with `@last` replaced where a run is meant."""
-    return {
-        field: resolve(client, value) if field in ("run", "ahead_of", "behind_of") else value
-        for field, value in change.items()
-    }
-
-
-def _print(
-    pools: Sequence[QueuePoolRecord],
-    *,
-    as_json: bool,
-    everything: bool = False,
-    named: Collection[str] = (),
-) -> None:
-    if as_json:
-        print_json({"pools": pools})
-        return
-    terminal = stdout_terminal()
-    everything = everything or terminal.width is None
-    print_text(queue_text(pools, now=time.time(), terminal=terminal, everything=everything, named=named))
+    change_queue([{"run": run, **wanted}], as_json=as_json)

@@ -10,7 +10,7 @@ from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
 from tarmac.model.lifecycle import RunState
 from tarmac.spec.determined.identity import experiment_id, trial_id
-from tarmac.spec.determined.reader import MIDDLE_PRIORITY
+from tarmac.spec.determined.priorities import of_tarmac
 from tarmac.spec.determined.words import queue_word, state_word
 from tarmac.spec.dialect import Report
 
@@ -115,7 +115,7 @@ def queue_table(runs: Sequence[Json]) -> str:
             run["id"],
             "TYPE_EXPERIMENT",
             one_line(run["name"]),
-            str(MIDDLE_PRIORITY - int(run["priority"])),
+            str(of_tarmac(int(run["priority"]))),
             _when(run["submitted_at"])[:19],
             f"{run['slots_acquired']}/{run['slots_needed']}",
             queue_word(RunState(run["state"])) or "",

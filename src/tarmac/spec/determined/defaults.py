@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.spec.determined.merging import normalised
+from tarmac.spec.determined.priorities import FIRST, LAST, USUAL
 from tarmac.spec.determined.schema import Field, Record, Whole, Word
 from tarmac.spec.determined.sections import ENVIRONMENT
 from tarmac.spec.determined.table import EXPERIMENT
@@ -32,10 +33,9 @@ SETTINGS = Record(
     fields={
         "task_container_defaults": Field(shape=CONTAINER_DEFAULTS),
         "checkpoint_storage": EXPERIMENT.fields["checkpoint_storage"],
-        "default_priority": Field(shape=Whole(least=1, most=99)),
+        "default_priority": Field(shape=Whole(least=FIRST, most=LAST)),
     }
 )
-USUAL_PRIORITY = 42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ClusterDefaults:
     """`config` lies below every configuration; `startup_hook` runs before every entry point."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
-    priority: int = USUAL_PRIORITY
+    priority: int = USUAL
     startup_hook: str | None = None
 
 
@@ -72,6 +72,6 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
         config["checkpoint_storage"] = found["checkpoint_storage"]
     return ClusterDefaults(
         config=normalised(config),
-        priority=found.get("default_priority", USUAL_PRIORITY),
+        priority=found.get("default_priority", USUAL),
         startup_hook=containers.get("startup_hook"),
     )

@@ -29,6 +29,7 @@ from tarmac.spec.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.spec.determined.entrypoint import read_entrypoint
 from tarmac.spec.determined.merging import completed, merged, normalised
 from tarmac.spec.determined.overriding import overridden
+from tarmac.spec.determined.priorities import to_tarmac
 from tarmac.spec.determined.searchers import SUPPORTED
 from tarmac.spec.determined.secrets import holds_secret, masked
 from tarmac.spec.determined.steps import in_batches
@@ -44,8 +45,6 @@ from tarmac.spec.section import Value
 from tarmac.spec.yaml_tree import compose
 
 NAME = "determined"
-MIDDLE_PRIORITY = 42
-"""Determined's usual priority, of 1 (first) to 99 (last): it becomes 0."""
 
 MOST_RETRIES = 1_000
 WORK_DIRECTORY = "/run/determined/workdir"
@@ -86,7 +85,7 @@ def read_experiment(
         roles=(file.role(given, config),),
         code=context_of(directory),
         target=Target(pool=file.pool(config["resources"]["resource_pool"])),
-        priority=MIDDLE_PRIORITY - (config["resources"]["priority"] or defaults.priority),
+        priority=to_tarmac(config["resources"]["priority"] or defaults.priority),
         weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,
         retries=file.retries(config["max_restarts"]),
         pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tarmac.spec.determined.priorities import FIRST, LAST
 from tarmac.spec.determined.schema import (
     Alternatives,
     Choice,
@@ -164,7 +165,7 @@ RESOURCES = Record(
         "slots_per_trial": Field(shape=Whole(least=0, most=100_000), default=1),
         "max_slots": Field(shape=Whole(least=0)),
         "weight": Field(shape=Real(), default=1),
-        "priority": Field(shape=Whole(least=1, most=99)),
+        "priority": Field(shape=Whole(least=FIRST, most=LAST)),
         "resource_pool": Field(shape=Word(), default=""),
         "shm_size": Field(
             shape=Alternatives(wanted="a size such as 4g, or a number of bytes", scalar=Free()),

@@ -18,13 +18,13 @@ from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
 from tarmac.spec.native.setup import read_setup
 from tarmac.spec.native.surroundings import read_environment, read_labels, read_pause
+from tarmac.spec.priorities import priority
 from tarmac.spec.problems import Problems
 from tarmac.spec.rehearsals import read_rehearsal, rehearsed
 from tarmac.spec.section import Section, Value
 from tarmac.spec.yaml_tree import compose
 
 NAME = "native"
-HIGHEST_PRIORITY = 1_000_000
 LARGEST_WEIGHT = 100_000
 MOST_RETRIES = 1_000
 
@@ -75,7 +75,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
     return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
 
 
-PRIORITY = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+PRIORITY = priority(NAME)
 WEIGHT = positive(LARGEST_WEIGHT)
 RETRIES = integer(0, MOST_RETRIES)
 

@@ -1,0 +1,94 @@
+"""Sends changes of the queue to the server, and prints what came of them.
+
+Used by the commands `queue` and `experiment`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.queuechanges import Change
+from tarmac.cli.queueview import queue_text
+from tarmac.cli.session import connect, resolve
+from tarmac.cli.terminal import stdout_terminal
+from tarmac.model.errors import InvalidInput, NotFound, Problem
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+    from tarmac.client.records import QueuePoolRecord
+
+_DETERMINED = "determined"
+_ITS_SCALE = "tarmac.spec.determined.priorities"
+"""Imported for its runs alone: all readers come with it."""
+
+
+def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | None = None) -> None:
+    """Make these changes, all or none, and print the queues they were made in.
+
+    A priority is on the scale of the run's own file; of `dialect`, where that is given.
+    """
+    client = connect()
+    resolved = [_resolved(client, change) for change in changes]
+    sent = _on_our_scale(client, resolved, dialect=dialect)
+    print_queue(client.change_queue(sent), as_json=as_json, named={change["run"] for change in sent})
+
+
+def print_queue(
+    pools: Sequence[QueuePoolRecord],
+    *,
+    as_json: bool,
+    everything: bool = False,
+    named: Collection[str] = (),
+) -> None:
+    """The queues as tables, or as JSON; on a terminal a long one is cut, but for the runs `named`."""
+    if as_json:
+        print_json({"pools": pools})
+        return
+    terminal = stdout_terminal()
+    everything = everything or terminal.width is None
+    print_text(queue_text(pools, now=time.time(), terminal=terminal, everything=everything, named=named))
+
+
+def _resolved(client: Client, change: Change) -> Change:
+    """The change with `@last` replaced where a run is meant."""
+    return {
+        field: resolve(client, value) if field in ("run", "ahead_of", "behind_of") else value
+        for field, value in change.items()
+    }
+
+
+def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:
+    """The changes with tarmac's priorities; raises InvalidInput with all that lie beyond Determined's."""
+    problems: list[Problem] = []
+    found: list[Change] = []
+    for change in changes:
+        own = "priority" in change and (dialect or _dialect(client, change["run"])) == _DETERMINED
+        found.append(_of_determined(change, problems) if own else change)
+    if problems:
+        raise InvalidInput(problems)
+    return found
+
+
+def _of_determined(change: Change, problems: list[Problem]) -> Change:
+    scale, given = import_module(_ITS_SCALE), change["priority"]
+    if not scale.FIRST <= given <= scale.LAST:
+        said = f"a priority of Determined is from {scale.FIRST} (first) to {scale.LAST} (last), not {given}"
+        problems.append(Problem(message=f"{change['run']}: {said}", hint=f"{scale.USUAL} is the usual one"))
+        return change
+    priority: int = scale.to_tarmac(given)
+    remark(
+        f"{change['run']}: priority {given} of Determined, where {scale.FIRST} is first, is {priority} here"
+    )
+    return {**change, "priority": priority}
+
+
+def _dialect(client: Client, reference: str) -> str | None:
+    """What the file of a run was written in; None without such a run, which the server says better."""
+    try:
+        return str(client.run(reference)["dialect"])
+    except NotFound:
+        return None
