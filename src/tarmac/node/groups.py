@@ -8,6 +8,7 @@ reader ends by itself once nobody writes any more. One that handles the signal g
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from typing import Optional
 
@@ -15,7 +16,6 @@ from tarmac.node import procfs, signals
 from tarmac.node.procfs import Process
 
 _ROUNDS = 10
-_OUTPUTS = (1, 2)
 
 
 def ask_group(group: int, number: int) -> None:
@@ -38,25 +38,33 @@ def ask_group(group: int, number: int) -> None:
 
 
 def _readers(members: list[Process], number: int) -> set[Process]:
-    """Those that read from a pipe which another one writes to, and do nothing about the signal but die."""
-    inputs = {process: pipe for process in members if (pipe := _pipe(process, 0)) is not None}
+    """Those that read from a pipe which another one can write to, and do nothing about the signal but die."""
+    inputs = {process: pipe for process in members if (pipe := _pipe(process, "0")) is not None}
     if not inputs:
         return set()
-    written = {
-        (process, pipe) for process in members for output in _OUTPUTS if (pipe := _pipe(process, output))
-    }
+    outputs = {process: _outputs(process) for process in members}
     return {
         process
         for process, pipe in inputs.items()
-        if any(one != process and other == pipe for one, other in written)
+        if any(pipe in outputs[other] for other in members if other != process)
         and not procfs.handles(process.pid, number)
     }
 
 
-def _pipe(process: Process, descriptor: int) -> Optional[str]:
-    """The name of the pipe behind a descriptor, if it is one."""
+def _outputs(process: Process) -> set[str]:
+    """The pipes that a process can write to: `tee >(cat)` writes to another one than its standard output."""
     try:
-        target = os.readlink(f"/proc/{process.pid}/fd/{descriptor}")
+        descriptors = os.listdir(f"/proc/{process.pid}/fd")
+    except OSError:
+        return set()
+    return {pipe for name in descriptors if (pipe := _pipe(process, name, may=stat.S_IWUSR)) is not None}
+
+
+def _pipe(process: Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
+    """The name of the pipe behind a descriptor, if it is one that is open for reading (or writing)."""
+    path = f"/proc/{process.pid}/fd/{descriptor}"
+    try:
+        target, mode = os.readlink(path), os.lstat(path).st_mode
     except OSError:
         return None  # it is gone, has closed it, or is another user's
-    return target if target.startswith("pipe:") else None
+    return target if target.startswith("pipe:") and mode & may else None
