@@ -60,13 +60,19 @@ class CountingIds:
 
 
 class InstantCode:
-    """A code store whose snapshots are there at once; there is no room for the paths in `too_large`."""
+    """A code store whose snapshots are there at once.
+
+    There is no room for the paths in `too_large`, and those in `breaks` meet a defect.
+    """
 
     def __init__(self) -> None:
         self.too_large: set[str] = set()
+        self.breaks: set[str] = set()
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
         assert isinstance(code, LocalDirectory)
+        if code.path in self.breaks:
+            raise RecursionError("maximum recursion depth exceeded")
         if code.path in self.too_large:
             raise Unavailable(f"cannot keep a copy of {code.path}", hint="free some space there")
         return StagedCode(digest=code.digest or f"digest-of-{code.path.strip('/').replace('/', '-')}")

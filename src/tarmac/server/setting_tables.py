@@ -13,6 +13,7 @@ from tarmac.node.gitrules import SAFE_TRANSPORTS
 
 DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
 DEFAULT_CODE_DAYS = 30.0
+DEFAULT_CODE_TIMEOUT_S = 600.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
 """How long a store that is down is waited for."""
@@ -88,6 +89,13 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             kind=str,
             default=DEFAULT_CODE_LIMIT,
             meaning="the most that the code of a run may hold, where its run file says nothing else",
+        ),
+        Setting(
+            key="timeout_s",
+            kind=float,
+            default=DEFAULT_CODE_TIMEOUT_S,
+            least=1,
+            meaning="how long copying the code of one run may take, in seconds; after that the run fails",
         ),
         Setting(
             key="keep_days",

@@ -21,6 +21,7 @@ from tarmac.server.setting_tables import (
     DEFAULT_CODE_DAYS,
     DEFAULT_CODE_LIMIT,
     DEFAULT_CODE_LIMIT_BYTES,
+    DEFAULT_CODE_TIMEOUT_S,
     DEFAULT_GIT_TIMEOUT_S,
     DEFAULT_PATIENCE,
     DEFAULT_PATIENCE_S,
@@ -50,9 +51,10 @@ class GitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeSettings:
-    """How much code a run may bring, and how long it and the work directories are kept."""
+    """How much code a run may bring, how long copying it may take, and how long it is kept."""
 
     limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
+    timeout_s: float = DEFAULT_CODE_TIMEOUT_S
     keep_days: float | None = DEFAULT_CODE_DAYS
     work_days: float | None = None
 
@@ -146,6 +148,7 @@ class _Reader:
         limit_bytes = self._memory_bytes(given, "code.limit")
         return CodeSettings(
             limit_bytes=DEFAULT_CODE_LIMIT_BYTES if limit_bytes is None else limit_bytes,
+            timeout_s=values["timeout_s"],
             keep_days=max(values["keep_days"], ended_days),
             work_days=values["work_days"],
         )

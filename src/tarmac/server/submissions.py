@@ -10,6 +10,7 @@ import hashlib
 import os
 import string
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from tarmac.artifacts.code.archives import is_archive
-from tarmac.artifacts.code.tree import check_size, scan
+from tarmac.artifacts.code.tree import TooSlow, at_most, check_size, scan
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import InvalidInput, Problem
@@ -31,6 +32,9 @@ from tarmac.spec.dialects import DIALECTS
 
 _STAND_IN = frozenset({"name", "slots"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
+
+COUNT_S = 5.0
+"""How long a submission waits for its code to be counted."""
 
 _READINGS_KEPT = 64
 _END = 6
@@ -180,7 +184,9 @@ def _check_code(code: LocalDirectory, *, filename: str) -> None:
         found = "cannot be read"
     else:
         if code.limit_bytes is not None:
-            check_size(scan(path, code=code), source=code.path, code=code, limit_bytes=code.limit_bytes)
+            with suppress(TooSlow):  # the copy is counted again, and has more time
+                entries = scan(path, code=code, check_time=at_most(COUNT_S))
+                check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
         return
     raise InvalidInput(
         [

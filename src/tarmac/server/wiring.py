@@ -84,7 +84,7 @@ def join(home: Home, settings: Settings) -> Parts:
     )
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
-    directories = DirectoryCodeStore(home.code, limit_bytes=settings.code.limit_bytes, leave_out=(home.root,))
+    directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,
         home.repositories,
@@ -157,6 +157,13 @@ def _nodes(machine: Machine, groups: Sequence[NodeGroup]) -> Sequence[Node]:
     if machine.note is not None and not groups:
         log.info("%s", machine.note)
     return local_nodes(machine, groups)
+
+
+def _code_store(home: Home, settings: Settings) -> DirectoryCodeStore:
+    code = settings.code
+    return DirectoryCodeStore(
+        home.code, limit_bytes=code.limit_bytes, timeout_s=code.timeout_s, leave_out=(home.root,)
+    )
 
 
 def _directory(layout: Layout, attempt: Attempt) -> str | None:

@@ -87,9 +87,27 @@ def test_a_pattern_that_is_none_is_located(tmp_path: Path) -> None:
 
 WORDS = st.sampled_from(["a", "b", "ab", "a.b"])
 PATHS = st.lists(WORDS, min_size=1, max_size=4).map("/".join)
-GLOBS = st.lists(
-    st.sampled_from(["a", "b", "*", "?", "[ab]", "a*", "*.b", "**", "\\a"]), min_size=1, max_size=3
-).map("/".join)
+PIECES = [
+    "a",
+    "b",
+    "*",
+    "?",
+    "[ab]",
+    "[!a]",
+    "[^b-]",
+    "[]a]",
+    "[a-",
+    "[[:lower:].]",
+    "[b-a]",
+    "\\a",
+    "\\*",
+    ".",
+]
+PARTS = st.one_of(
+    st.sampled_from(["a", "b", "*", "?", "[ab]", "a*", "*.b", "**", "***", "\\a"]),
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join),
+)
+GLOBS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)
 PATTERNS = st.builds(
     lambda negated, anchor, glob, end: negated + anchor + glob + end,
     st.sampled_from(["", "", "!"]),
@@ -101,7 +119,7 @@ IGNORE_FILES = st.lists(st.one_of(PATTERNS, st.just("# a"), st.just("")), max_si
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge here, and it is not installed")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @example(paths={"a.b/a/a"}, top="a/\n!*.b", nested={})
 @example(paths={"a/a", "a/b/a"}, top="a/**/", nested={})
 @example(paths={"a/a", "a/b"}, top="a/**\n!a/b", nested={})

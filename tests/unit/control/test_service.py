@@ -58,6 +58,19 @@ def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
     assert plane.world.code_held_up == {}
 
 
+def test_a_defect_that_the_code_of_one_run_brings_to_light_holds_up_no_other(
+    simulation: Simulation, plane: ControlPlane
+) -> None:
+    broken = submit(plane, slots=1, code=LocalDirectory(path="/broken"))
+    sound = submit(plane, slots=1, code=LocalDirectory(path="/sound"))
+    store = plane.world.code
+    assert isinstance(store, InstantCode)
+    store.breaks.add("/broken")
+    simulation.server.turn("stage")
+    assert (plane.find(broken.id).state, plane.find(sound.id).state) == (RunState.PENDING, RunState.QUEUED)
+    assert "RecursionError" in plane.why(broken.id).headline
+
+
 def test_what_can_never_fit_is_refused_with_the_largest_that_would(plane: ControlPlane) -> None:
     with pytest.raises(Refused) as refused:
         submit(plane, slots=9)

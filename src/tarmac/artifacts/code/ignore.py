@@ -8,15 +8,14 @@ excludes by itself counts last.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
+from tarmac.artifacts.code.patterns import NoPattern, Pattern, parse
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.node import untrusted
 
 OWN_FILE = ".tarmacignore"
 GIT_FILE = ".gitignore"
@@ -45,29 +44,11 @@ node_modules/
 .DS_Store
 """
 
+LARGEST_BYTES = 1 << 20
+"""The longest ignore file that is read."""
+
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 """A directory that holds one of these is a Python environment, whatever it is called."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One line of an ignore file: `include` is whether it leaves out what it means, or brings it back."""
-
-    include: bool
-    regex: re.Pattern[str]
-    directories_only: bool
-
-    def means(self, path: str, *, is_directory: bool) -> bool:
-        """Whether it speaks of this entry itself, not of a directory above it.
-
-        pathspec's expressions also match what lies below a directory that they mean. Those that name an entry
-        have a group for the mark of a directory, and reach the end of the path where they mean the entry
-        itself; the others (of patterns that end in `**`) mean whatever they match.
-        """
-        if self.directories_only and not is_directory:
-            return False
-        found = self.regex.search(path)
-        return found is not None and (not self.regex.groupindex or found.end() == len(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +129,7 @@ def excluding(patterns: Sequence[str]) -> Layer | None:
     """The layer of the patterns that a run file excludes; raises InvalidInput for one that is none."""
     try:
         return Layer("", _patterns("\n".join(patterns))) if patterns else None
-    except ValueError:
+    except NoPattern:
         problems = [f"exclude: {problem.message}" for problem in _bad_lines(Path(), "\n".join(patterns))]
         raise InvalidInput([Problem(message=message) for message in problems]) from None
 
@@ -168,40 +149,26 @@ def _file_rules(root: Path, ignore_file: str | None, *, whole: bool) -> Rules:
 
 def _read(path: Path) -> tuple[Pattern, ...]:
     try:
-        text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
+        text = untrusted.read_bytes(str(path.resolve()), LARGEST_BYTES).decode("utf-8-sig", "surrogateescape")
     except OSError as error:
         raise InvalidInput([Problem(message=f"cannot be read: {error.strerror}", file=str(path))]) from None
     try:
         return _patterns(text)
-    except ValueError:
+    except NoPattern:
         raise InvalidInput(_bad_lines(path, text)) from None
 
 
 @lru_cache(maxsize=64)
 def _patterns(text: str) -> tuple[Pattern, ...]:
-    return tuple(pattern for line in reversed(text.split("\n")) if (pattern := _pattern(line)) is not None)
-
-
-def _pattern(line: str) -> Pattern | None:
-    """The pattern of one line, if there is one; raises ValueError for one that is none.
-
-    The slash at the end is taken off first: pathspec's expression for what then remains is exact.
-    """
-    line = line.removesuffix("\r")
-    bare = line.rstrip(" ")
-    directories_only = bare.endswith("/") and bare.strip("!/") != ""
-    (parsed,) = GitIgnoreSpec.from_lines([bare[:-1] if directories_only else line]).patterns or (None,)
-    if parsed is None or parsed.include is None or parsed.regex is None:
-        return None
-    return Pattern(parsed.include, parsed.regex, directories_only)
+    return tuple(pattern for line in reversed(text.split("\n")) if (pattern := parse(line)) is not None)
 
 
 def _bad_lines(path: Path, text: str) -> list[Problem]:
     problems = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
-            _pattern(line)
-        except ValueError:
-            problem = Problem(message=f"{line!r} is not a pattern of .gitignore", file=str(path), line=number)
+            parse(line)
+        except NoPattern as none:
+            problem = Problem(message=f"{line!r:.200} {none}", file=str(path), line=number)
             problems.append(problem)
     return problems

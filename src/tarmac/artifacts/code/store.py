@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -23,18 +23,23 @@ from tarmac.artifacts.code.snapshots import is_digest, snapshots, summary, write
 from tarmac.artifacts.code.tree import (
     Entry,
     Kind,
+    TooSlow,
+    at_most,
     check_size,
     leave_out_hint,
     mebibytes,
+    no_hurry,
     readable_directory,
     scan,
     unreadable,
 )
+from tarmac.artifacts.code.tries import counted
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
 
 DEFAULT_LIMIT_BYTES = 1 << 30
+DEFAULT_TIMEOUT_S = 600.0
 SCANS = 3
 PACKS = "packs"
 
@@ -42,14 +47,21 @@ PACKS = "packs"
 class DirectoryCodeStore:
     """Snapshots under one root directory. Implements the port `CodeStore`; thread-safe.
 
-    More than `limit_bytes` is refused where a run file sets no limit of its own. `leave_out` are directories
+    More than `limit_bytes` is refused where a run file sets no limit of its own, and so is what takes longer
+    to copy than `timeout_s`. `leave_out` are directories
     that never belong to a snapshot even if they lie inside one, such as the tarmac home; the root never does.
     """
 
     def __init__(
-        self, root: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, leave_out: Sequence[Path] = ()
+        self,
+        root: Path,
+        *,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        leave_out: Sequence[Path] = (),
     ) -> None:
         self.limit_bytes = limit_bytes
+        self._timeout_s = timeout_s
         self._root = root
         self._leave_out = (root, *leave_out)
         self._memory = HashMemory()
@@ -92,28 +104,26 @@ class DirectoryCodeStore:
     def snapshot(self, code: LocalDirectory | str) -> str:
         """Keep a copy of a directory, less what stays behind, or of an archive; the digest of the copy."""
         code = LocalDirectory(path=code) if isinstance(code, str) else code
-        if is_archive(Path(code.path)):
-            with _opened(Path(code.path)) as file:
-                return self.unpack(file, code)
-        source = readable_directory(code.path)
-        for _ in range(SCANS):
+        with counted(self._root, code):
             try:
-                return self._snapshot(source, code)
-            except Vanished:
-                continue
-            except Unreadable as failure:
-                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
-        raise Unavailable(
-            f"{code.path} keeps changing while it is being copied", hint="submit again when it rests"
-        )
+                return self._copied(code, at_most(self._timeout_s))
+            except TooSlow:
+                raise InvalidInput(
+                    f"{code.path} cannot be copied within {self._timeout_s:g} s",
+                    hint=f"{leave_out_hint(code)}; code.timeout_s in settings.toml sets the limit",
+                ) from None
 
-    def unpack(self, file: BinaryIO, code: LocalDirectory) -> str:
+    def unpack(self, file: BinaryIO, code: LocalDirectory, check_time: Callable[[], None] = no_hurry) -> str:
         """Keep what an archive holds. It goes from the archive into a pack: no file of it is made here."""
         try:
             with self.packs.writer() as writer:
                 keep = partial(self.packs.keep, writer)
                 entries, hashes = read_archive(
-                    file, code, write=writer.write, keep=keep, limit_bytes=self.limit_of(code)
+                    file,
+                    code,
+                    write=_timed(writer.write, check_time),
+                    keep=keep,
+                    limit_bytes=self.limit_of(code),
                 )
                 fresh = self.packs.add(writer)
             return self.commit(entries, hashes, fresh)
@@ -160,16 +170,33 @@ class DirectoryCodeStore:
             with contextlib.suppress(OSError):
                 os.utime(self._root / digest, (now, now))
 
-    def _snapshot(self, source: Path, code: LocalDirectory) -> str:
-        entries = scan(source, code=code, leave_out=self._leave_out)
+    def _copied(self, code: LocalDirectory, check_time: Callable[[], None]) -> str:
+        if is_archive(Path(code.path)):
+            with _opened(Path(code.path)) as file:
+                return self.unpack(file, code, check_time)
+        source = readable_directory(code.path)
+        for _ in range(SCANS):
+            try:
+                return self._snapshot(source, code, check_time)
+            except Vanished:
+                continue
+            except Unreadable as failure:
+                raise InvalidInput([unreadable(failure.path, failure.error, leave_out_hint(code))]) from None
+        raise Unavailable(
+            f"{code.path} keeps changing while it is being copied", hint="submit again when it rests"
+        )
+
+    def _snapshot(self, source: Path, code: LocalDirectory, check_time: Callable[[], None]) -> str:
+        entries = scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
         check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
         known = self._memory.known(source, entries)
         if self._all_kept(entries, known):
             return self.commit(entries, known, {})
         try:
             with self.packs.writer() as writer:
+                write = _timed(writer.write, check_time)
                 hashes = {
-                    entry.path: self._content(source, entry, known, writer)
+                    entry.path: self._content(source, entry, known, writer, write)
                     for entry in entries
                     if entry.kind is Kind.FILE
                 }
@@ -186,12 +213,19 @@ class DirectoryCodeStore:
             if entry.kind is Kind.FILE
         )
 
-    def _content(self, source: Path, entry: Entry, known: Mapping[str, str], writer: PackWriter) -> str:
+    def _content(
+        self,
+        source: Path,
+        entry: Entry,
+        known: Mapping[str, str],
+        writer: PackWriter,
+        write: Callable[[bytes], object],
+    ) -> str:
         """The hash of a file's content, which is kept from now on: copied while it is read, if need be."""
         content = known.get(entry.path)
         if content is not None and self.packs.place(content) is not None:
             return content
-        content = hash_file(source / entry.path, writer.write)
+        content = hash_file(source / entry.path, write)
         self.packs.keep(writer, content)
         return content
 
@@ -200,6 +234,14 @@ class DirectoryCodeStore:
             f"cannot keep a copy of {source} in {self._root}: {error.strerror}",
             hint="free some space there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None,
         )
+
+
+def _timed(write: Callable[[bytes], object], check_time: Callable[[], None]) -> Callable[[bytes], object]:
+    def checked(chunk: bytes) -> None:
+        check_time()
+        write(chunk)
+
+    return checked
 
 
 def _opened(archive: Path) -> BinaryIO:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -51,16 +52,42 @@ class Entry:
     target: str = ""
 
 
-def scan(root: Path, *, code: LocalDirectory | None = None, leave_out: Sequence[Path] = ()) -> list[Entry]:
+class TooSlow(Exception):
+    """Reading a tree took longer than it may."""
+
+
+def no_hurry() -> None:
+    """For whoever reads their own directory: it may take as long as it takes."""
+
+
+def at_most(seconds: float) -> Callable[[], None]:
+    """Raises TooSlow when it is called after so long."""
+    due = time.monotonic() + seconds
+
+    def check() -> None:
+        if time.monotonic() > due:
+            raise TooSlow
+
+    return check
+
+
+def scan(
+    root: Path,
+    *,
+    code: LocalDirectory | None = None,
+    leave_out: Sequence[Path] = (),
+    check_time: Callable[[], None] = no_hurry,
+) -> list[Entry]:
     """The entries of a snapshot of `root`, by path. Raises InvalidInput with every problem found.
 
     `code` says what stays behind (by default what the ignore files say). `leave_out` are directories that
-    are never part of a snapshot: where the snapshots themselves are kept.
+    are never part of a snapshot: where the snapshots themselves are kept. `check_time` is called for every
+    entry, and may raise.
     """
     code = code or LocalDirectory(path=str(root))
     rules = rules_of(root, ignore_file=code.ignore_file, exclude=code.exclude, whole=code.whole)
-    scanner = _Scanner(root, frozenset(_identities(leave_out)), code)
-    entries = sorted(scanner.walk("", rules), key=lambda entry: os.fsencode(entry.path))
+    scanner = _Scanner(root, frozenset(_identities(leave_out)), code, check_time)
+    entries = sorted(scanner.walk(rules), key=lambda entry: os.fsencode(entry.path))
     if scanner.problems:
         raise InvalidInput(scanner.problems)
     return entries
@@ -118,14 +145,28 @@ def unreadable(path: str | Path, error: OSError, hint: str = LEAVE_OUT_HINT) -> 
 class _Scanner:
     """One walk over a tree; problems are collected on the way."""
 
-    def __init__(self, root: Path, forbidden: frozenset[tuple[int, int]], code: LocalDirectory) -> None:
+    def __init__(
+        self,
+        root: Path,
+        forbidden: frozenset[tuple[int, int]],
+        code: LocalDirectory,
+        check_time: Callable[[], None],
+    ) -> None:
         self._hint = leave_out_hint(code)
         self.problems: list[Problem] = []
         self._root = root
         self._real_root = os.path.realpath(root)
         self._forbidden = forbidden
+        self._check_time = check_time
+        self._pending: list[tuple[str, Rules]] = []
 
-    def walk(self, directory: str, rules: Rules) -> Iterator[Entry]:
+    def walk(self, rules: Rules) -> Iterator[Entry]:
+        """Every entry. Directories wait in a list: how deep they lie is for a user to say, not for Python."""
+        self._pending.append(("", rules))
+        while self._pending:
+            yield from self._below(*self._pending.pop())
+
+    def _below(self, directory: str, rules: Rules) -> Iterator[Entry]:
         try:
             with os.scandir(self._root / directory) as listing:
                 items = list(listing)
@@ -136,6 +177,7 @@ class _Scanner:
             return
         prefix = f"{directory}/" if directory else ""
         for item in items:
+            self._check_time()
             path = prefix + item.name
             is_directory = item.is_dir(follow_symlinks=False)
             if rules.ignores(path, is_directory=is_directory):
@@ -157,7 +199,7 @@ class _Scanner:
         inner = rules.within(self._root, path)
         if inner is not None:
             yield Entry(path, Kind.DIRECTORY, stat.S_IMODE(status.st_mode) & 0o777 | OWNER_MAY_ENTER)
-            yield from self.walk(path, inner)
+            self._pending.append((path, inner))
 
     def _link(self, path: str, rules: Rules) -> Iterator[Entry]:
         full = self._root / path

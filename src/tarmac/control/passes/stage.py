@@ -53,6 +53,12 @@ def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | Tarma
         return world.code.stage(code)
     except (InvalidInput, Unavailable) as error:
         return error
+    except Exception as error:  # the rim of one run: what its code brings to light must hold up no other
+        known = world.code_held_up.get(run.id)
+        problem = Unavailable(f"it cannot be copied: {type(error).__name__}: {error}")
+        if known != str(problem):
+            log.exception("the code of %s", run.id)
+        return problem
 
 
 def _staged(world: World, run: Run, code: StagedCode | TarmacError) -> RunStep:

@@ -1,0 +1,182 @@
+"""Files that a run can write, read and written as a stranger's. Called wherever we touch such a file.
+
+A worker may put anything in the place of any file of its attempt: a FIFO that never answers, a device, a link
+to somebody else's file, gigabytes without a line end. So nothing here waits, follows a link in the last
+place, reads without a limit, or believes that what was read makes sense. `OSError` and `ValueError` are all
+that it raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from contextlib import suppress
+from typing import Any, Optional
+
+LONGEST_LINE_BYTES = 128 * 1024
+"""More than the last lines of a log, in an event that tells them, can come to."""
+
+STEP_BYTES = 2 * LONGEST_LINE_BYTES
+STEP_LINES = 2_000
+DOCUMENT_BYTES = 64 * 1024 * 1024
+NOTE_BYTES = 1024 * 1024
+"""For small documents: asks, claims, notes of a failure."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_to_read(path: str, *, dir_fd: Optional[int] = None) -> int:
+    """A descriptor of a regular file; raises OSError for anything else, and never waits for a writer."""
+    return _regular(os.open(path, _READ, dir_fd=dir_fd), path)
+
+
+def open_to_append(path: str) -> int:
+    """A descriptor that appends to a regular file, made where it is missing; raises OSError."""
+    return _regular(os.open(path, _APPEND, 0o666), path)
+
+
+def read_bytes(path: str, limit_bytes: int) -> bytes:
+    """A whole regular file; raises OSError for one that is longer, as for everything else that is wrong."""
+    handle = open_to_read(path)
+    try:
+        found = _pread(handle, 0, limit_bytes + 1)
+    finally:
+        os.close(handle)
+    if len(found) > limit_bytes:
+        raise OSError(errno.EFBIG, f"longer than {limit_bytes} bytes", path)
+    return found
+
+
+def read_object(path: str, limit_bytes: int = NOTE_BYTES) -> dict[str, Any]:
+    """The JSON object in a file; raises OSError, or ValueError where there is none."""
+    return parse_object(read_bytes(path, limit_bytes))
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """A JSON object; raises ValueError for everything else, also for one nested too deep to be read."""
+    try:
+        told = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(told, dict):
+        raise ValueError("not a JSON object")
+    return told
+
+
+def write_new(path: str, content: bytes) -> None:
+    """Write a file that nobody else has open; whatever stood in its place is removed first."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    handle = os.open(path, _NEW, 0o666)
+    try:
+        while content:
+            content = content[os.write(handle, content) :]
+    finally:
+        os.close(handle)
+
+
+def replace(path: str, content: bytes) -> None:
+    """Replace a file as a whole: who reads it sees the old content or the new."""
+    draft = f"{path}.draft"
+    write_new(draft, content)
+    os.rename(draft, path)
+
+
+def touch(path: str) -> None:
+    """Make a regular file or renew its time; raises OSError, and never waits."""
+    handle = open_to_append(path)
+    try:
+        os.utime(handle)
+    finally:
+        os.close(handle)
+
+
+def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
+    """The end of a regular file, and whether that is all of it; raises OSError."""
+    handle = open_to_read(path)
+    try:
+        start = max(0, os.fstat(handle).st_size - limit_bytes)
+        return _pread(handle, start, limit_bytes), start == 0
+    finally:
+        os.close(handle)
+
+
+class Lines:
+    """A file of lines that grows while it is read: a bounded step at every look.
+
+    A line that is too long is passed over, and so is the rest of a file that is longer than `limit_bytes`:
+    `overlong` tells. One that was replaced or cut is begun anew: `begun` counts how often.
+    """
+
+    def __init__(self, path: str, *, limit_bytes: int = DOCUMENT_BYTES) -> None:
+        self._path = path
+        self._limit_bytes = limit_bytes
+        self._identity: Optional[tuple[int, int]] = None
+        self._offset = 0
+        self._passing_over = False
+        self.overlong = False
+        self.begun = 0
+
+    def added(self) -> list[bytes]:
+        """The whole lines of the next step; [] when there are none. Raises OSError as `open_to_read` does."""
+        handle = open_to_read(self._path)
+        try:
+            found = os.fstat(handle)
+            if self._identity != (found.st_dev, found.st_ino) or found.st_size < self._offset:
+                self._identity, self._offset, self._passing_over = (found.st_dev, found.st_ino), 0, False
+                self.begun += 1
+            if found.st_size == self._offset:
+                return []
+            room = self._limit_bytes - self._offset
+            piece = _pread(handle, self._offset, min(STEP_BYTES, room)) if room > 0 else b""
+        finally:
+            os.close(handle)
+        self.overlong = self.overlong or room <= 0
+        return self._whole_lines(piece) if piece else []
+
+    def all_added(self, steps: int = 16) -> list[bytes]:
+        """The lines of so many steps: what a last look takes in. Raises OSError."""
+        lines: list[bytes] = []
+        for _ in range(steps):
+            before = self._offset
+            lines += self.added()
+            if self._offset == before:
+                break
+        return lines
+
+    def _whole_lines(self, piece: bytes) -> list[bytes]:
+        if self._passing_over:
+            skipped, found, piece = piece.partition(b"\n")
+            self._offset += len(skipped) + len(found)
+            self._passing_over = not found
+        *lines, rest = piece.split(b"\n", STEP_LINES)
+        self._offset += len(piece) - len(rest)
+        if len(rest) > LONGEST_LINE_BYTES and len(lines) < STEP_LINES:  # no line of ours is so long
+            self._offset += len(rest)
+            self._passing_over = self.overlong = True
+        fitting = [line for line in lines if len(line) <= LONGEST_LINE_BYTES]
+        self.overlong = self.overlong or len(fitting) < len(lines)
+        return fitting
+
+
+def _regular(handle: int, path: str) -> int:
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return handle
+
+
+def _pread(handle: int, offset: int, limit_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    while limit_bytes > 0:
+        piece = os.pread(handle, min(limit_bytes, STEP_BYTES), offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        limit_bytes -= len(piece)
+    return b"".join(pieces)
