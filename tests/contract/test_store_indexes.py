@@ -11,7 +11,7 @@ from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import RunState
 from tarmac.model.summary import RunQuery
-from tarmac.store import open_store
+from tarmac.store import open_store, secrets
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
 
@@ -36,6 +36,7 @@ QUERIES: dict[str, Select[Any]] = {
     "last event": sql.LAST_EVENT_ID,
     "usage": sql.USAGE.params(since=1.0),
     "clusters": sql.CLUSTERS,
+    "secrets by name": secrets.NAMED.params(names=["a", "b"]),
     "lease": sql.LEASE.params(lease_name="a"),
 }
 

@@ -13,6 +13,7 @@ from tarmac.model.dataset import Dataset
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import INITIAL_STATE, IllegalStep, RunState, sources, steps
 from tarmac.model.run import RUN_OUTCOMES, Run
+from tarmac.model.secret import SecretVersion
 
 Key = tuple[str, str]
 """A user and an idempotency key of theirs."""
@@ -57,6 +58,13 @@ def check_cluster(cluster: Cluster) -> None:
 def check_dataset(dataset: Dataset) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
     texts = {"the id of the dataset": dataset.id, "its source": dataset.source}
+    if problems := tuple(problem for what, told in texts.items() for problem in _bad_text(what, told)):
+        raise InvalidInput(problems)
+
+
+def check_secret(version: SecretVersion) -> None:
+    """Raise InvalidInput for texts that some database cannot hold."""
+    texts = {"the name of the secret": version.name, "its user": version.user}
     if problems := tuple(problem for what, told in texts.items() for problem in _bad_text(what, told)):
         raise InvalidInput(problems)
 

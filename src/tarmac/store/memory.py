@@ -40,6 +40,7 @@ from tarmac.store.checks import (
     wanted_pool,
 )
 from tarmac.store.failures import Conflict
+from tarmac.store.memory_secrets import MemorySecrets
 
 
 class MemoryStore:
@@ -66,6 +67,7 @@ class MemoryStore:
         self._usage: dict[tuple[float, str, str, str, str], float] = {}
         self._clusters: dict[str, Cluster] = {}
         self._datasets: dict[str, Dataset] = {}
+        self.secrets = MemorySecrets()
 
     # --- knobs ------------------------------------------------------------------------------------
 

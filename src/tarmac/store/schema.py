@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -218,4 +218,18 @@ dataset = Table(
     metadata,
     Column("id", Bytewise, primary_key=True),
     Column("body", Text, nullable=False),
+)
+
+# Every value that a secret has had, sealed.
+secret = Table(
+    "secret",
+    metadata,
+    Column("scope", Bytewise, nullable=False),
+    Column("name", Bytewise, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("retired_at", Double),
+    PrimaryKeyConstraint("name", "scope", "number"),
 )

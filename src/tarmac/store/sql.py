@@ -31,6 +31,7 @@ from tarmac.store.checks import (
 )
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
+from tarmac.store.secrets import SqlSecrets
 from tarmac.store.upgrade import bring_up_to_date
 
 LAST_CHARACTER = "\U0010ffff"
@@ -58,6 +59,7 @@ class SqlStore:
     def __init__(self, database: Database) -> None:
         """Use `open_store`: it also brings the schema up to date."""
         self._database = database
+        self.secrets = SqlSecrets(database)
         self._put_attempts = sql.put_attempts(database.dialect)
         self._add_usage = sql.add_usage(database.dialect)
         self._put_cluster = sql.put_cluster(database.dialect)

@@ -302,6 +302,11 @@ def put_dataset(dialect: str) -> Insert:
     )
 
 
+def insert_or_skip(table: Table, dialect: str) -> Insert:
+    """Insert a row unless there is one with its key."""
+    return _insert(table, dialect).on_conflict_do_nothing()
+
+
 def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
     """An insert that may say what happens when the row is there."""
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)

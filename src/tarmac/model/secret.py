@@ -1,0 +1,120 @@
+"""Secrets: values that runs are given by name, and what of them is written down.
+
+A record of a run names a secret (`SecretUse`); its value is kept sealed (`SecretVersion`), opened when an
+attempt is started, and never stands in a record, a request to an engine, or an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+SHARED = ""
+"""The scope of a secret that every user of a server may use. There is no other yet."""
+
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+NAME_RULE = "at most 63 letters, digits, '.', '_' and '-', first and last a letter or digit"
+
+LEAST_BYTES = 4
+MOST_BYTES = 64 * 1024
+
+
+class SecretForm(StrEnum):
+    """How a run is given a secret."""
+
+    VARIABLE = "variable"
+    FILE = "file"
+    GIT = "git"
+    S3 = "s3"
+    DOCKER = "docker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretUse:
+    """That a run is given a secret: as the variable `variable`, or as a file.
+
+    Of a file `variable` names the path, and it is seen at `path` where a node can make that true. Without a
+    `form`, the secret's own is meant; it is filled in when the run is submitted.
+    """
+
+    name: str
+    form: SecretForm | None = None
+    variable: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretVersion:
+    """One value that a secret has had, sealed with the key `key_id`.
+
+    The newest that is not retired is given to runs; the others are kept to hide them in old logs. `form`,
+    `variable` and `path` say how runs that name the secret alone are given it.
+    """
+
+    name: str
+    number: int
+    sealed: str
+    key_id: str
+    user: str
+    created_at: float
+    scope: str = SHARED
+    form: SecretForm | None = None
+    variable: str | None = None
+    path: str | None = None
+    retired_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretLaunch:
+    """A secret as an attempt is given it, without its value.
+
+    `file` is where it lies below the attempt's own directory for secrets (None: nowhere), `target` where it
+    is to be seen as well. In `variables`, `{value}` stands for the value, `{path}` for the file and
+    `{directory}` for the directory it lies in.
+    """
+
+    name: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    file: str | None = None
+    target: str | None = None
+
+
+SecretValues = Callable[[Sequence[str]], Mapping[str, str]]
+"""The values of secrets now, by name. Raises InvalidInput for one that is not there, Unavailable for one that
+cannot be opened now."""
+
+
+def no_secrets(names: Sequence[str]) -> Mapping[str, str]:
+    """The `SecretValues` of an engine whose runs have none."""
+    assert not names, names
+    return {}
+
+
+class SecretRecords(Protocol):
+    """The durable record of secrets: sealed, one row for each value a secret has had.
+
+    Errors are those of `ports.Store`. After a normal return of a write, the change survives power loss.
+    """
+
+    def versions(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
+        """Every version (of the secrets with these names), by name, scope and number."""
+        ...
+
+    def add(self, version: SecretVersion) -> bool:
+        """Keep a new version; False, and nothing is kept, where one has that scope, name and number."""
+        ...
+
+    def reseal(self, versions: Sequence[SecretVersion]) -> None:
+        """Replace `sealed` and `key_id` of these versions, in one transaction; unknown ones are ignored."""
+        ...
+
+    def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
+        """Retire every version that is not retired yet; nothing happens where there is none."""
+        ...
+
+    def purge(self, name: str, *, scope: str = SHARED) -> None:
+        """Forget every version; nothing happens where there is none."""
+        ...

@@ -1,0 +1,88 @@
+"""`SqlSecrets`: the durable record of secrets, sealed. Made by `SqlStore`, on its database.
+
+What is kept here can be read by whoever reads the database, and opened by nobody who lacks the key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, delete, select, update
+
+from tarmac.model.codec import decode, encode
+from tarmac.model.secret import SHARED, SecretVersion
+from tarmac.store.checks import check_secret, storable
+from tarmac.store.database import Database
+from tarmac.store.schema import secret
+from tarmac.store.statements import insert_or_skip
+
+COLUMNS = ("scope", "name", "number", "sealed", "key_id", "retired_at")
+"""What has a column of its own; the rest is JSON in `body`."""
+
+ALL = select(secret).order_by(secret.c.name, secret.c.scope, secret.c.number)
+NAMED = ALL.where(secret.c.name.in_(bindparam("names", expanding=True)))
+_OF_NAME = (secret.c.scope == bindparam("of_scope")) & (secret.c.name == bindparam("of_name"))
+_RESEAL = update(secret).where(_OF_NAME & (secret.c.number == bindparam("of_number")))
+_RETIRE = update(secret).where(_OF_NAME & secret.c.retired_at.is_(None))
+_PURGE = delete(secret).where(_OF_NAME)
+
+
+class SqlSecrets:
+    """Implements `model.secret.SecretRecords` in SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._add = insert_or_skip(secret, database.dialect).returning(secret.c.number)
+
+    def versions(self, names: Sequence[str] | None = None) -> list[SecretVersion]:
+        with self._database.reading() as connection:
+            if names is None:
+                found = connection.execute(ALL)
+            else:
+                found = connection.execute(NAMED, {"names": [name for name in names if storable(name)]})
+            return [_version(row._mapping) for row in found]
+
+    def add(self, version: SecretVersion) -> bool:
+        check_secret(version)
+        with self._database.writing() as connection:
+            return connection.execute(self._add, _row(version)).first() is not None
+
+    def reseal(self, versions: Sequence[SecretVersion]) -> None:
+        if not versions:
+            return
+        rows = [
+            {
+                **_of(version.name, version.scope),
+                "of_number": version.number,
+                "sealed": version.sealed,
+                "key_id": version.key_id,
+            }
+            for version in versions
+        ]
+        with self._database.writing() as connection:
+            connection.execute(_RESEAL, rows)
+
+    def retire(self, name: str, *, at: float, scope: str = SHARED) -> None:
+        if storable(name):
+            with self._database.writing() as connection:
+                connection.execute(_RETIRE, {**_of(name, scope), "retired_at": at})
+
+    def purge(self, name: str, *, scope: str = SHARED) -> None:
+        if storable(name):
+            with self._database.writing() as connection:
+                connection.execute(_PURGE, _of(name, scope))
+
+
+def _of(name: str, scope: str) -> dict[str, Any]:
+    return {"of_scope": scope, "of_name": name}
+
+
+def _row(version: SecretVersion) -> dict[str, Any]:
+    body = {key: value for key, value in encode(version).items() if key not in COLUMNS}
+    return {**{name: getattr(version, name) for name in COLUMNS}, "body": json.dumps(body)}
+
+
+def _version(row: Any) -> SecretVersion:
+    return decode(SecretVersion, {**json.loads(row["body"]), **{name: row[name] for name in COLUMNS}})

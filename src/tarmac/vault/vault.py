@@ -1,0 +1,277 @@
+"""`Vault`: secrets are set, listed, removed, given to attempts, and hidden in what runs write.
+
+Made by `wiring`, over the records of the store and the key file. From any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from threading import Lock
+
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
+from tarmac.model.ports import Clock
+from tarmac.model.secret import (
+    LEAST_BYTES,
+    MOST_BYTES,
+    NAME,
+    NAME_RULE,
+    SecretForm,
+    SecretRecords,
+    SecretUse,
+    SecretVersion,
+)
+from tarmac.vault.keys import Key, KeyFile
+from tarmac.vault.sealing import CannotOpen, place_of, seal, unseal
+
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSecret:
+    """A secret as it is to be set. What `form`, `variable` and `path` do not say stays as it was."""
+
+    name: str
+    value: str
+    form: SecretForm | None = None
+    variable: str | None = None
+    path: str | None = None
+
+
+class Vault:
+    """Commands and questions about secrets."""
+
+    def __init__(self, records: SecretRecords, keys: KeyFile, clock: Clock) -> None:
+        self._records = records
+        self._keys = keys
+        self._clock = clock
+        self._known: dict[str, Key] = {}
+        self._lock = Lock()
+
+    # --- questions
+
+    def all(self) -> list[SecretVersion]:
+        """The secrets there are, each as its newest version, by name."""
+        return list(_current(self._records.versions()).values())
+
+    def find(self, name: str) -> SecretVersion:
+        """One secret; raises NotFound with the nearest."""
+        known = _current(self._records.versions())
+        if name not in known:
+            raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
+        return known[name]
+
+    def values(self, names: Sequence[str]) -> Mapping[str, str]:
+        """The values that secrets have now: `model.secret.SecretValues`."""
+        found = _current(self._records.versions(names))
+        if missing := [name for name in names if name not in found]:
+            raise InvalidInput(
+                f"there is no secret {missing[0]!r} any more", hint=f"tarmac secret set {missing[0]}"
+            )
+        return {name: self._open(found[name]) for name in names}
+
+    def past_values(self, names: Sequence[str]) -> list[str]:
+        """Every value that these secrets have had, for hiding them. Those that cannot be opened are left out.
+
+        Nothing that this server started can show them: it could not open them either.
+        """
+        found = []
+        for version in self._records.versions(names) if names else ():
+            try:
+                found.append(self._open(version))
+            except Unavailable:
+                continue
+        return found
+
+    def resolved(self, uses: Sequence[SecretUse], *, every: bool) -> tuple[list[SecretUse], list[Problem]]:
+        """The uses of a new run, each with its form, and what is wrong with them.
+
+        With `every`, the run is given all secrets that have a form of their own as well.
+        """
+        known = _current(self._records.versions(None if every else [use.name for use in uses]))
+        problems, result = [], []
+        for use in uses:
+            if use.name not in known:
+                everything = known if every else _current(self._records.versions())
+                hint = _nearest(use.name, everything)
+                problems.append(Problem(message=f"there is no secret {use.name!r}", hint=hint))
+            elif use.form is not None:
+                result.append(use)
+            elif known[use.name].form is None:
+                hint = f"write VARIABLE: {use.name}, or set it with --as"
+                problems.append(Problem(message=f"secret {use.name!r} needs a variable", hint=hint))
+            else:
+                result.append(_own_use(known[use.name]))
+        if every:
+            named = {use.name for use in uses}
+            own = [_own_use(version) for version in known.values() if version.form is not None]
+            taken = {use.variable for use in result}
+            result += [use for use in own if use.name not in named and use.variable not in taken]
+        return result, problems
+
+    # --- commands
+
+    def set(self, new: NewSecret, *, user: str) -> SecretVersion:
+        """Keep a value, durably, in place of an earlier one. The same value again changes nothing of it."""
+        _check(new)
+        key = self._sealing_key()
+        for _ in range(_TRIES):
+            versions = self._records.versions([new.name])
+            old = _current(versions).get(new.name)
+            version = _next(new, versions, old, user=user, now=self._clock.now())
+            if old is not None and _says_the_same(old, version) and self._opens_to(old, new.value):
+                return old
+            kept = _sealed(version, new.value, key)
+            if self._records.add(kept):
+                return self._under_a_lasting_key(kept, new.value)
+        raise Unavailable(f"secret {new.name} changes too quickly", hint="try again")
+
+    def remove(self, name: str) -> SecretVersion:
+        """Give it to no run any more. Its values stay, sealed, to be hidden in old logs."""
+        version = self.find(name)
+        self._records.retire(name, at=self._clock.now())
+        return version
+
+    def purge(self, name: str) -> None:
+        """Forget every value of a secret, also those that are kept to hide them; raises NotFound."""
+        if not self._records.versions([name]):
+            known = _current(self._records.versions())
+            raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
+        self._records.purge(name)
+
+    def rotate(self) -> int:
+        """Seal everything with a new key, and forget the old ones; how many values were sealed again.
+
+        Both keys are in the file until everything is sealed again: a crash in between loses nothing. Raises
+        Unavailable, before anything is changed, where a value cannot be opened.
+        """
+        versions = self._records.versions()
+        for version in versions:
+            self._open(version)
+        if not versions:
+            return 0
+        key = self._keys.add()
+        self._seal_all_with(key)
+        self._keys.keep_first()
+        count = self._seal_all_with(key)  # what another server sealed with the old key until it was gone
+        with self._lock:
+            self._known = {key.id: key}
+        return count
+
+    # --- keys
+
+    def _sealing_key(self) -> Key:
+        """The key for a new value. Where others sealed before, it must be theirs: no second key is made."""
+        keys = self._keys.read()
+        if not keys and (sealed := self._records.versions()):
+            raise Refused(
+                f"the secrets of this database were sealed with a key that is not here ({sealed[0].key_id})",
+                hint=f"copy the key file of the server that set them to {self._keys.path}, "
+                "or name it in the setting secrets.key_file",
+            )
+        return keys[0] if keys else self._keys.create()
+
+    def _under_a_lasting_key(self, version: SecretVersion, value: str) -> SecretVersion:
+        """The version as it stays: sealed again where its key was rotated away while it was written."""
+        keys = self._keys.read()
+        if version.key_id in {key.id for key in keys} or not keys:
+            return version
+        kept = _sealed(version, value, keys[0])
+        self._records.reseal([kept])
+        return kept
+
+    def _seal_all_with(self, key: Key) -> int:
+        """Seal every value with this key that is sealed with another; how many values there are."""
+        while True:
+            versions = self._records.versions()
+            stale = [version for version in versions if version.key_id != key.id]
+            if not stale:
+                return len(versions)
+            self._records.reseal([_sealed(version, self._open(version), key) for version in stale])
+
+    def _open(self, version: SecretVersion) -> str:
+        """The value; raises Unavailable where its key is not here, or it was tampered with."""
+        with self._lock:
+            if version.key_id not in self._known:
+                self._known |= {key.id: key for key in self._keys.read()}
+            key = self._known.get(version.key_id)
+        if key is None:
+            raise Unavailable(
+                f"secret {version.name} was sealed with a key that is not here ({version.key_id})",
+                hint=f"copy the key file of the server that set it to {self._keys.path}",
+            )
+        try:
+            return unseal(version.sealed, key, place_of(version))
+        except CannotOpen as error:
+            raise Unavailable(
+                f"secret {version.name} cannot be opened: {error}", hint=f"tarmac secret set {version.name}"
+            ) from None
+
+    def _opens_to(self, version: SecretVersion, value: str) -> bool:
+        try:
+            return self._open(version) == value
+        except Unavailable:
+            return False
+
+
+def _sealed(version: SecretVersion, value: str, key: Key) -> SecretVersion:
+    return replace(version, sealed=seal(value, key, place_of(version)), key_id=key.id)
+
+
+def _current(versions: Iterable[SecretVersion]) -> dict[str, SecretVersion]:
+    """The newest version of each secret that has not been removed."""
+    return {version.name: version for version in versions if version.retired_at is None}
+
+
+def _next(
+    new: NewSecret, versions: Sequence[SecretVersion], old: SecretVersion | None, *, user: str, now: float
+) -> SecretVersion:
+    """The version that a setting makes, not sealed yet."""
+    stays = old is not None and new.form is None
+    return SecretVersion(
+        name=new.name,
+        number=max((version.number for version in versions), default=0) + 1,
+        sealed="",
+        key_id="",
+        user=user,
+        created_at=now,
+        form=old.form if old is not None and stays else new.form,
+        variable=old.variable if old is not None and stays else new.variable,
+        path=old.path if old is not None and stays else new.path,
+    )
+
+
+def _says_the_same(one: SecretVersion, other: SecretVersion) -> bool:
+    return (one.form, one.variable, one.path) == (other.form, other.variable, other.path)
+
+
+def _own_use(version: SecretVersion) -> SecretUse:
+    return SecretUse(name=version.name, form=version.form, variable=version.variable, path=version.path)
+
+
+def _check(new: NewSecret) -> None:
+    """Raise InvalidInput for a name or value that cannot be; the value is never repeated."""
+    if not NAME.fullmatch(new.name):
+        raise InvalidInput(f"{new.name!r} cannot be the name of a secret", hint=NAME_RULE)
+    try:
+        length = len(new.value.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput("the value is not text in UTF-8", hint="keep it as base64") from None
+    if "\0" in new.value:
+        raise InvalidInput("the value holds a NUL character", hint="keep it as base64")
+    if len(new.value.strip().encode()) < LEAST_BYTES:
+        raise InvalidInput(
+            f"the value has fewer than {LEAST_BYTES} characters: it could not be hidden in logs",
+            hint="what is so short is no secret",
+        )
+    if length > MOST_BYTES:
+        raise InvalidInput(f"the value has {length} bytes; at most {MOST_BYTES} are allowed")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    if near:
+        return f"did you mean {near[0]}? Or: tarmac secret set {name}"
+    return f"tarmac secret set {name} sets it" + (f"; there are: {', '.join(names[:8])}" if names else "")

@@ -1,0 +1,204 @@
+"""Secrets: sealed as they are kept, opened by whoever has the key, hidden for ever."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tarmac.engines.sim import VirtualClock
+from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError, Unavailable
+from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.store.memory_secrets import MemorySecrets
+from tarmac.vault import KeyFile, Vault
+from tarmac.vault.vault import NewSecret
+
+VALUE = "wandb-0123456789"
+
+
+class Kept:
+    """A vault, its record and its key file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.records = MemorySecrets()
+        self.file = directory / "secrets.key"
+        self.clock = VirtualClock(1000.0)
+
+    def vault(self, file: Path | None = None) -> Vault:
+        """A server's own, on the same record."""
+        return Vault(self.records, KeyFile(file or self.file), self.clock)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_a_value_is_kept_sealed_and_given_by_name(kept: Kept) -> None:
+    """N4."""
+    vault = kept.vault()
+    version = vault.set(NewSecret(name="wandb", value=VALUE), user="ada")
+    assert (version.number, version.user, version.created_at) == (1, "ada", 1000.0)
+    assert VALUE not in repr(kept.records.versions())
+    assert kept.vault().values(["wandb"]) == {"wandb": VALUE}
+    assert stat.S_IMODE(kept.file.stat().st_mode) == 0o600
+    assert [secret.name for secret in vault.all()] == ["wandb"]
+
+
+def test_the_newest_value_is_given_and_every_one_is_known_for_hiding(kept: Kept) -> None:
+    vault = kept.vault()
+    for value in (VALUE, "second-value", "second-value"):
+        vault.set(NewSecret(name="a", value=value), user="ada")
+    assert vault.values(["a"]) == {"a": "second-value"}
+    assert vault.find("a").number == 2
+    vault.remove("a")
+    assert vault.past_values(["a"]) == [VALUE, "second-value"]
+    with pytest.raises(InvalidInput, match="no secret 'a' any more"):
+        vault.values(["a"])
+    assert vault.set(NewSecret(name="a", value=VALUE), user="bo").number == 3
+    assert vault.values(["a"]) == {"a": VALUE}
+    vault.purge("a")
+    assert vault.past_values(["a"]) == []
+    with pytest.raises(NotFound):
+        vault.purge("a")
+
+
+def test_what_is_not_said_anew_stays(kept: Kept) -> None:
+    vault = kept.vault()
+    new = NewSecret(name="a", value=VALUE, form=SecretForm.VARIABLE, variable="A_KEY")
+    vault.set(new, user="ada")
+    again = vault.set(NewSecret(name="a", value="another-value"), user="ada")
+    assert (again.form, again.variable) == (SecretForm.VARIABLE, "A_KEY")
+    other = vault.set(NewSecret(name="a", value="another-value", form=SecretForm.FILE), user="ada")
+    assert (other.number, other.form, other.variable) == (3, SecretForm.FILE, None)
+
+
+def test_a_row_that_was_changed_or_moved_does_not_open(kept: Kept) -> None:
+    vault = kept.vault()
+    one = vault.set(NewSecret(name="one", value=VALUE), user="ada")
+    vault.set(NewSecret(name="two", value="something-else"), user="ada")
+    kept.records.reseal([replace(vault.find("two"), sealed=one.sealed)])
+    with pytest.raises(Unavailable, match="two cannot be opened"):
+        vault.values(["two"])
+
+
+def test_several_servers_share_a_key_file_and_none_makes_a_second_key(kept: Kept, tmp_path: Path) -> None:
+    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    stranger = kept.vault(tmp_path / "another.key")
+    with pytest.raises(Unavailable, match="sealed with a key that is not here"):
+        stranger.values(["a"])
+    with pytest.raises(Refused, match="sealed with a key that is not here"):
+        stranger.set(NewSecret(name="b", value=VALUE), user="bo")
+    assert stranger.past_values(["a"]) == []
+    assert not (tmp_path / "another.key").exists()
+    (tmp_path / "another.key").touch(0o600)
+    (tmp_path / "another.key").write_bytes(kept.file.read_bytes())
+    assert stranger.values(["a"]) == {"a": VALUE}
+
+
+def test_a_rotation_leaves_nothing_of_the_old_key(kept: Kept) -> None:
+    vault, other = kept.vault(), kept.vault()
+    assert vault.rotate() == 0
+    for name in ("a", "b"):
+        vault.set(NewSecret(name=name, value=VALUE), user="ada")
+    vault.remove("b")
+    assert other.values(["a"]) == {"a": VALUE}
+    before = kept.file.read_bytes()
+    assert vault.rotate() == 2
+    assert len(kept.file.read_bytes().split()) == 1
+    assert kept.file.read_bytes() != before
+    assert len({version.key_id for version in kept.records.versions()}) == 1
+    assert other.values(["a"]) == vault.values(["a"]) == {"a": VALUE}
+    assert other.past_values(["b"]) == [VALUE]
+
+
+def test_a_rotation_that_was_broken_off_loses_nothing(kept: Kept) -> None:
+    """Both keys are in the file until everything is sealed with the new one."""
+    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    KeyFile(kept.file).add()
+    assert kept.vault().values(["a"]) == {"a": VALUE}
+    kept.vault().set(NewSecret(name="b", value=VALUE), user="ada")
+    assert kept.vault().rotate() == 2
+    assert kept.vault().values(["a", "b"]) == {"a": VALUE, "b": VALUE}
+
+
+def test_what_another_server_sealed_during_a_rotation_opens_after_it(kept: Kept) -> None:
+    other = kept.vault()
+    other.set(NewSecret(name="a", value=VALUE), user="ada")
+
+    class Meddling(MemorySecrets):
+        """Takes a rotation in the moment before a value is kept."""
+
+        def add(self, version):  # type: ignore[no-untyped-def]
+            Vault(kept.records, KeyFile(kept.file), kept.clock).rotate()
+            return kept.records.add(version)
+
+        def versions(self, names=None):  # type: ignore[no-untyped-def]
+            return kept.records.versions(names)
+
+        def reseal(self, versions):  # type: ignore[no-untyped-def]
+            kept.records.reseal(versions)
+
+    Vault(Meddling(), KeyFile(kept.file), kept.clock).set(NewSecret(name="b", value=VALUE), user="bo")
+    assert kept.vault().values(["a", "b"]) == {"a": VALUE, "b": VALUE}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("../x", VALUE, "cannot be the name"),
+        ("", VALUE, "cannot be the name"),
+        ("a\n", VALUE, "cannot be the name"),
+        ("a" * 64, VALUE, "cannot be the name"),
+        ("a", "abc", "fewer than 4"),
+        ("a", " a \n ", "fewer than 4"),
+        ("a", "qqq\0qqq", "NUL"),
+        ("a", "qqq\ud800", "not text"),
+        ("a", "q" * 65_537, "at most 65536"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_without_the_value(
+    kept: Kept, name: str, value: str, words: str
+) -> None:
+    with pytest.raises(TarmacError, match=words) as caught:
+        kept.vault().set(NewSecret(name=name, value=value), user="ada")
+    assert value not in str(caught.value)
+    assert "qqq" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "x\n", "QUJD\n"])
+def test_a_key_file_that_is_none_is_said(kept: Kept, content: str) -> None:
+    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.file.write_text(content)
+    with pytest.raises(TarmacError, match="key"):
+        kept.vault().values(["a"])
+    with pytest.raises(TarmacError, match="key"):
+        kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+
+
+def test_a_key_file_that_others_may_read_is_refused(kept: Kept) -> None:
+    kept.vault().set(NewSecret(name="a", value=VALUE), user="ada")
+    kept.file.chmod(0o644)
+    with pytest.raises(Unavailable, match="can be read by others"):
+        kept.vault().values(["a"])
+
+
+def test_the_uses_of_a_new_run_are_settled(kept: Kept) -> None:
+    vault = kept.vault()
+    vault.set(NewSecret(name="plain", value=VALUE), user="ada")
+    new = NewSecret(name="own", value=VALUE, form=SecretForm.VARIABLE, variable="OWN")
+    vault.set(new, user="ada")
+    plain = SecretUse(name="plain", form=SecretForm.VARIABLE, variable="P")
+    own = SecretUse(name="own", form=SecretForm.VARIABLE, variable="OWN")
+    assert vault.resolved([plain, SecretUse(name="own")], every=False) == ([plain, own], [])
+    assert vault.resolved([plain], every=True) == ([plain, own], [])
+    override = replace(plain, variable="OWN")
+    assert vault.resolved([override], every=True) == ([override], [])
+    _, problems = vault.resolved([SecretUse(name="plain"), SecretUse(name="owm")], every=False)
+    assert [problem.message for problem in problems] == [
+        "secret 'plain' needs a variable",
+        "there is no secret 'owm'",
+    ]
+    assert "did you mean own?" in str(problems[1].hint)
