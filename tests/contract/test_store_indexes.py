@@ -1,8 +1,10 @@
-"""Every query finds its rows through an index: asked of SQLite's own planner."""
+"""Every query finds its rows through an index: asked of SQLite's own planner, and of its count of steps."""
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tarmac.model.summary import RunQuery
 from tarmac.store import open_store, secrets
 from tarmac.store import statements as sql
 from tarmac.store.database import Database
+from tarmac.store.schema import metadata
 
 QUERIES: dict[str, Select[Any]] = {
     "runs by id": sql.RUNS_BY_ID.params(ids=["a", "b"]),
@@ -28,6 +31,8 @@ QUERIES: dict[str, Select[Any]] = {
     "list of states": sql.summaries(RunQuery(states=frozenset({RunState.QUEUED}))),
     "list of labels": sql.summaries(RunQuery(labels={"a": "b"})),
     "list of what ended": sql.summaries(RunQuery(ended_after=1.0)),
+    "list of the few that ended": sql.summaries(RunQuery(ended_after=1.0), few_ended=True),
+    "how many ended": sql.ended_lately(1.0),
     "page of a list": sql.summaries(RunQuery(before_id="a", user="a")),
     "attempts": sql.ATTEMPTS.params(run_id="a"),
     "live attempts": sql.LIVE_ATTEMPTS,
@@ -57,6 +62,56 @@ def test_no_query_reads_a_whole_table(database: Database, name: str) -> None:
     with database.reading() as connection:
         plan = [row.detail for row in connection.execute(text(f"EXPLAIN QUERY PLAN {compiled}"))]
     assert plan
-    assert [line for line in plan if line.startswith("SCAN") and "INDEX" not in line] == []
-    if name not in {"live runs", "list of what ended", "list of states"}:
+    scanned = [line.split()[1] for line in plan if line.startswith("SCAN") and "INDEX" not in line]
+    assert [name for name in scanned if name in metadata.tables] == []
+    if name not in {"live runs", "list of the few that ended", "list of states"}:
         assert [line for line in plan if "TEMP B-TREE" in line] == [], "sorted by the index itself"
+
+
+HISTORIES = {
+    "all ended lately": "{at} + 1",
+    "all ended long ago": "{at} - 1",
+    "all wait": "NULL",
+    "few ended lately, the oldest wait": "CASE WHEN n < 100 THEN NULL ELSE {at} + (n > 19990) END",
+}
+"""When run `n` of 20,000 ended, as SQL; `at`: what ended before is not listed."""
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_page_costs_the_same_however_many_runs_there_are(tmp_path: Path, history: str) -> None:
+    """C3: a page of the list reads about as many rows as it shows, not those that ended in two weeks."""
+    few, many = (_steps_of_a_page(tmp_path, HISTORIES[history], runs) for runs in (4_000, 20_000))
+    assert many < 1.5 * few + 5_000
+
+
+def _steps_of_a_page(directory: Path, ended_at: str, runs: int) -> int:
+    """How many steps of its virtual machine SQLite takes, in hundreds, for the first page among so many."""
+    path, at = directory / f"{runs}.db", 1e6
+    open_store(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            f"""WITH RECURSIVE each(n) AS (SELECT 20000 - {runs}
+                UNION ALL SELECT n + 1 FROM each WHERE n < 19999)
+            INSERT INTO run (id, seq, state, name, project, user_name, dialect, priority, slots, attempt,
+                created_at, ended_at, failures, faults, preemptions)
+            SELECT printf('r%06d', n), 1, 'queued', 'a', 'p', 'u', 'native', 0, 1, 1, n,
+                {ended_at.format(at=at)}, 0, 0, 0 FROM each"""
+        )
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 100
+            return 0
+
+        connection.set_progress_handler(count, 100)
+        few = _rows(connection, sql.ended_lately(at))[0][0] <= sql.FEW_ENDED
+        _rows(connection, sql.summaries(RunQuery(ended_after=at, limit=50), few_ended=few))
+        return steps
+
+
+def _rows(connection: sqlite3.Connection, statement: Select[Any]) -> list[Any]:
+    options = {"literal_binds": True, "render_postcompile": True}
+    return connection.execute(
+        str(statement.compile(dialect=sqlite.dialect(), compile_kwargs=options))
+    ).fetchall()

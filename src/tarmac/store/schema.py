@@ -100,7 +100,7 @@ run = Table(
     Index("ix_run_user", "user_name", "id"),
     Index("ix_run_project", "project", "id"),
     Index("ix_run_name", "name", "id"),
-    Index("ix_run_ended_at", "ended_at"),
+    Index("ix_run_ended_at", "ended_at", "id"),
     one_of("state", RunState),
     one_of("outcome", RUN_OUTCOMES),
     one_of("mode", Mode),

@@ -116,7 +116,11 @@ class SqlStore:
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._database.reading() as connection:
-            found = connection.execute(sql.summaries(query)).all()
+            few_ended = (
+                query.ended_after is not None
+                and connection.execute(sql.ended_lately(query.ended_after)).scalar_one() <= sql.FEW_ENDED
+            )
+            found = connection.execute(sql.summaries(query, few_ended=few_ended)).all()
         return [rows.to_summary(row) for row in found]
 
     def live_runs(self) -> list[Run]:

@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
-    CompoundSelect,
     Insert,
     Integer,
     Select,
@@ -145,9 +144,37 @@ _SUMMARIES = select(
 """In the order of `RunSummary`."""
 
 
-def summaries(query: RunQuery) -> Select[Any]:
-    """The page of the list that `query` asks for."""
-    statement = _SUMMARIES.order_by(run.c.id.desc()).limit(query.limit)
+FEW_ENDED = 2000
+"""So many runs of the list are looked up one by one; of more, the list is read from its newest run on."""
+
+
+def ended_lately(ended_after: float) -> Select[Any]:
+    """How many runs ended after then; `FEW_ENDED` + 1 stands for any more."""
+    found = select(run.c.id).where(run.c.ended_at > ended_after).limit(FEW_ENDED + 1)
+    return select(func.count()).select_from(found.subquery("found"))
+
+
+def summaries(query: RunQuery, *, few_ended: bool = False) -> Select[Any]:
+    """The page of the list that `query` asks for.
+
+    `few_ended`: at most `FEW_ENDED` runs ended after `query.ended_after`. Then these are looked up, so that
+    all that ended before cost nothing. Else a page is full before many of those are passed over.
+    """
+    statement = _matching(_SUMMARIES, query)
+    if query.ended_after is not None:
+        lately = run.c.ended_at > query.ended_after
+        if few_ended:
+            live = _matching(select(run.c.id).where(run.c.ended_at.is_(None)), query)
+            ended = select(run.c.id).where(lately)
+            statement = statement.where(run.c.id.in_(union_all(select(live.subquery("live")), ended)))
+        else:
+            statement = statement.where(or_(run.c.ended_at.is_(None), lately))
+    return statement
+
+
+def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
+    """The newest runs that the query asks for, whenever they ended."""
+    statement = statement.order_by(run.c.id.desc()).limit(query.limit)
     if query.states:
         statement = statement.where(run.c.state.in_(words(query.states)))
     if query.user is not None:
@@ -156,22 +183,12 @@ def summaries(query: RunQuery) -> Select[Any]:
         statement = statement.where(run.c.project == query.project)
     if query.name is not None:
         statement = statement.where(run.c.name == query.name)
-    if query.ended_after is not None:
-        statement = statement.where(run.c.id.in_(_lately(query.ended_after)))
     if query.before_id is not None:
         statement = statement.where(run.c.id < query.before_id)
     for key, value in query.labels.items():
         carriers = select(run_label.c.run_id).where(run_label.c.key == key, run_label.c.value == value)
         statement = statement.where(run.c.id.in_(carriers))
     return statement
-
-
-def _lately(ended_after: float) -> CompoundSelect[Any]:
-    """The ids of runs that have not ended, or not before then: found without reading all that ever ended."""
-    return union_all(
-        select(run.c.id).where(run.c.ended_at.is_(None)),
-        select(run.c.id).where(run.c.ended_at > ended_after),
-    )
 
 
 # --- attempts ---------------------------------------------------------------------------------------

@@ -1,0 +1,14 @@
+"""The index of ends in the order of the list, so that the newest live runs are found first. After 0005."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    """Replace the index."""
+    op.drop_index("ix_run_ended_at", "run")
+    op.create_index("ix_run_ended_at", "run", ["ended_at", "id"])
