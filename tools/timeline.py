@@ -34,7 +34,8 @@ _WAITS = {"pending", "queued", "paused"}
 class Stretch:
     """A run held its slots from `began_at` until it was asked to leave, or ended, at `ended_at`.
 
-    `made_way_for` is the id of the run that took its slots, if one did.
+    Its workers began at `started_at` (None: they never did). `made_way_for` is the id of the run that took
+    its slots, if one did.
     """
 
     number: int
@@ -42,6 +43,13 @@ class Stretch:
     ended_at: float
     allotted_s: float | None
     made_way_for: str | None
+    started_at: float | None = None
+
+    def served_s(self, since: float, until: float) -> float:
+        """How long its workers ran unasked between two times."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, min(self.ended_at, until) - max(self.started_at, since))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +74,18 @@ class Row:
         """Every time it held slots, oldest first; one that still does holds them until `now`."""
         found: list[Stretch] = []
         placed: Mapping[str, Any] | None = None
+        started_at: float | None = None
         for event in self.events:
             if event["event"] == "placed":
-                placed = event
+                placed, started_at = event, None
+            elif event["event"] == "started":
+                started_at = event["at"]
             elif placed is not None and event["state"] not in _HOLDS:
-                found.append(_stretch(len(found) + 1, placed, event["at"], event["detail"].get("for")))
+                made_way_for = event["detail"].get("for")
+                found.append(_stretch(len(found) + 1, placed, started_at, event["at"], made_way_for))
                 placed = None
         if placed is not None:
-            found.append(_stretch(len(found) + 1, placed, now, None))
+            found.append(_stretch(len(found) + 1, placed, started_at, now, None))
         return found
 
     def used_s(self, since: float, until: float) -> float:
@@ -108,10 +120,17 @@ def draw(rows: Sequence[Row], *, began: float, ended: float, period_s: float, st
     return [line.rstrip() for line in lines]
 
 
-def _stretch(number: int, placed: Mapping[str, Any], until: float, made_way_for: str | None) -> Stretch:
+def _stretch(
+    number: int,
+    placed: Mapping[str, Any],
+    started_at: float | None,
+    until: float,
+    made_way_for: str | None,
+) -> Stretch:
     return Stretch(
         number=number,
         began_at=placed["at"],
+        started_at=started_at,
         ended_at=until,
         allotted_s=placed["detail"].get("allotted_s"),
         made_way_for=made_way_for,

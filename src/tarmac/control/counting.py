@@ -20,6 +20,7 @@ from tarmac.model.run import (
     Run,
     Share,
     Verdict,
+    block_begins_at,
 )
 from tarmac.model.spec import Mode
 
@@ -128,9 +129,9 @@ def _running_s(attempt: Attempt) -> float:
 
 
 def _used(share: Share | None, attempt: Attempt) -> Share | None:
-    """The share after the attempt: what it held of this period, up to when it was asked to leave."""
+    """The share after the attempt: what it had of this period, from its start until it was asked to leave."""
     until = attempt.asked_at if attempt.asked_at is not None else attempt.ended_at
     if share is None or until is None:
         return share
-    used_s = until - max(attempt.created_at, share.period_at)
+    used_s = until - max(block_begins_at(attempt.created_at, attempt.started_at), share.period_at)
     return changed(share, used_s=share.used_s + max(0.0, used_s))

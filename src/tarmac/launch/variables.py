@@ -57,7 +57,8 @@ VARIABLES = (
     Variable(
         ALLOTTED_MS,
         _C,
-        "milliseconds this attempt was allotted: a turn, or what is left of a block; not set where no end is",
+        "milliseconds this attempt was promised, from the start of its workers: a turn, or what is left of a "
+        "block; not set where nothing is promised",
     ),
     Variable(COMPUTE_MODE, _C, "`cycle` or `interruptible`; not set in runs of other modes, as the next two"),
     Variable(

@@ -83,8 +83,8 @@ class Launch:
     `code_digest` names the code snapshot to copy into each node's working directory (None: an empty one).
     `setup` steps run once per node, in order, before the workers, in the same directory, with `setup_env`.
     `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
-    the attempt is to be asked to leave, for its workers to know: from their start, or from the claim where
-    setting up is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
+    the attempt is to be asked to leave, for its workers to know: from their start, or earlier where setting
+    up for long is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
     which versions are placed into the run's own directories before its first workers start.
     """
 

@@ -16,6 +16,7 @@ from typing import Any
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.spec import RunSpec
+from tarmac.node.protocol import START_ALLOWANCE_S
 
 
 class Outcome(StrEnum):
@@ -169,6 +170,15 @@ class Share:
     credit_s: float = 0.0
 
 
+def block_begins_at(placed_at: float, started_at: float | None) -> float:
+    """From when on an attempt uses up the time of an interruptible run: a slow start is not its doing.
+
+    What it takes longer than the allowance is: its own setup, as far as anybody can tell.
+    """
+    latest_at = placed_at + START_ALLOWANCE_S
+    return latest_at if started_at is None else min(started_at, latest_at)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the turns of a cycle run have shown (I11).
@@ -193,8 +203,9 @@ class Attempt:
     """One stretch of running of a run, from allocation to end; `number` counts from 1.
 
     `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
-    is the port promised to the workers of this attempt. `allotted_s` is the time it was granted when it was
-    placed: a turn, or what is left of a block (None: no end was set); a turn over sooner lasted so long.
+    is the port promised to the workers of this attempt. `allotted_s` is the time it was promised when it was
+    placed, from the start of its workers: a turn, or what is left of a block (None: nothing is promised); a
+    turn over sooner lasted so long.
     """
 
     run_id: str

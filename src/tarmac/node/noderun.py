@@ -75,7 +75,8 @@ class NodeRun:
         """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""
         now, dues = time.monotonic(), [self.limit_due]
         if self.part.allotted_s is not None:
-            dues.append((self._claimed if self.part.allots_setup else now) + self.part.allotted_s)
+            allowed = self._claimed + protocol.START_ALLOWANCE_S if self.part.allots_setup else now
+            dues.append(min(now, allowed) + self.part.allotted_s)
         due = min((due for due in dues if due is not None), default=None)
         return None if due is None else time.time() + due - now
 

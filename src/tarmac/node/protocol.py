@@ -45,7 +45,8 @@ ATTEMPT_JSON
      "time_limit_s": number or null, counted from the claim (setup takes part of it),
      "ran_s": number, of the run's limit, that earlier attempts spent (may be absent),
      "allotted_s": number or null, when it is to be asked to leave, for the workers to know (may be absent):
-               counted from the start of the workers, or from the claim where "allots_setup" is true,
+               counted from the start of the workers, but at the latest from START_ALLOWANCE_S after the
+               claim where "allots_setup" is true,
      "pause_signal": "SIGTERM" or null, "grace_s": number,
      "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
      "sync": (may be absent) {"command": argv of the sidecar that keeps artifacts, "store": URL of the store,
@@ -137,6 +138,9 @@ ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
 
 HEARTBEAT_PERIOD_S = 5.0
 HEARTBEAT_LEASE_S = 30.0
+
+START_ALLOWANCE_S = 120.0
+"""A block of time begins when the workers start: setting up for longer than this is part of it."""
 
 TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 """Every descendant of an attempt carries it: what a lost runner left behind is found by it."""

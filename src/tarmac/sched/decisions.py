@@ -39,7 +39,7 @@ class Reason:
 class Placement:
     """A queued run that starts now, on this allocation; valid only while the run still has `seq`.
 
-    `allotted_s` is how long it is meant to hold it: a turn, or what is left of a block (None: to its end).
+    `allotted_s` is how long it is promised to it: a turn, or what is left of a block (None: nothing is).
     """
 
     run_id: str

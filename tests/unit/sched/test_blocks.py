@@ -165,11 +165,45 @@ def test_i12_the_order_cut_blocks_first_then_rank_then_credit_then_who_used_leas
 
 @pytest.mark.parametrize(
     ("given_share", "expected_s"),
-    [(share(600.0, used_s=250.0), 350.0), (share(600.0, used_s=610.0, credit_s=50.0), 40.0), (None, 6200.0)],
+    [(share(600.0, used_s=250.0), 350.0), (share(600.0, used_s=610.0, credit_s=50.0), None), (None, None)],
 )
 def test_i12_the_time_told_to_a_run_is_what_is_left_of_its_block(given_share, expected_s):
+    """Nothing else is promised: credit and idle time last until somebody comes whose block it is."""
     member = queued("a", given_share)
-    assert blocks.allotted_s(member.candidate, RULES, START + 1000) == pytest.approx(expected_s)
+    assert blocks.allotted_s(member.candidate, RULES, START + 1000) == expected_s
+
+
+def test_i12_a_slow_start_and_a_slow_end_use_nothing_of_a_block():
+    slow = running("slow", START - 50, share(600.0)).holding
+    slow = replace(slow, started_at=START + 40, granted_at=START + 10)
+    assert Member(slow.candidate, slow).used_s(START, START + 100) == 60
+    assert blocks.changes_at(slow, RULES, START + 100) == START + 640
+    unborn = replace(slow, started_at=None)
+    assert Member(unborn.candidate, unborn).used_s(START, START + 100) == 0
+    assert Member(unborn.candidate, unborn).used_s(START, START + 200) == 70, "setup of its own counts"
+    leaving = replace(slow, leaving=True, asked_at=START + 60)
+    assert Member(leaving.candidate, leaving).used_s(START, START + 100) == 20
+
+
+def test_i12_a_promise_outlasts_its_period():
+    held = replace(running("a", START - 50, share(600.0)).holding, allotted_s=300.0)
+    assert blocks.promised_until(held) == START + 250
+    assert blocks.promised_until(replace(held, allotted_s=None)) == float("-inf")
+
+
+def test_i12_who_was_cut_comes_first_until_it_has_had_more():
+    """Though others have waited longer, and though a whole period went by without any of them."""
+    waits = queued("waits", share(rank=1), queued_at=START - 500)
+    cut = queued("cut", share(rank=0, used_s=100.0), queued_at=START - 10)
+    made = grants([waits, cut], now=START + 7200)
+    assert (made["cut"].rank, made["waits"].rank) == (0, 1)
+    again = [replace_share(waits, made["waits"]), replace_share(cut, made["cut"])]
+    later = grants(again, now=START + 2 * 7200)
+    assert (later["cut"].rank, later["waits"].rank) == (0, 1)
+
+
+def replace_share(member, given):
+    return Member(replace(member.candidate, share=given))
 
 
 def test_i12_time_is_set_aside_for_credit_so_that_it_is_paid_though_blocks_fill_the_period():

@@ -14,7 +14,7 @@ from enum import IntEnum
 from math import floor, inf
 
 from tarmac.model.cluster import Pool
-from tarmac.model.run import Share
+from tarmac.model.run import Share, block_begins_at
 from tarmac.model.spec import DEFAULT_GRACE_S
 from tarmac.sched.decisions import ShareGrant
 from tarmac.sched.facts import Candidate, Holding
@@ -41,13 +41,26 @@ class Member:
     candidate: Candidate
     holding: Holding | None = None
 
+    @property
+    def cut(self) -> bool:
+        """Whether it waits in the middle of a block that it was promised."""
+        share = self.candidate.share
+        return self.holding is None and share is not None and 0 < share.used_s < share.allotted_s - SERVED_S
+
     def used_s(self, period_at: float, now: float) -> float:
-        """How long it has held slots in the period of its share, its running attempt with it."""
+        """How much it has used in the period of its share, its running attempt with it."""
         share = self.candidate.share
         before_s = share.used_s if share is not None and share.period_at == period_at else 0.0
-        if self.holding is None:
-            return before_s
-        return before_s + max(0.0, now - max(self.holding.granted_at, period_at))
+        return before_s + self.running_s(period_at, now)
+
+    def running_s(self, since: float, until: float) -> float:
+        """What its attempt has used between two moments: neither a slow start nor a slow end counts."""
+        holding = self.holding
+        if holding is None:
+            return 0.0
+        if holding.asked_at is not None:
+            until = min(until, holding.asked_at)
+        return max(0.0, until - max(block_begins_at(holding.granted_at, holding.started_at), since))
 
 
 def period_at(pool: Pool, now: float) -> float:
@@ -81,8 +94,13 @@ def order_key(member: Member, pool: Pool, now: float) -> tuple[float, ...]:
     return expects, 0 if cut else 1, share.rank
 
 
-def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float:
-    """How long a run that starts now is meant to hold its slots."""
+def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float | None:
+    """What a run that starts now is promised: the rest of its block (None: credit and idle time are not)."""
+    return left_s(candidate, pool, now) if tier(Member(candidate), pool, now) is Tier.OWED else None
+
+
+def left_s(candidate: Candidate, pool: Pool, now: float) -> float:
+    """How long a queued run may hold slots: what is left of its block, its credit, or else of the period."""
     member = Member(candidate)
     expects = tier(member, pool, now)
     if expects is Tier.REST:
@@ -92,14 +110,23 @@ def allotted_s(candidate: Candidate, pool: Pool, now: float) -> float:
     return end_s - member.used_s(period_at(pool, now), now)
 
 
+def promised_until(holding: Holding) -> float:
+    """Until when a run keeps its slots as it was promised when it was placed, though a period may end."""
+    if holding.allotted_s is None:
+        return -inf
+    return block_begins_at(holding.granted_at, holding.started_at) + holding.allotted_s
+
+
 def changes_at(holding: Holding, pool: Pool, now: float) -> float:
     """When a run that holds slots has used up its block, or its credit (inf: not in this period)."""
     began = period_at(pool, now)
     member = Member(holding.candidate, holding)
     promised_s, credit_s = _promise(holding.candidate, began)
-    used_s = member.used_s(began, now)
     ends_s = {Tier.OWED: promised_s, Tier.CREDIT: promised_s + credit_s}.get(tier(member, pool, now))
-    return inf if ends_s is None else now + ends_s - used_s
+    if ends_s is None:
+        return inf
+    begins_at = block_begins_at(holding.granted_at, holding.started_at)
+    return max(now, begins_at) + ends_s - member.used_s(began, now)
 
 
 def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
@@ -118,15 +145,13 @@ def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGran
     """Shares of this period, for all who were there when it began; in the order in which they are served."""
     began, end = period_at(pool, now), period_end(pool, now)
     there = [member for member in members if member.candidate.submitted_at < began]
-    waiting_longest = sorted(there, key=lambda member: _waits_since(member, now))
+    waiting_longest = sorted(there, key=lambda member: _precedes(member, now))
     credit_s = {member.candidate.run_id: _carried_s(member, pool, began) for member in there}
     time_s = end - now - _set_aside_s(credit_s.values(), end - now, _handover_s(there))
     served = _how_many(len(there), pool, time_s)
     each_s = time_s / served if served else 0.0
     block_s = each_s - min(_handover_s(there), HANDOVER_SHARE * each_s)
-    first = sorted(
-        waiting_longest[:served], key=lambda member: (member.holding is None, _waits_since(member, now))
-    )
+    first = sorted(waiting_longest[:served], key=lambda member: member.holding is None)
     return tuple(
         ShareGrant(
             run_id=member.candidate.run_id,
@@ -150,10 +175,14 @@ def _promise(candidate: Candidate, began: float) -> tuple[float, float]:
     return share.allotted_s, share.credit_s
 
 
-def _waits_since(member: Member, now: float) -> tuple[float, float, str]:
-    candidate = member.candidate
-    since = candidate.queued_at if member.holding is None else now
-    return since, candidate.submitted_at, candidate.run_id
+def _precedes(member: Member, now: float) -> tuple[bool, float, float, float, str]:
+    """Whose block was cut comes first, and stays so until it has had more; then who has waited longest."""
+    candidate, share = member.candidate, member.candidate.share
+    if member.holding is not None:
+        return True, inf, now, candidate.submitted_at, candidate.run_id
+    untouched = share is not None and share.used_s == 0.0
+    rank = share.rank if untouched and share is not None else inf
+    return not member.cut, rank, candidate.queued_at, candidate.submitted_at, candidate.run_id
 
 
 def _how_many(members: int, pool: Pool, time_s: float) -> int:
@@ -186,7 +215,5 @@ def _carried_s(member: Member, pool: Pool, began: float) -> float:
     share = member.candidate.share
     if share is None:
         return 0.0
-    used_s = share.used_s
-    if member.holding is not None:
-        used_s += max(0.0, began - max(member.holding.granted_at, share.period_at))
+    used_s = share.used_s + member.running_s(share.period_at, began)
     return min(pool.period_s, max(0.0, share.allotted_s + share.credit_s - used_s))

@@ -77,6 +77,8 @@ class Precedence:
         expects = blocks.tier(member, self.rules, self.now)
         changes_at = blocks.changes_at(holding, self.rules, self.now)
         beyond_at = changes_at if expects is Tier.OWED else -inf
+        if (promised_until := blocks.promised_until(holding)) > self.now:
+            beyond_at = max(beyond_at, promised_until)
         if ours == BATCH:
             return min(beyond_at, self.guaranteed_until(holding)) if self.rules.preemption else beyond_at
         match blocks.tier(Member(candidate), self.rules, self.now):
@@ -84,7 +86,7 @@ class Precedence:
                 return beyond_at
             case Tier.CREDIT:
                 rest_at = -inf if expects is Tier.REST else changes_at
-                return max(rest_at, holding.granted_at + self.rules.floor_s)
+                return max(rest_at, beyond_at, holding.granted_at + self.rules.floor_s)
             case _:
                 return inf
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tarmac.model.spec import Mode
 from tarmac.sched.books.pool_state import PoolState
 from tarmac.sched.facts import Candidate
-from tarmac.sched.policies.blocks import Member, Tier, allotted_s, period_end, tier
+from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
 from tarmac.sched.policies.order import CYCLE
 from tarmac.sched.telling.wording import counted, duration
 
@@ -41,7 +41,7 @@ def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
 def _block(candidate: Candidate, home: PoolState, now: float) -> str:
     """What it was promised of this period, and what is left of it."""
     share = candidate.share
-    left = duration(allotted_s(candidate, home.rules, now))
+    left = duration(left_s(candidate, home.rules, now))
     match tier(Member(candidate), home.rules, now):
         case Tier.OWED if share is not None:
             owed = f", and {duration(share.credit_s)} of credit" if share.credit_s else ""

@@ -35,7 +35,7 @@ VARIABLES = (
         CYCLE_TIME_MS,
         _C,
         "milliseconds allotted to this attempt: 90000 for cycle, what is left of the share for "
-        "interruptible; 0 where no end is set, as for burst",
+        "interruptible; 0 where nothing is promised: for burst, and on time that is left over",
     ),
     Variable(IP_TO_RANK, _C, "JSON object without blanks: the address of each node, and its RANK"),
     Variable(
