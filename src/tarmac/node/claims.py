@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from typing import NamedTuple, Optional
 
 from tarmac.node import procfs
@@ -25,13 +24,13 @@ class Claim(NamedTuple):
     fenced: bool
 
 
-def take(node: NodePaths, token: str) -> bool:
-    """Claim a node's part for this process; False when it is claimed or fenced already."""
+def take(node: NodePaths, token: str, *, pid: int) -> bool:
+    """Claim a node's part for this process, whose pid the machine knows; False when it is taken already."""
     own = procfs.status(os.getpid())
     ticks = own.process.start_ticks if own else 0
     return _create(
         node,
-        {"token": token, "pid": os.getpid(), "start_ticks": ticks, "boot_id": procfs.boot_id()},
+        {"token": token, "pid": pid, "start_ticks": ticks, "boot_id": procfs.boot_id()},
     )
 
 
@@ -59,8 +58,8 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 def _create(node: NodePaths, content: dict[str, object]) -> bool:
     os.makedirs(node.directory, exist_ok=True)
-    # Named by thread, and by boot: several machines may share this disk.
-    draft = f"{node.claim}.{threading.get_native_id()}.{procfs.boot_id()[:8]}"
+    # Named by chance: a pid is that of one namespace on one machine, and several may share this disk.
+    draft = f"{node.claim}.{os.urandom(6).hex()}"
     with open(draft, "w", encoding="utf-8") as file:
         json.dump(content, file)
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import NoReturn
 
-from tarmac.node import detach, runner, warm
+from tarmac.node import detach, namespaces, runner, syscalls, warm
 
 
 def main(arguments: list[str]) -> None:
@@ -16,11 +17,31 @@ def main(arguments: list[str]) -> None:
         detach.own_session()
         detach.drop_stdio()
         detach.default_signals()
-        runner.run_attempt(directory, arguments[2])
+        _run(directory, arguments[2])
     elif len(arguments) == 2 and arguments[0] == "warm" and arguments[1].isdigit():
         warm.serve(int(arguments[1]))
     else:
         _usage()
+
+
+def _run(directory: str, node: str) -> None:
+    """Be the runner; or, where processes are set apart, wait for it: whoever signals us means it."""
+    way = namespaces.find_way()
+    if way.by is None:
+        runner.run_attempt(directory, node, None)
+        return
+    heard = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    namespaces.divide(way)
+    pid = os.fork()
+    if pid == 0:
+        syscalls.die_with_parent(signal.SIGKILL)
+        runner.run_attempt(directory, node, namespaces.settle())
+        return
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        number = signal.sigwait(heard)
+        if number != signal.SIGCHLD:
+            os.kill(pid, number)
 
 
 def _usage() -> NoReturn:

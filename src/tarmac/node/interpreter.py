@@ -66,7 +66,7 @@ def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Int
         answer = _parsed(printed)
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
-        draft = f"{kept}.{os.getpid()}"
+        draft = f"{kept}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
         with open(draft, "w", encoding="utf-8") as file:
             json.dump(answer._asdict(), file)
         os.replace(draft, kept)

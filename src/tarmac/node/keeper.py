@@ -13,10 +13,12 @@ import time
 from contextlib import suppress
 from typing import Any, Optional, Sequence
 
+from tarmac.node import protocol
 from tarmac.node.attempt import AttemptPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
 from tarmac.node.judge import Exit
+from tarmac.node.namespaces import Apart
 from tarmac.node.paths import NodePaths
 from tarmac.node.pulse import Pulse
 from tarmac.node.spawn import CannotStart
@@ -29,7 +31,14 @@ class Keeper:
     """Keeps the artifacts of one node's part. `seen` are the paths under which the workers know them."""
 
     def __init__(
-        self, part: AttemptPart, node: NodePaths, *, events: EventLog, pulse: Pulse, children: Children
+        self,
+        part: AttemptPart,
+        node: NodePaths,
+        *,
+        events: EventLog,
+        pulse: Pulse,
+        children: Children,
+        apart: Optional[Apart] = None,
     ) -> None:
         self.seen = dict(part.artifacts)
         self._part = part
@@ -37,6 +46,7 @@ class Keeper:
         self._events = events
         self._pulse = pulse
         self._children = children
+        self._apart = apart
         self._child: Optional[Child] = None
         self._say = -1
         self._news_read = 0
@@ -124,10 +134,15 @@ class Keeper:
     def _start(self) -> None:
         hear, say = os.pipe()
         os.set_inheritable(say, False)
+        env = dict(os.environ)
+        if self._apart is not None:
+            # It looks for whoever still writes, on all nodes that this machine stands for.
+            os.set_inheritable(self._apart.proc, True)
+            env[protocol.MACHINE_VARIABLE] = f"/proc/self/fd/{self._apart.proc}"
         try:
             self._child = self._children.start_aside(
                 self.command("sync"),
-                env=dict(os.environ),
+                env=env,
                 directory="/",
                 log=self._node.sync_log,
                 told=self._node.sync,
@@ -140,6 +155,8 @@ class Keeper:
             self._events.append("notice", text=f"artifacts cannot be kept here: {problem}")
         finally:
             os.close(hear)
+            if self._apart is not None:
+                os.set_inheritable(self._apart.proc, False)
 
     def _await(self, child: Child) -> None:
         while not child.left:

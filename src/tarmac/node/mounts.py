@@ -10,7 +10,7 @@ import os
 import re
 from typing import Optional, Sequence
 
-from tarmac.node import syscalls
+from tarmac.node import namespaces, syscalls
 from tarmac.node.mountplan import DIRECTORY, FILE, LINK, ROOT, Bind, Cover, Plan, plan_mounts
 
 _OLD_ROOT = ".tarmac-old-root"
@@ -19,8 +19,6 @@ _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
 
 _KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
 """A user namespace may not take these off a mount; their bits are those of mount(2)."""
-
-_RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 
 
 class NotAllowed(Exception):
@@ -46,11 +44,14 @@ class Disk:
         return os.path.realpath(path)
 
 
-def make_true(wishes: Sequence[Bind]) -> Plan:
-    """Enter a private view and make the wishes true; returns what was done. Raises NotAllowed."""
+def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
+    """Enter a private view (unless we have our `own_view`) and make the wishes true; returns what was done.
+
+    Raises NotAllowed.
+    """
     try:
         plan = plan_mounts(wishes, Disk())
-        if plan.binds:
+        if plan.binds and not own_view:
             _enter()
     except OSError as error:
         raise NotAllowed(str(error)) from error
@@ -63,25 +64,10 @@ def make_true(wishes: Sequence[Bind]) -> Plan:
 
 def _enter() -> None:
     try:
-        syscalls.unshare(syscalls.CLONE_NEWNS)
+        namespaces.own_disk_view()
     except PermissionError:
-        _enter_as_user()
-    # What the node mounts later still shows up here; nothing from here ever shows up there.
-    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
-
-
-def _enter_as_user() -> None:
-    if _read(_RESTRICTED) == "1":
-        raise PermissionError(f"users may not make namespaces here ({_RESTRICTED})")
-    user, group = os.geteuid(), os.getegid()
-    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
+        namespaces.become_own_root()
+        namespaces.own_disk_view()
 
 
 def _carry_out(plan: Plan) -> None:
@@ -224,11 +210,3 @@ def _entry_kind(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
         return LINK
     return DIRECTORY if entry.is_dir() else FILE
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

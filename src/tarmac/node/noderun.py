@@ -17,6 +17,7 @@ from tarmac.node.evidence import Witness
 from tarmac.node.judge import Asked, Cause, Exit, Verdict
 from tarmac.node.keeper import Keeper
 from tarmac.node.memory import Victims
+from tarmac.node.namespaces import Apart
 from tarmac.node.paths import AttemptPaths, NodePaths
 from tarmac.node.pulse import Pulse
 from tarmac.node.timeindex import TimeIndex
@@ -44,14 +45,23 @@ class Worker:
 class NodeRun:
     """The state that hooks read and change; files of the protocol are read and written by name here."""
 
-    def __init__(self, part: AttemptPart, attempt: AttemptPaths, node: NodePaths, events: EventLog) -> None:
+    def __init__(
+        self,
+        part: AttemptPart,
+        attempt: AttemptPaths,
+        node: NodePaths,
+        events: EventLog,
+        apart: Optional[Apart] = None,
+    ) -> None:
         self.part = part
         self.attempt = attempt
         self.node = node
         self.events = events
-        self.pulse = Pulse(node, events.flush)
+        self.apart = apart
+        self.own_disk_view = apart is not None
+        self.pulse = Pulse(node, events.flush, outside_only=apart is not None)
         self.children = Children()
-        self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children)
+        self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children, apart=apart)
         self.victims = Victims()
         self.workers = [Worker(item, attempt) for item in part.workers]
         self.exits: list[Exit] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Collection, NamedTuple, Optional
 
+from tarmac.node import protocol
+
 
 class Process(NamedTuple):
     """A process and when it started: a pid alone may have passed to another process since."""
@@ -40,9 +42,14 @@ def status(pid: int) -> Optional[Status]:
     return Status(Process(pid, int(fields[19])), int(fields[1]), int(fields[2]), fields[0] in (b"Z", b"X"))
 
 
-def pids() -> list[int]:
-    """Every process there is now."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def pids(proc: str = "/proc") -> list[int]:
+    """Every process there is now, as far as `proc` shows them."""
+    return [int(name) for name in os.listdir(proc) if name.isdigit()]
+
+
+def of_machine() -> str:
+    """The /proc of the machine: a sidecar whose run has processes of its own (`namespaces`) is handed it."""
+    return os.environ.get(protocol.MACHINE_VARIABLE, "/proc")
 
 
 def group(number: int) -> list[Process]:

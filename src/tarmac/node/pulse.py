@@ -13,7 +13,7 @@ import signal
 import time
 from typing import Any, Callable, Optional
 
-from tarmac.node import fifo, protocol
+from tarmac.node import fifo, protocol, syscalls
 from tarmac.node.paths import NodePaths
 
 LOOK_S = 0.5
@@ -26,16 +26,20 @@ _LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Pulse:
-    """Waits, beats, and remembers what it was told by signals and through the bell."""
+    """Waits, beats, and remembers what it was told by signals and through the bell.
 
-    def __init__(self, node: NodePaths, on_beat: Callable[[], object]) -> None:
+    With `outside_only`, nothing in our own namespace of processes can tell us to leave: a worker that signals
+    whatever it finds means its own.
+    """
+
+    def __init__(self, node: NodePaths, on_beat: Callable[[], object], *, outside_only: bool) -> None:
         self._heartbeat = node.heartbeat
         self._on_beat = on_beat
         self._bell = fifo.listen(node.wake)
-        self._signals, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, *_LEAVE_SIGNALS):
-            signal.signal(number, _noted_by_wakeup)
+        self._outside_only = outside_only
+        listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
+        signal.pthread_sigmask(signal.SIG_BLOCK, listened)
+        self._signals = syscalls.signal_descriptor(listened)
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
         self._poll = select.poll()
@@ -84,10 +88,13 @@ class Pulse:
     def _listen(self, patience_s: float) -> None:
         for handle, _ in self._poll.poll(patience_s * 1000):
             if handle == self._signals:
-                told = os.read(self._signals, 4096)
-                self.node_leaves = self.node_leaves or any(number in told for number in _LEAVE_SIGNALS)
+                told = syscalls.signals_told(handle)
+                self.node_leaves = self.node_leaves or any(self._tells_to_leave(item) for item in told)
             else:
                 self._remember(fifo.drain(handle))
+
+    def _tells_to_leave(self, told: syscalls.SignalTold) -> bool:
+        return told.number in _LEAVE_SIGNALS and not (self._outside_only and told.sender)
 
     def _remember(self, heard: bytes) -> None:
         """Keep what was said through the bell, by its file's name: a full disk has no room for the file."""
@@ -98,7 +105,3 @@ class Pulse:
                 continue  # a mere ring
             if isinstance(told, dict):
                 self.messages[protocol.ASK_FILE if "ask" in told else protocol.FAILED_FILE] = told
-
-
-def _noted_by_wakeup(_number: int, _frame: object) -> None:
-    """Python notes a signal in the wakeup descriptor only if it has a handler."""

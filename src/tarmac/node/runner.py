@@ -11,7 +11,7 @@ import os
 import time
 import traceback
 from contextlib import suppress
-from typing import Callable
+from typing import Callable, Optional
 
 from tarmac.node import descendants, syscalls, words
 from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
@@ -26,6 +26,7 @@ from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
 from tarmac.node.judge import Verdict
+from tarmac.node.namespaces import Apart
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import AttemptPaths
 
@@ -47,16 +48,19 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
 _LOOK_AGAIN_S = 0.05
 
 
-def run_attempt(directory: str, node_name: str) -> None:
-    """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced."""
+def run_attempt(directory: str, node_name: str, apart: Optional[Apart]) -> None:
+    """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
+
+    `apart` if this process is the first of a namespace.
+    """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
     try:
         part = read_attempt(attempt.description, node_name)
     except Unreadable as error:
-        _refuse(attempt, node_name, str(error))
+        _refuse(attempt, node_name, str(error), apart)
         return
-    run = claim(part, attempt)
+    run = claim(part, attempt, apart)
     if run is None:
         return
     end = _supervise(run)
@@ -108,11 +112,11 @@ def _deliver(run: NodeRun) -> None:
     run.events.close()
 
 
-def _refuse(attempt: AttemptPaths, node_name: str, message: str) -> None:
+def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional[Apart]) -> None:
     """Report that attempt.json is of no use, where there is a directory to report in."""
     if not os.path.isdir(attempt.directory):
         return
-    run = claim(AttemptPart.unreadable(node_name), attempt)
+    run = claim(AttemptPart.unreadable(node_name), attempt, apart)
     if run is not None:
         end = _fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)

@@ -80,6 +80,7 @@ def _become(
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.chdir(directory)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the runner waits for its signals with them blocked
         for ignored in pulse.IGNORED:
             signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
         os.execvpe(argv[0], list(argv), env)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
+from typing import Iterable, NamedTuple
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
+_SIGNAL_SET_BYTES = 128
+_SIGNAL_TOLD_BYTES = 128
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
 
 MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
+MS_NOEXEC = 0x8
 MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_REC = 0x4000
@@ -40,9 +46,19 @@ _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 _libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
 _libc.unshare.argtypes = [ctypes.c_int]
+_libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
+_libc.sigaddset.argtypes = [ctypes.c_char_p, ctypes.c_int]
+_libc.signalfd.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.inotify_init1.argtypes = [ctypes.c_int]
 _libc.inotify_add_watch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
+
+
+class SignalTold(NamedTuple):
+    """A signal and the pid of who sent it; 0: somebody outside our namespace of processes, or the kernel."""
+
+    number: int
+    sender: int
 
 
 def become_subreaper() -> None:
@@ -58,6 +74,29 @@ def die_with_parent(number: int) -> None:
 def unshare(flags: int) -> None:
     """Leave namespaces behind."""
     _check(_libc.unshare(flags), "unshare")
+
+
+def join_namespace(handle: int, kind: int) -> None:
+    """Enter a namespace held open; one of processes is entered by those that are forked from now on."""
+    _check(_libc.setns(handle, kind), "setns")
+
+
+def signal_descriptor(numbers: Iterable[int]) -> int:
+    """A descriptor that tells of these signals, which must be blocked; never waits, closed by exec."""
+    wanted = ctypes.create_string_buffer(_SIGNAL_SET_BYTES)
+    for number in numbers:
+        _check(_libc.sigaddset(wanted, number), "sigaddset")
+    return _natural(_libc.signalfd(-1, wanted, os.O_NONBLOCK | os.O_CLOEXEC), "signalfd")
+
+
+def signals_told(handle: int) -> list[SignalTold]:
+    """What a descriptor of signals has to tell now."""
+    try:
+        told = os.read(handle, 64 * _SIGNAL_TOLD_BYTES)
+    except BlockingIOError:
+        return []
+    starts = range(0, len(told), _SIGNAL_TOLD_BYTES)
+    return [SignalTold(*struct.unpack_from("IiiI", told, start)[::3]) for start in starts]
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

@@ -77,7 +77,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     A script names its own interpreter, which knows nothing of the environments above it: `torchrun` below
     would not find what was installed here. With `others`, programs of another kind are linked as well.
     """
-    draft = f"{target}.{os.getpid()}"
+    draft = f"{target}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
     shutil.rmtree(draft, ignore_errors=True)
     os.makedirs(draft)
     for name in sorted(_listed(binaries)):

@@ -12,9 +12,11 @@ import json
 import os
 import signal
 import socket
-from typing import Iterator, NoReturn
+from functools import partial
+from typing import Iterator, NoReturn, Optional
 
-from tarmac.node import detach, runner
+from tarmac.node import detach, namespaces, runner
+from tarmac.node.namespaces import Apart, Way
 
 _LONGEST_REQUEST_BYTES = 64 * 1024
 
@@ -25,6 +27,7 @@ def serve(fd: int) -> None:
     detach.close_inherited(but=frozenset({fd}))
     os.set_inheritable(fd, False)
     detach.default_signals()
+    way = namespaces.find_way()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error tells as well that our server left
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for whoever sits in front of the server
@@ -32,7 +35,7 @@ def serve(fd: int) -> None:
     gc.freeze()  # what is there now is shared with every runner: leave its pages alone
     try:
         for request in _lines(channel):
-            channel.sendall(json.dumps(_answer(request, channel)).encode() + b"\n")
+            channel.sendall(json.dumps(_answer(request, channel, way)).encode() + b"\n")
     except ConnectionError:
         pass  # closed while we answered: as good an end as any
 
@@ -50,7 +53,7 @@ def _lines(channel: socket.socket) -> Iterator[bytes]:
             waiting = b""
 
 
-def _answer(request: bytes, channel: socket.socket) -> dict[str, object]:
+def _answer(request: bytes, channel: socket.socket, way: Way) -> dict[str, object]:
     try:
         told = json.loads(request)
         directory, node = told["directory"], told["node"]
@@ -59,15 +62,13 @@ def _answer(request: bytes, channel: socket.socket) -> dict[str, object]:
     except (ValueError, KeyError, TypeError) as error:
         return {"error": f"not a request: {type(error).__name__}: {error}"}
     try:
-        pid = os.fork()
+        pid = namespaces.fork(way, partial(_become_runner, channel, directory, node))
     except OSError as error:
         return {"error": f"no runner can be forked: {error}"}
-    if pid == 0:
-        _become_runner(channel, directory, node)
     return {"pid": pid}
 
 
-def _become_runner(channel: socket.socket, directory: str, node: str) -> NoReturn:
+def _become_runner(channel: socket.socket, directory: str, node: str, apart: Optional[Apart]) -> NoReturn:
     """In the child: let go of everything that is the parent's, and run the attempt."""
     try:
         channel.close()
@@ -76,6 +77,6 @@ def _become_runner(channel: socket.socket, directory: str, node: str) -> NoRetur
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
-        runner.run_attempt(directory, node)
+        runner.run_attempt(directory, node, apart)
     finally:
         os._exit(0)

@@ -57,7 +57,8 @@ def test_of_many_claims_and_fences_one_holds(tmp_path: Path) -> None:
 
     def contend(number: int) -> None:
         barrier.wait()
-        won.append(claims.fence(attempt.node()) if number % 2 else claims.take(attempt.node(), "token"))
+        node = attempt.node()
+        won.append(claims.fence(node) if number % 2 else claims.take(node, "token", pid=os.getpid()))
 
     threads = [threading.Thread(target=contend, args=(number,)) for number in range(8)]
     for thread in threads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from attempts import (
     PATIENCE_S,
+    AttemptDirectory,
     Warm,
     is_running,
     python_worker,
@@ -44,6 +46,12 @@ WAIT = "time.sleep(100)"
 LEAVE = "sys.exit({code})"
 
 
+def without_namespaces(unshare: str) -> list[str]:
+    """A prefix for commands that can make no process namespace."""
+    limit = 'echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"'
+    return [unshare, "--user", "--map-root-user", "sh", "-c", limit, "-"]
+
+
 def daemon_pid(attempt_log: str) -> int:
     return int(next(line for line in attempt_log.splitlines() if line.startswith("daemon")).split()[1])
 
@@ -51,7 +59,7 @@ def daemon_pid(attempt_log: str) -> int:
 def test_what_a_worker_left_behind_ends_with_it(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(tmp_path, [python_worker(DAEMON.format(before="", after=""))])
     assert warm.run(attempt)["outcome"] == "completed"
-    assert not is_running(daemon_pid(attempt.log()))
+    assert strays.find_strays(attempt.token) == []
 
 
 @pytest.mark.parametrize("ask", ["stop", "pause"])
@@ -61,7 +69,7 @@ def test_double_forked_processes_end_with_what_was_asked(warm: Warm, tmp_path: P
     attempt.wait_for_line("forked")
     attempt.ask(ask)
     end = attempt.ended()
-    assert not is_running(daemon_pid(attempt.log()))
+    assert strays.find_strays(attempt.token) == []
     assert end["at"] - attempt.wait_for("asked")["at"] < 2.0, "it has no part in the grace"
 
 
@@ -73,7 +81,7 @@ def test_double_forked_processes_end_with_a_failing_peer(warm: Warm, tmp_path: P
     rewrite(attempt.path / "attempt.json", told)
     end = warm.run(attempt)
     assert end["cause"]["exit_code"] == 7
-    assert not is_running(daemon_pid(attempt.log()))
+    assert strays.find_strays(attempt.token) == []
 
 
 def test_processes_that_fork_faster_than_one_can_look(warm: Warm, tmp_path: Path) -> None:
@@ -98,10 +106,19 @@ import time; time.sleep(100)
     assert strays.find_strays(attempt.token) == []
 
 
-def test_workers_die_with_their_runner_and_strays_are_found_by_the_token(warm: Warm, tmp_path: Path) -> None:
-    attempt = write_attempt(tmp_path, [python_worker(DAEMON.format(before="", after=WAIT))])
-    runner = warm.start(attempt)
-    attempt.wait_for_line("forked")
+def test_where_there_are_no_namespaces_strays_are_found_by_the_token(tmp_path: Path) -> None:
+    """A lost runner takes its workers along; what has left them is found and ended."""
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([*without_namespaces(unshare), "true"], check=False).returncode != 0:
+        pytest.skip("needs `unshare`, and a user namespace, to take process namespaces away")
+    with warm_parent(prefix=without_namespaces(unshare)) as warm:
+        attempt = write_attempt(tmp_path, [python_worker(DAEMON.format(before="", after=WAIT))])
+        runner = warm.start(attempt)
+        attempt.wait_for_line("forked")
+        lose_the_runner(attempt, runner)
+
+
+def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     started = attempt.wait_for("worker_started")["pid"]
     claim = claims.read(attempt.node())
     assert claim is not None

@@ -163,22 +163,23 @@ def _found(item: os.DirEntry[str], path: str, status: os.stat_result) -> Found |
 
 def _open_for_writing() -> Iterator[tuple[int, int]]:
     """Which files are, by what the disk calls them. What another user's program does cannot be seen."""
-    for pid in procfs.pids():
+    proc = procfs.of_machine()
+    for pid in procfs.pids(proc):
         try:
-            handles = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+            handles = os.listdir(f"{proc}/{pid}/fd")  # noqa: PTH208
         except OSError:
             continue
         for handle in handles:
             try:
-                status = os.stat(f"/proc/{pid}/fd/{handle}")  # noqa: PTH116
-                if stat.S_ISREG(status.st_mode) and _writes(pid, handle):
+                status = os.stat(f"{proc}/{pid}/fd/{handle}")  # noqa: PTH116
+                if stat.S_ISREG(status.st_mode) and _writes(f"{proc}/{pid}/fdinfo/{handle}"):
                     yield status.st_dev, status.st_ino
             except OSError:
                 continue  # closed since
 
 
-def _writes(pid: int, handle: str) -> bool:
-    with open(f"/proc/{pid}/fdinfo/{handle}", "rb") as file:  # noqa: PTH123
+def _writes(information: str) -> bool:
+    with open(information, "rb") as file:  # noqa: PTH123
         flags = next(line for line in file if line.startswith(b"flags:"))
     return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
 

@@ -21,7 +21,8 @@ def mount(run: NodeRun) -> None:
     for bind, variables in wishes:
         run.node_env.update(dict.fromkeys(variables, bind.source))
     try:
-        plan = mounts.make_true([bind for bind, _ in wishes])
+        plan = mounts.make_true([bind for bind, _ in wishes], own_view=run.own_disk_view)
+        run.own_disk_view = run.own_disk_view or bool(plan.binds)
     except mounts.NotAllowed as error:
         run.events.append("notice", text=_sorry([bind.target for bind, _ in wishes], str(error)))
         return
@@ -42,19 +43,20 @@ def bind_inside(run: NodeRun) -> None:
         if os.path.isabs(part.target):
             continue
         bind = Bind(part.source, os.path.join(run.node.work, os.path.normpath(part.target)), part.read_only)
-        if (reason := _bind_inside(bind, run.node.work)) is not None:
+        if (reason := _bind_inside(bind, run)) is not None:
             run.events.append("notice", text=f"not available here: {part.target} ({reason})")
 
 
-def _bind_inside(bind: Bind, work: str) -> Optional[str]:
+def _bind_inside(bind: Bind, run: NodeRun) -> Optional[str]:
     """Why the bind could not be made; None: it was."""
     if not os.path.exists(bind.source):
         return f"{bind.source} does not exist"
     try:
-        empty = _make_room(bind, work)
+        empty = _make_room(bind, run.node.work)
         try:
-            refused = mounts.make_true([bind]).refused
-            return refused[0][1] if refused else None
+            plan = mounts.make_true([bind], own_view=run.own_disk_view)
+            run.own_disk_view = run.own_disk_view or bool(plan.binds)
+            return plan.refused[0][1] if plan.refused else None
         except mounts.NotAllowed as error:
             if not empty or bind.read_only:
                 return str(error)

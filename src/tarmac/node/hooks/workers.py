@@ -44,4 +44,5 @@ def _start(run: NodeRun, worker: Worker) -> None:
         run.exits.append(worker.exit)
         run.events.append("worker_ended", **who, exit_code=problem.exit_code, signal=None, tail=[])
     else:
-        run.events.append("worker_started", **who, pid=worker.child.pid)
+        pid = worker.child.pid
+        run.events.append("worker_started", **who, pid=pid if run.apart is None else run.apart.pid_of(pid))
