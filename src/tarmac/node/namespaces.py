@@ -30,8 +30,8 @@ class Way(NamedTuple):
     why_not: str = ""
 
 
-class _NoneLeft(Exception):
-    """The machine has as many namespaces as it allows."""
+class _NoneLeft(OSError):
+    """None can be made: not at all, or not this time."""
 
 
 class Apart(NamedTuple):
@@ -58,6 +58,9 @@ class Apart(NamedTuple):
             return file.read()
 
 
+_Become = Callable[[Optional[Apart]], NoReturn]
+
+
 def find_way() -> Way:
     """Try it, in a process that is thrown away: what is allowed depends on more than can be asked for."""
     why_not = ""
@@ -68,30 +71,28 @@ def find_way() -> Way:
     return Way(None, why_not)
 
 
-def fork(way: Way, become: Callable[[Optional[Apart]], NoReturn]) -> int:
+def fork(way: Way, become: _Become) -> int:
     """Fork a process that becomes something, the first of a namespace where there is a way; its pid.
 
     We stay where we are. Raises OSError when nothing can be forked.
     """
-    if way.by == AS_USER:
-        return _fork_as_user(way, become)
-    if way.by == AS_ROOT:
+    if way.by is not None:
         with suppress(_NoneLeft):
-            return _fork_as_root(way, become)
+            return _FORKS[way.by](way, become)
     pid = os.fork()
     if pid == 0:
         become(None)
     return pid
 
 
-def _fork_as_root(way: Way, become: Callable[[Optional[Apart]], NoReturn]) -> int:
+def _fork_as_root(way: Way, become: _Become) -> int:
     """Divide, fork, and turn back."""
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
             divide(way)
         except OSError as error:
-            raise _NoneLeft from error
+            raise _NoneLeft(*error.args) from error
         try:
             pid = os.fork()
             if pid == 0:
@@ -104,7 +105,7 @@ def _fork_as_root(way: Way, become: Callable[[Optional[Apart]], NoReturn]) -> in
     return pid
 
 
-def _fork_as_user(way: Way, become: Callable[[Optional[Apart]], NoReturn]) -> int:
+def _fork_as_user(way: Way, become: _Become) -> int:
     """There is no way back for a user: one process in between divides, forks, says so and leaves."""
     hear, say = os.pipe()
     between = os.fork()
@@ -117,19 +118,24 @@ def _fork_as_user(way: Way, become: Callable[[Optional[Apart]], NoReturn]) -> in
                 os.close(say)
                 _become_first(become)
             os.write(say, str(pid).encode())
+        except OSError as error:
+            os.write(say, str(error).encode())
         finally:
             os._exit(0)
     os.close(say)
     with open(hear, "rb") as heard:
-        told = heard.read()
+        told = heard.read().decode("utf-8", "replace")
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
         os.waitpid(between, 0)
-    if not told:
-        raise OSError("a namespace of processes could not be made this time")
+    if not told.isdigit():
+        raise _NoneLeft(told or "the process in between ended early")
     return int(told)
 
 
-def _become_first(become: Callable[[Optional[Apart]], NoReturn]) -> NoReturn:
+_FORKS = {AS_ROOT: _fork_as_root, AS_USER: _fork_as_user}
+
+
+def _become_first(become: _Become) -> NoReturn:
     try:
         become(settle())
     finally:
@@ -179,16 +185,15 @@ def become_own_root(namespaces: int = 0) -> None:
 def _try(by: str) -> str:
     """Why it cannot be done this way; empty: it can."""
     hear, say = os.pipe()
+
+    def tell(_apart: Optional[Apart]) -> NoReturn:
+        os.write(say, _WORKS)
+        os._exit(0)
+
     pid = os.fork()
     if pid == 0:
         try:
-            divide(Way(by))
-            first = os.fork()
-            if first == 0:
-                settle()
-                os.write(say, _WORKS)
-            else:
-                os.waitpid(first, 0)
+            _FORKS[by](Way(by), tell)
         except OSError as error:
             os.write(say, str(error).encode())
         finally:

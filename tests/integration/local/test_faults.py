@@ -17,6 +17,7 @@ from tarmac.engines.local.care import Patience
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.node import strays
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -54,14 +55,14 @@ def test_a_runner_that_dies_takes_the_attempt_with_it_and_leaves_nothing(local: 
     attempt = launch.attempt_id
     local.engine.submit(local.engine.render(launch))
     local.settle(attempt, lambda seen: running(seen) and b"\n" in log_of(local, attempt))
-    left_behind = [int(log_of(local, attempt)), *(worker.pid for worker in local.engine.workers(attempt))]
+    workers = [worker.pid for worker in local.engine.workers(attempt) if worker.pid is not None]
+    left_behind = {*workers, *(process.pid for process in strays.find_strays(launch.token))}
     os.kill(runner_pid(local, attempt), signal.SIGKILL)
     seen = local.settle(attempt, ended)
     assert seen.outcome is Outcome.LOST
     assert seen.cause is not None
     assert (seen.cause.code, seen.cause.node) == (CauseCode.PLATFORM_FAULT, "node1")
     for pid in left_behind:
-        assert pid is not None
         wait_for_end(pid)
 
 
