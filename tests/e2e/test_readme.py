@@ -78,7 +78,9 @@ def pause_and_resume(shell: Shell, *arguments: str) -> None:
     assert follower.stdout is not None
     middle = any("in the middle" in line for line in follower.stdout)
     assert middle, follower.communicate()
-    shell.tarmac("pause", "digits", "--wait", code=0)
+    paused = shell.tarmac("pause", "digits", "--wait", code=0).stdout
+    assert re.search(r"lost: no work: it goes on from the checkpoint at step \d+", paused), paused
+    assert "lost: no work" in shell.tarmac("why", "digits", code=0).stdout
     shell.tarmac("resume", "digits", code=0)
     output, errors = follower.communicate(timeout=120)
     assert follower.returncode == 0, (output, errors)

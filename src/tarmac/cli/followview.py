@@ -233,7 +233,7 @@ def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, told:
         return "queued again" + (f": {message}" if message else "")
     return {
         "pausing": "pausing: its workers have been asked to leave",
-        "paused": f"paused; it goes on with: tarmac resume {identifier}",
+        "paused": f"paused{told and f' (lost: {told})'}; it goes on with: tarmac resume {identifier}",
         "preempting": f"{told or 'giving way'}: its workers have been asked to leave",
         "stopping": "stopping: its workers have been asked to leave",
     }.get(state)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.amounts import age, duration
+from tarmac.cli.checkpoints import lost_text
 from tarmac.cli.wording import Json
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
 
 
 def story(client: Client, summary: Json) -> str:
-    """What to say beside a new state: "turn 2 of 3", "giving way to digits (r1)"; nothing for most.
+    """What to say beside a new state: "turn 2 of 3", "giving way to digits (r1)", what was lost.
 
     `summary` is a `state` message. Only where there is a story is the server asked for it.
     """
@@ -72,6 +73,8 @@ def story(client: Client, summary: Json) -> str:
         return f"turn {min(run['turns'] + 1, run['max_turns'] or 1)} of {run['max_turns']}"
     if state == "preempting" or (state == "queued" and summary.get("attempt")):
         return _left(client, identifier, again=state == "queued")
+    if state == "paused" and summary.get("attempt"):
+        return lost_text(client.attempts(identifier))
     return ""
 
 

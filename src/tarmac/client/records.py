@@ -137,6 +137,13 @@ class EvidenceRecord(TypedDict):
     first_output_at: float | None
     checkpoint_at: float | None
     read_at: float | None
+    checkpoint_step: int | None
+
+
+class LossRecord(TypedDict):
+    work_s: float
+    checkpoint_at: float | None
+    step: int | None
 
 
 class NoticeRecord(TypedDict):
@@ -156,8 +163,10 @@ class AttemptRecord(TypedDict):
     started_at: float | None
     ended_at: float | None
     asked: str | None
+    asked_at: float | None
     allotted_s: float | None
     evidence: EvidenceRecord
+    lost: LossRecord | None
     outcome: str | None
     cause: CauseRecord | None
     directory: str | None
@@ -225,6 +234,7 @@ class WhyRecord(TypedDict):
     unblocked_by: str
     estimate: WhyEstimateRecord | None
     largest: str | None
+    lost: str
 
 
 class EstimateRecord(TypedDict):

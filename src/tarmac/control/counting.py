@@ -71,11 +71,12 @@ def witnessed(known: Evidence, seen: Evidence) -> Evidence:
         return seen
     if seen == known:
         return known
-    checkpoints = [at for at in (known.checkpoint_at, seen.checkpoint_at) if at is not None]
+    newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
     return Evidence(
         first_output_at=known.first_output_at if known.first_output_at is not None else seen.first_output_at,
-        checkpoint_at=max(checkpoints, default=None),
+        checkpoint_at=newest.checkpoint_at,
         read_at=known.read_at if known.read_at is not None else seen.read_at,
+        checkpoint_step=newest.checkpoint_step,
     )
 
 

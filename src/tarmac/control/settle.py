@@ -70,7 +70,9 @@ def _worth_noting(known: Evidence, seen: Evidence) -> bool:
         return False
     if known.checkpoint_at is None or seen.checkpoint_at is None:
         return True
-    only_newer = changed(known, checkpoint_at=seen.checkpoint_at) == seen
+    only_newer = (
+        changed(known, checkpoint_at=seen.checkpoint_at, checkpoint_step=seen.checkpoint_step) == seen
+    )
     return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
 

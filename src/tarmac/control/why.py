@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
+from tarmac.model.loss import loss_of, loss_text
 from tarmac.model.run import Attempt, CauseCode, Run
 from tarmac.model.spec import Repository
 from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
@@ -42,7 +43,8 @@ class Why:
     `awaits` those that have to end or give way before it starts.
 
     `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
-    sentences in one string: what it waits for, then what would start it at once.
+    sentences in one string: what it waits for, then what would start it at once. `lost` is the work that its
+    last attempt lost, where it has left and is to go on.
     """
 
     run_id: str
@@ -56,15 +58,23 @@ class Why:
     unblocked_by: str = ""
     estimate: WhyEstimate | None = None
     largest: str | None = None
+    lost: str = ""
 
 
 def why(world: World, run: Run) -> Why:
     """Explain where the run stands now."""
     if run.state is RunState.QUEUED:
-        return _why_queued(world, run)
+        return replace(_why_queued(world, run), lost=_lost(world, run))
     with world.lock:
         attempt = world.mirror().attempts.get(run.id)
-    return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt))
+    lost = _lost(world, run) if run.state is RunState.PAUSED else ""
+    return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost)
+
+
+def _lost(world: World, run: Run) -> str:
+    """What its last attempt lost."""
+    lost = loss_of(world.store.attempts(run.id)) if run.attempt else None
+    return loss_text(lost.work_s, lost.checkpoint_at, lost.step) if lost is not None else ""
 
 
 def _why_queued(world: World, run: Run) -> Why:

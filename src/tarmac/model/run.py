@@ -130,13 +130,15 @@ class Allocation:
 class Evidence:
     """What the nodes saw of an attempt: its first output, its last whole checkpoint, and whether it read one.
 
-    `checkpoint_at` is when the newest checkpoint of this attempt was whole; `read_at` when the attempt first
-    read one that an earlier attempt had left. None: not seen.
+    `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
+    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left.
+    None: not seen.
     """
 
     first_output_at: float | None = None
     checkpoint_at: float | None = None
     read_at: float | None = None
+    checkpoint_step: int | None = None
 
 
 NOTHING_SEEN = Evidence()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from typing import Callable, Optional, Sequence, Union
 
+from tarmac.node import protocol
 from tarmac.node.events import EventLog
 from tarmac.node.tree import Glimpse
 from tarmac.node.treetimes import TreeTimes
@@ -18,6 +20,8 @@ from tarmac.node.treewatch import TreeWatch
 
 TELL_AGAIN_S = 30.0
 """A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
+
+_STEP = re.compile(re.escape(protocol.STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
 
 DOUBT_S = 0.25
 """A file that was closed counts as whole once its writer has lived on for so long."""
@@ -44,8 +48,11 @@ class Witness:
         logs: Sequence[str],
         reports: str,
         tree: Optional[Tree],
+        checkpoints: Optional[str] = None,
         tell_again_s: float = TELL_AGAIN_S,
     ) -> None:
+        self._began_at = time.time()
+        self._checkpoints = checkpoints
         self._events = events
         self._logs = logs
         self._reports = reports
@@ -110,7 +117,9 @@ class Witness:
         if self._checkpoint_at is not None and self._checkpoint_at != self._told_at:
             self._told_at = self._checkpoint_at
             self._tell_due = time.monotonic() + self._tell_again_s
-            self._events.append("checkpoint", at=round(self._checkpoint_at, 6))
+            step = None if self._checkpoints is None else _latest_step(self._checkpoints, self._began_at)
+            told = {} if step is None else {"step": step}
+            self._events.append("checkpoint", at=round(self._checkpoint_at, 6), **told)
 
     def _look_for_output(self) -> None:
         if self._output_seen:
@@ -122,6 +131,16 @@ class Witness:
         if found:
             self._output_seen = True
             self._events.append("first_output", at=round(min(found), 6))
+
+
+def _latest_step(root: str, since: float) -> Optional[int]:
+    """The step of the checkpoint that the SDK made last, if that was since then."""
+    link = os.path.join(root, protocol.LATEST)
+    try:
+        found = _STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
+    except OSError:
+        return None
+    return int(found[1]) if found else None
 
 
 def _written_at(path: str) -> Optional[float]:

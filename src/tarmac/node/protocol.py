@@ -80,7 +80,8 @@ EVENTS (every line has "at" (seconds) and "kind")
     worker_started   {"role", "replica", "index", "pid"}
     running          every worker of the node was started
     first_output     of any worker: the first byte of its log, or the SDK's first report
-    checkpoint       the newest whole checkpoint; told again now and then while newer ones follow
+    checkpoint       {"step"}            the newest whole checkpoint; told again now and then while newer ones
+                     follow. `step` only of one that the SDK has made
     checkpoint_read  a worker read for the first time what an earlier attempt had left in the checkpoints
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
@@ -165,6 +166,12 @@ ARTIFACT_VARIABLES = {
 
 ARTIFACT_MOUNTS = {"checkpoint": "/mnt/checkpoints", "crud": "/mnt/crud", "lossy": "/mnt/lossy"}
 """The literal path of each artifact directory, where a private view of the disk is allowed."""
+
+LATEST = "latest"
+"""The link, in the checkpoint directory, to the newest whole checkpoint that the SDK has made."""
+
+STEP_PREFIX = "step-"
+"""What the name of such a checkpoint begins with; its step follows, and `.2` where there was one already."""
 
 UNFINISHED = ".unfinished-"
 """What hidden directories begin with in which the SDK prepares a checkpoint."""

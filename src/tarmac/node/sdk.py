@@ -25,9 +25,6 @@ from typing import Any, Iterator, Optional
 
 from tarmac.node import polls, protocol
 
-LATEST = "latest"
-"""The link, in the checkpoint directory, to the newest whole checkpoint."""
-
 _OUTSIDE = "checkpoints"
 
 
@@ -141,7 +138,7 @@ def latest_checkpoint() -> Optional[Path]:
         return None
     root = _checkpoints()
     try:
-        found = root / os.readlink(root / LATEST)
+        found = root / os.readlink(root / protocol.LATEST)
     except OSError:
         return None
     return found if found.is_dir() else None
@@ -200,7 +197,7 @@ def _sync(path: str | Path) -> None:
 def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
     """Give the draft its visible name; an existing checkpoint of the same step is never touched."""
     number = _highest(root) + 1 if step is None else int(step)
-    name, again = f"step-{number}", 1
+    name, again = f"{protocol.STEP_PREFIX}{number}", 1
     while True:
         try:
             os.rename(draft, root / name)
@@ -208,7 +205,7 @@ def _take_name(root: Path, draft: Path, step: Optional[int]) -> str:
             if not (root / name).exists():
                 raise
             again += 1
-            name = f"step-{number}.{again}"
+            name = f"{protocol.STEP_PREFIX}{number}.{again}"
         else:
             _sync(root)
             return name
@@ -224,13 +221,13 @@ def _point_latest(root: Path, name: str) -> None:
     link = root / f"{_unfinished()}latest"
     link.unlink(missing_ok=True)
     os.symlink(name, link)  # relative: the directory is seen under several paths
-    os.replace(link, root / LATEST)
+    os.replace(link, root / protocol.LATEST)
     _sync(root)
 
 
 def _drop_old(root: Path, *, keep: int) -> None:
     """Remove the oldest; hidden first, so that half a removal is never seen as a checkpoint."""
-    latest = os.readlink(root / LATEST)
+    latest = os.readlink(root / protocol.LATEST)
     found = [path for path in root.glob("step-*") if path.is_dir() and path.name != latest]
     found.sort(key=lambda path: path.stat().st_mtime_ns)
     for path in found[: max(0, len(found) - (keep - 1))]:

@@ -13,6 +13,7 @@ from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
 from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
+from tarmac.model.loss import Loss
 from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
@@ -92,9 +93,14 @@ def cause_record(cause: Cause | None) -> Json | None:
 
 
 def attempt_record(
-    attempt: Attempt, workers: Sequence[WorkerStatus], notices: Sequence[Notice], *, directory: str | None
+    attempt: Attempt,
+    workers: Sequence[WorkerStatus],
+    notices: Sequence[Notice],
+    *,
+    directory: str | None,
+    lost: Loss | None,
 ) -> Json:
-    """An `Attempt`, with its workers and what its nodes told."""
+    """An `Attempt`, with its workers, what its nodes told, and the work that it lost."""
     return {
         "number": attempt.number,
         "state": attempt.state,
@@ -106,8 +112,10 @@ def attempt_record(
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,
         "asked": attempt.asked,
+        "asked_at": attempt.asked_at,
         "allotted_s": attempt.allotted_s,
         "evidence": _evidence_record(attempt.evidence),
+        "lost": _loss_record(lost),
         "outcome": attempt.outcome,
         "cause": cause_record(attempt.cause),
         "directory": directory,
@@ -148,6 +156,7 @@ def why_record(why: Why) -> Json:
         "unblocked_by": why.unblocked_by,
         "estimate": _why_estimate_record(why.estimate),
         "largest": why.largest,
+        "lost": why.lost,
     }
 
 
@@ -219,7 +228,14 @@ def _evidence_record(evidence: Evidence) -> Json:
         "first_output_at": evidence.first_output_at,
         "checkpoint_at": evidence.checkpoint_at,
         "read_at": evidence.read_at,
+        "checkpoint_step": evidence.checkpoint_step,
     }
+
+
+def _loss_record(lost: Loss | None) -> Json | None:
+    if lost is None:
+        return None
+    return {"work_s": lost.work_s, "checkpoint_at": lost.checkpoint_at, "step": lost.step}
 
 
 def _why_estimate_record(estimate: WhyEstimate | None) -> Json | None:

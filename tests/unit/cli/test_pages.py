@@ -116,9 +116,11 @@ def test_why() -> None:
         "unblocked_by": "It starts when r0 has ended. With 2 slots it would start at once.",
         "estimate": {"start_at": 1.0, "latest_at": 2.0, "basis": "history", "text": "likely in 12 min"},
         "largest": None,
+        "lost": "12 s of work since the checkpoint at step 40",
     }
     assert explanation(answer, PLAIN) == (
         "queued: it waits for 3 slots\n"
+        "  lost: 12 s of work since the checkpoint at step 40\n"
         "  all or none starts\n"
         "  ahead of it: digits (r2), other (r3) and 1 more run\n"
         "  likely in 12 min\n"
@@ -184,6 +186,7 @@ def third_attempt() -> Any:
         "started_at": 940.0,
         "ended_at": 943.5,
         "directory": "/a",
+        "lost": None,
         "workers": [worker],
         "notices": [{"at": 941.0, "node": "n-1", "text": "not available here: /data/x"}],
     }

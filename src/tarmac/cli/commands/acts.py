@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option, runs_argument
 from tarmac.cli.output import print_json, print_text
@@ -72,7 +74,7 @@ def _act(
         print_json({"runs": asked})
     else:
         for run in asked:
-            print_text(told(run))
+            print_text(told(run, _checkpoints(client, run)))
     sys.exit(code)
 
 
@@ -90,8 +92,19 @@ def _ask(
     return client.run(run["id"])
 
 
-def told(run: RunRecord) -> str:
-    """What happens now to a run of which something was asked."""
+def _checkpoints(client: Client, run: RunRecord) -> str:
+    """What a run that leaves its slots has lost, or would lose as things are; nothing for others."""
+    if run["state"] not in ("pausing", "paused") or not run["attempt"]:
+        return ""
+    attempts = client.attempts(run["id"])
+    if run["state"] == "paused":
+        lost = lost_text(attempts)
+        return f"lost: {lost}" if lost else ""
+    return f"its last checkpoint: {checkpoint_text(run['state'], attempts, time.time())}"
+
+
+def told(run: RunRecord, checkpoints: str = "") -> str:
+    """What happens now to a run of which something was asked, and to its work."""
     name = f"{run['name']} ({run['id']})"
     sentence = {
         "pending": "is waiting to be queued",
@@ -104,4 +117,4 @@ def told(run: RunRecord) -> str:
         "stopping": "is stopping: its workers have been asked to leave",
         "ended": f"has ended: {state_of(run)}",
     }[run["state"]]
-    return f"{name} {sentence}"
+    return f"{name} {sentence}" + (f"\n  {checkpoints}" if checkpoints else "")

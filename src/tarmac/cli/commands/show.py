@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.amounts import age, duration, number
+from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.displays.registry import as_option, display, worded
 from tarmac.cli.followview import report_text
 from tarmac.cli.options import json_option, run_argument
@@ -43,6 +44,10 @@ _EVENTS = (
     Column(title="STATE"),
     Column(title="DETAIL", flexible=True),
 )
+
+
+_FIELD = len("checkpoint")
+"""How wide the names of fields are."""
 
 
 @click.command()
@@ -176,17 +181,19 @@ def _fields(
         "started": age(run["started_at"], now),
         "ran": _ran(attempts, now),
         "retries": f"{run['failures']} of {retries} used" if retries else "",
+        "checkpoint": checkpoint_text(run["state"], attempts, now),
+        "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": f"{_times(run['preemptions'])} (costs no retry)" if run["preemptions"] else "",
         "latest": report_text(latest) if latest else "",
     }
     for name, value in fields.items():
         if value:
-            yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
+            yield f"{terminal.paint(name.ljust(_FIELD), 'dim')} {value}"
     for warning in run["warnings"]:
-        yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
+        yield f"{terminal.paint('warning'.ljust(_FIELD), 'yellow')} {one_line(warning)}"
     for notice in _notices(attempts):
-        yield f"{terminal.paint('notice'.ljust(9), 'yellow')} {one_line(notice)}"
+        yield f"{terminal.paint('notice'.ljust(_FIELD), 'yellow')} {one_line(notice)}"
     tail = run["cause"]["tail"] if run["cause"] else []
     if tail:
         yield terminal.paint("its last lines", "dim")

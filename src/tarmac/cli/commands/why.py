@@ -43,7 +43,8 @@ def why(*, run: str, as_json: bool) -> None:
 
 def explanation(answer: WhyRecord, terminal: Terminal) -> str:
     """The answer as text: the headline, what holds for the run as a whole, then node by node."""
-    told = [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
+    told = [f"lost: {answer['lost']}"] if answer["lost"] else []
+    told += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
     if answer["ahead"]:
         told.append(f"ahead of it: {_ahead(answer)}")
     if answer["estimate"]:

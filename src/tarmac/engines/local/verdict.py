@@ -88,12 +88,13 @@ def _latest(times: Sequence[float | None]) -> float | None:
 def _evidence(seen: Sequence[Evidence]) -> Evidence:
     """That of any node is that of the attempt: the first output, the newest checkpoint, the first reading."""
     outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
-    checkpoints = [each.checkpoint_at for each in seen if each.checkpoint_at is not None]
+    newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Evidence())
     reads = [each.read_at for each in seen if each.read_at is not None]
     return Evidence(
         first_output_at=min(outputs, default=None),
-        checkpoint_at=max(checkpoints, default=None),
+        checkpoint_at=newest.checkpoint_at,
         read_at=min(reads, default=None),
+        checkpoint_step=newest.checkpoint_step,
     )
 
 

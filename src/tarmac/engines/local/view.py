@@ -30,6 +30,8 @@ WorkerKey = tuple[str, int, int]
 _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are evidence, and what each says of."""
 
+MOST_STEPS = 10**15
+
 KEPT_NOTICES = 100
 """How many notices of a node are remembered: one whose store is away for a week says so again and again."""
 
@@ -138,7 +140,10 @@ class NodeView:
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])))
         elif kind in _EVIDENCE:
-            evidence = replace(self.facts.evidence, **{_EVIDENCE[kind]: at})
+            seen: dict[str, Any] = {_EVIDENCE[kind]: at}
+            if kind == "checkpoint":
+                seen["checkpoint_step"] = _step(event.get("step"))
+            evidence = replace(self.facts.evidence, **seen)
             self.facts = replace(self.facts, evidence=evidence)
         elif kind == "ended":
             if event.get("cause"):
@@ -154,6 +159,11 @@ class NodeView:
         key = (event["role"], event["replica"], event["index"])
         if key in self.workers:
             self.workers[key] = replace(self.workers[key], **changes)
+
+
+def _step(told: object) -> int | None:
+    """A step, if it is one that could have been counted to."""
+    return told if isinstance(told, int) and 0 <= told < MOST_STEPS else None
 
 
 @dataclass(slots=True)

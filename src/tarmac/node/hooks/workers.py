@@ -19,6 +19,7 @@ def start_workers(run: NodeRun) -> None:
         logs=[worker.log for worker in run.workers],
         reports=run.node.reports,
         tree=None if checkpoints is None else tree_below(checkpoints),
+        checkpoints=checkpoints,
     )
     leave_at = run.leave_at()
     if leave_at is not None:

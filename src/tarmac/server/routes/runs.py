@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
+from tarmac.model.loss import loss_of
 from tarmac.model.summary import RunQuery
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import attempt_record, run_record, summary_record, why_record
@@ -71,6 +72,7 @@ def run_routes(service: Service) -> APIRouter:
     @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
     def attempts(ref: str) -> Response:
         """The attempts of a run, with their workers and notices."""
+        found = plane.attempts(plane.find(ref).id)
         return JsonAnswer(
             [
                 attempt_record(
@@ -78,8 +80,9 @@ def run_routes(service: Service) -> APIRouter:
                     plane.workers(attempt.id),
                     plane.notices(attempt.id),
                     directory=service.attempt_directory(attempt),
+                    lost=loss_of(found[:number]),
                 )
-                for attempt in plane.attempts(plane.find(ref).id)
+                for number, attempt in enumerate(found, start=1)
             ]
         )
 

@@ -50,6 +50,7 @@ class Why(BaseModel):
     unblocked_by: str
     estimate: WhyEstimate | None
     largest: str | None
+    lost: str
 
 
 class NodeRun(BaseModel):

@@ -161,6 +161,15 @@ class Evidence(BaseModel):
     first_output_at: float | None
     checkpoint_at: float | None
     read_at: float | None
+    checkpoint_step: int | None
+
+
+class Loss(BaseModel):
+    """The work of an attempt that its successor does again, and the checkpoint from which that goes on."""
+
+    work_s: float
+    checkpoint_at: float | None
+    step: int | None
 
 
 class Notice(BaseModel):
@@ -188,8 +197,10 @@ class Attempt(BaseModel):
     started_at: float | None
     ended_at: float | None
     asked: str | None
+    asked_at: float | None
     allotted_s: float | None
     evidence: Evidence
+    lost: Loss | None
     outcome: str | None
     cause: Cause | None
     directory: str | None

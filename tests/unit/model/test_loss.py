@@ -1,0 +1,85 @@
+"""What a pause, a preemption or a failure costs: the work since the last checkpoint, or all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tarmac.model.lifecycle import AttemptState
+from tarmac.model.loss import Loss, loss_of, loss_text
+from tarmac.model.run import Allocation, Ask, Attempt, Evidence, Outcome
+
+
+def an_attempt(number: int = 1, **fields: object) -> Attempt:
+    """One that ran from 100 to 190 and was then paused."""
+    paused = Attempt(
+        run_id="r1",
+        number=number,
+        state=AttemptState.ENDED,
+        engine="sim",
+        allocation=Allocation(cluster="local", seats=()),
+        token="t",
+        master_port=20000,
+        created_at=99.0,
+        started_at=100.0,
+        ended_at=191.0,
+        asked=Ask.PAUSE,
+        asked_at=190.0,
+        outcome=Outcome.PAUSED,
+    )
+    return replace(paused, **fields)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "lost"),
+    [
+        (Evidence(), Loss(work_s=90.0)),
+        (Evidence(checkpoint_at=178.0, checkpoint_step=40), Loss(work_s=12.0, checkpoint_at=178.0, step=40)),
+        (Evidence(checkpoint_at=190.5), Loss(work_s=0.0, checkpoint_at=190.5)),
+    ],
+    ids=["no checkpoint", "one from before the pause", "one that the pause made"],
+)
+def test_what_no_checkpoint_of_the_attempt_holds_is_lost(evidence: Evidence, lost: Loss) -> None:
+    assert loss_of([an_attempt(evidence=evidence)]) == lost
+
+
+def test_without_a_checkpoint_of_its_own_an_attempt_loses_all_but_what_was_before_it() -> None:
+    first = an_attempt(evidence=Evidence(checkpoint_at=50.0, checkpoint_step=7))
+    assert loss_of([first, an_attempt(2)]) == Loss(work_s=90.0, checkpoint_at=50.0, step=7)
+
+
+def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> None:
+    failed = an_attempt(
+        asked=None, asked_at=None, outcome=Outcome.FAILED, evidence=Evidence(checkpoint_at=181.0)
+    )
+    assert loss_of([failed]) == Loss(work_s=10.0, checkpoint_at=181.0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"outcome": Outcome.COMPLETED},
+        {"outcome": Outcome.STOPPED},
+        {"started_at": None},
+        {"ended_at": None, "outcome": None, "state": AttemptState.RUNNING},
+    ],
+    ids=["completed", "stopped", "never started", "still there"],
+)
+def test_where_nothing_is_to_be_done_again_nothing_is_lost(fields: dict[str, object]) -> None:
+    assert loss_of([an_attempt(**fields)]) is None
+    assert loss_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("lost", "text"),
+    [
+        ((90.0, None, None), "90 s of work; it has no checkpoint: it will start again at 0"),
+        ((600.0, 50.0, 7), "10 min of work since the checkpoint at step 7"),
+        ((12.2, 50.0, None), "12 s of work since its last checkpoint"),
+        ((0.3, 50.0, 40), "no work: it goes on from the checkpoint at step 40"),
+        ((0.0, 50.0, 0), "no work: it goes on from the checkpoint at step 0"),
+    ],
+)
+def test_it_is_said_in_plain_words(lost: tuple[float, float | None, int | None], text: str) -> None:
+    assert loss_text(*lost) == text
