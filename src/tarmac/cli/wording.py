@@ -127,6 +127,8 @@ def failure_hint(run: Json) -> str:
         "time_limit": "give it longer with --time-limit, or retries that resume from its checkpoint",
         "out_of_memory": f"ask for more memory, or make the batch smaller; {everything}",
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
+        "unsupported": "take the call out: hyperparameters are in DET_HPARAMS, and what is written to "
+        "$CHECKPOINT_ARTIFACT_PATH is kept and found again (docs/dialects/determined.md)",
         "setup_failed": f"what the setup steps wrote: tarmac logs {identifier}",
         "never_fits": "tarmac nodes lists what there is",
         "busy": "without --fail-if-busy it waits for its turn",

@@ -22,6 +22,7 @@ Called by the reconcile pass.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
@@ -32,6 +33,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Run
 from tarmac.model.spec import Mode
+from tarmac.spec.dialects import explained
 
 MAX_FAULTS = 3
 """How many attempts the platform may lose before a run is given up."""
@@ -44,7 +46,7 @@ _LEAVES = {
     RunState.PREEMPTING: RunEvent.VACATED,
 }
 _VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished from its engine")
-_NO_RETRY = frozenset({CauseCode.TIME_LIMIT})
+_NO_RETRY = frozenset({CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED})
 
 
 def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -54,6 +56,8 @@ def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if observation.state is ObservedState.ABSENT and attempt.state is AttemptState.RUNNING:
         observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
     if observation.state is ObservedState.ENDED:
+        if observation.cause is not None:
+            observation = replace(observation, cause=explained(run.spec, observation.cause))
         return _ended(run, attempt, observation, now)
     return None
 

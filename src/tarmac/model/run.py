@@ -40,6 +40,7 @@ class CauseCode(StrEnum):
     SIGNAL = "signal"
     OUT_OF_MEMORY = "out_of_memory"
     COMMAND_NOT_FOUND = "command_not_found"
+    UNSUPPORTED = "unsupported"
     IMAGE_PULL = "image_pull"
     SETUP_FAILED = "setup_failed"
     CODE_UNREADABLE = "code_unreadable"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 
 LINES = 20
 _BYTES = 32 * 1024
 _LINE_CHARACTERS = 500
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "[^"<>]+", line \d+', re.ASCII)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 
 
 def last_lines(path: str) -> list[str]:
-    """At most `LINES` last lines, oldest first; [] when there is no such file or nothing in it.
+    """The last `LINES` lines, oldest first; [] when there is no such file or nothing in it.
+
+    Where they begin in the middle of a traceback of Python, its last line of the user's own goes before them.
 
     Of a line drawn over and over (a progress bar) only what was visible last is kept.
     """
@@ -25,7 +31,22 @@ def last_lines(path: str) -> list[str]:
     lines = text.rstrip().split("\n")
     if start > 0 and len(lines) > 1:
         del lines[0]  # it began before what was read
-    return [_visible(line) for line in lines[-LINES:]] if lines != [""] else []
+    if lines == [""]:
+        return []
+    return [_visible(line) for line in (*_own_frame(lines), *lines[-LINES:])]
+
+
+def _own_frame(lines: list[str]) -> list[str]:
+    """What the last lines cut off of a traceback: the innermost frame outside of libraries, its source."""
+    found: list[str] = []
+    for index in range(len(lines) - LINES - 1, -1, -1):
+        if lines[index].startswith(_TRACEBACK):
+            return found
+        if not lines[index].startswith("  "):
+            return []
+        if not found and _FRAME.match(lines[index]) and not _LIBRARY.search(lines[index]):
+            found = [*lines[index : min(index + 2, len(lines) - LINES)], "  ..."]
+    return []
 
 
 def _visible(line: str) -> str:

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
-from tarmac.model.run import Attempt, Run
+from tarmac.model.run import Attempt, Cause, Run
+from tarmac.model.spec import RunSpec
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.spec.determined import master
 from tarmac.spec.determined.defaults import ClusterDefaults
 from tarmac.spec.determined.dialect import DeterminedDialect
 from tarmac.spec.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
@@ -102,6 +104,11 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
     return launch if dialect is None else dialect.equip(run, attempt, launch)
+
+
+def explained(spec: RunSpec, cause: Cause) -> Cause:
+    """Why a run failed, with what only its system's conventions tell."""
+    return master.explained(cause) if spec.conventions.system == DeterminedDialect.name else cause
 
 
 def _problems(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,6 +206,42 @@ def test_d1_d10_what_cannot_run_is_refused_with_its_reason(settled: Shell, line:
     text = "\n".join({**lines, line.partition(":")[0]: line}.values())
     refused = settled.tarmac("check", settled.write("refused.yaml", text), code=2)
     assert expected in refused.stderr
+
+
+CORE_API = """\
+import json, os, sys, time, urllib.request
+
+class NotFound(Exception):
+    pass
+
+def ask(url):
+    retries = json.loads(os.environ.get("DET_RETRY_CONFIG", '{"total": 20, "backoff_factor": 0.5}'))
+    for number in range(retries["total"] + 1):
+        try:
+            return urllib.request.urlopen(url)
+        except OSError as error:
+            if number == retries["total"]:
+                raise NotFound("could not reach the master at " + url) from error
+            time.sleep(min(120, retries.get("backoff_factor", 0) * 2**number))
+
+def init():
+    ask(os.environ["DET_MASTER"] + "/api/v1/me")
+"""
+"""What the library does at its first call: twenty tries with growing pauses, unless a variable says less."""
+
+
+def test_a_script_that_asks_a_master_ends_at_once_and_is_told_where(settled: Shell) -> None:
+    """D11: which worker, which line, what to do; and no restart that could only do the same."""
+    train = "import sys\nsys.path.append('site-packages')\nimport core\ncore.init()\n"
+    directory = context(settled, "core", f"entrypoint: {sys.executable} train.py\n", train__py=train)
+    settled.write("core/site-packages/core.py", CORE_API)
+    output = settled.tarmac(
+        "experiment", "create", "core/const.yaml", directory, "-f", "--config", "max_restarts=5", code=1
+    )
+    assert "main.0.0 on node1 exited with 1: train.py:4 asks a master of Determined" in output.stderr
+    assert "take the call out: hyperparameters are in DET_HPARAMS" in output.stderr
+    run = settled.json("show", "@last")["run"]
+    assert (run["attempt"], run["cause"]["code"]) == (1, "unsupported")
 
 
 def test_d14_priorities_of_experiments_are_on_their_own_scale(settled: Shell) -> None:

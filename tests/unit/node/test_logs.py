@@ -21,6 +21,24 @@ def test_short_logs_whole(tmp_path: Path) -> None:
     assert last_lines(written(log, b"one\ntwo\n\n")) == ["one", "two"]
 
 
+def test_a_traceback_that_is_cut_keeps_its_last_line_of_the_users_own(tmp_path: Path) -> None:
+    frames = ['  File "/runs/work/train.py", line 9, in <module>', "    main()"]
+    frames += ['  File "/runs/work/train.py", line 4, in main', "    core.init()"]
+    library = [
+        line
+        for n in range(15)
+        for line in (f'  File "/v/lib/python3.11/site-packages/a.py", line {n}, in f', "    f()")
+    ]
+    text = ["epoch 1", "Traceback (most recent call last):", *frames, *library, "OSError: refused"]
+    log = tmp_path / "log"
+    found = last_lines(written(log, "\n".join(text).encode()))
+    assert found[:3] == [*frames[2:], "  ..."]
+    assert found[3:] == text[-LINES:]
+    assert last_lines(written(log, "\n".join([*text, *(f"later {n}" for n in range(LINES))]).encode())) == [
+        f"later {n}" for n in range(LINES)
+    ]
+
+
 def test_the_last_lines_of_a_huge_log_are_read_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as file:

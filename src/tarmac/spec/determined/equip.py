@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.spec.determined.identity import experiment_id, number_of, trial_id, uuid_of
+from tarmac.spec.determined.master import ADDRESS, NO_RETRY
 from tarmac.spec.determined.merging import completed, normalised
 from tarmac.spec.determined.reader import WORK_DIRECTORY
 from tarmac.spec.determined.table import EXPERIMENT
@@ -25,9 +26,6 @@ from tarmac.spec.problems import Problems
 from tarmac.spec.section import Value
 
 RUN_DIRECTORY = "/run/determined"
-MASTER = "http://127.0.0.1:1"
-"""Nothing listens there: whoever asks a master is refused at once, instead of waiting for an answer."""
-
 TOKEN = "no-access"
 _FILES = "determined"
 _SSH_PORTS = 12_350
@@ -124,7 +122,8 @@ class _Trial:
             "trial_id": trial_id(self.run.id),
         }
         found = {
-            "DET_MASTER": MASTER,
+            "DET_MASTER": ADDRESS,
+            "DET_RETRY_CONFIG": NO_RETRY,
             "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
             "DET_EXPERIMENT_ID": str(experiment_id(self.run.id)),
             "DET_TRIAL_ID": str(trial_id(self.run.id)),
@@ -184,7 +183,7 @@ class _Trial:
 
     def _cluster(self, node: NodeLaunch) -> Mapping[str, Any]:
         return {
-            "master_url": MASTER,
+            "master_url": ADDRESS,
             "cluster_id": self.common["DET_CLUSTER_ID"],
             "agent_id": node.node,
             "slot_ids": _slots(node),

@@ -10,6 +10,9 @@ VARIABLES = (
     Variable(
         "DET_MASTER", _C, "`http://127.0.0.1:1`: there is no master to talk to, and this answers so at once"
     ),
+    Variable(
+        "DET_RETRY_CONFIG", _C, '`{"total": 0}`: the library does not try for half an hour to find a master'
+    ),
     Variable("DET_CLUSTER_ID", _C, "UUID of the cluster, the same for all its runs"),
     Variable("DET_AGENT_ID", _C, "name of the node"),
     Variable("DET_SLOT_IDS", _C, "the slots of this node's part, as a JSON list"),
