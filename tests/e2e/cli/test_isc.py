@@ -60,6 +60,11 @@ def test_the_documents_example_runs_as_printed(shell: Shell) -> None:
     page = shell.tarmac("show", "--as", "isc", "foo_experiment", code=0).stdout
     assert re.search(r"^Status +completed$", page, re.MULTILINE)
     assert shell.json("show", "--as", "isc", "foo_experiment")["run"]["status"] == "completed"
+    filters = ("ls", "--as", "isc", "--mode", "cycle", "--state", "Completed")
+    assert len(shell.tarmac(*filters, code=0).stdout.splitlines()) == 2
+    assert "foo_experiment" not in shell.tarmac(*filters[:-1], "cancelled", code=0).stdout
+    assert "did you mean cancelled?" in shell.tarmac(*filters[:-1], "cancled", code=2).stderr
+    assert not shell.tarmac("ls", "--mode", "batch", "--json", code=0).stdout.count("foo_experiment")
     (project,) = shell.json("projects")["projects"]
     assert (project["id"], project["runs"], project["live"]) == ("prj-hail-250517", 1, 0)
     assert "prj-hail-250517" in shell.tarmac("projects", code=0).stdout, "I4: the ids of projects"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
-from tarmac.cli.displays.registry import DISPLAYS, display, worded
+from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, worded
 from tarmac.cli.terminal import Terminal
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
@@ -83,6 +83,15 @@ def test_every_display_lists_runs_of_any_dialect_in_any_state(system: str) -> No
     ]
     listed = display(system).runs(runs, now=NOW, terminal=Terminal())
     assert all("foo_experiment" in listed for _ in runs)
+
+
+def test_a_list_can_be_narrowed_by_every_word_of_a_system() -> None:
+    assert statuses_of("isc") == [
+        *("burst_staged", "cancelled", "cancelling", "completed", "enqueued", "failed", "interrupting"),
+        *("paused", "running", "strong_failed"),
+    ]
+    assert {"QUEUED", "ERROR", "CANCELED"} <= set(statuses_of("determined"))
+    assert "FailedPull" in statuses_of("mcli")
 
 
 def test_json_has_the_systems_own_word() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tarmac.cli.amounts import age, duration
-from tarmac.cli.displays.registry import as_option, display, worded
+from tarmac.cli.displays.registry import as_option, display, statuses_of, worded
+from tarmac.cli.errors import nearest
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
@@ -29,6 +31,8 @@ PAGE = 500
 ENDED_SHOWN = 20
 
 _STATES = sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
+
+_MODES = ("batch", "cycle", "interruptible", "burst")
 
 _COLUMNS = (
     Column(title="RUN"),
@@ -51,10 +55,10 @@ _COLUMNS = (
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(_STATES),
     metavar="STATE",
-    help="Only runs in this state.",
+    help="Only runs in this state, with --as in that system's words.",
 )
+@click.option("--mode", type=click.Choice(_MODES), metavar="MODE", help="Only runs of this mode.")
 @click.option("--user", metavar="NAME", help="Only this user's runs.")
 @click.option("--project", metavar="NAME", help="Only runs of this project.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
@@ -66,6 +70,7 @@ def ls(
     *,
     everything: bool,
     states: tuple[str, ...],
+    mode: str | None,
     user: str | None,
     project: str | None,
     name: str | None,
@@ -79,10 +84,11 @@ def ls(
     Without options: all runs that have not ended, and the newest that have. The newest come first.
     In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
+    wanted = _Wanted.of(states, mode, system)
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
-    if states or everything or limit or system:
-        runs = _take(client, limit, words=frozenset(states), everything=everything, **query)
+    if states or mode or everything or limit or system:
+        runs = _take(client, limit, wanted, everything=everything, **query)
         hidden = False
     else:
         runs, hidden = _recent(client, query)
@@ -92,7 +98,7 @@ def ls(
     if not runs:
         remark(
             "no such run"
-            if any((states, user, project, name, labels))
+            if any((states, mode, user, project, name, labels))
             else "no run yet: tarmac run -- echo hello"
         )
         return
@@ -131,23 +137,65 @@ def _cluster(run: RunSummaryRecord) -> str:
 
 def _recent(client: Client, query: dict[str, Any]) -> tuple[list[RunSummaryRecord], bool]:
     """All that has not ended with the newest that have, newest first; whether older ones were left out."""
-    live = _take(client, None, words=LIVE_STATES, **query)
-    ended = _take(client, ENDED_SHOWN + 1, words=frozenset({RunState.ENDED}), **query)
+    live = _take(client, None, _Wanted(words=LIVE_STATES), **query)
+    ended = _take(client, ENDED_SHOWN + 1, _Wanted(words=frozenset({RunState.ENDED})), **query)
     shown = live + ended[:ENDED_SHOWN]
     shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
 
 
-def _take(
-    client: Client, limit: int | None, *, words: frozenset[str], **query: Any
-) -> list[RunSummaryRecord]:
-    """At most `limit` runs whose state or outcome is among `words` (none: whatever it is)."""
-    states = sorted({RunState.ENDED if word in RUN_OUTCOMES else word for word in words})
-    found = (
-        run
-        for run in _pages(client, limit, {"states": states, **query})
-        if not words or words & {run["state"], run["outcome"]}
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """Which runs are listed: those whose state or outcome is among `words`, or their status in the words of a
+    system among `statuses` (none of either: whatever it is), and of one mode."""
+
+    words: frozenset[str] = frozenset()
+    statuses: frozenset[str] = frozenset()
+    mode: str | None = None
+    system: str | None = None
+
+    @classmethod
+    def of(cls, states: Sequence[str], mode: str | None, system: str | None) -> _Wanted:
+        """What the options ask for; a word of the system means what it means there."""
+        theirs = {word.lower(): word for word in statuses_of(system)} if system else {}
+        ours = [word.lower() for word in states if word.lower() not in theirs]
+        for word in ours:
+            if word not in _STATES:
+                known = sorted(theirs.values()) or _STATES
+                meant = nearest(word, known)
+                said = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}"
+                raise click.BadParameter(f"there is no state {word!r}; {said}", param_hint="--state")
+        return cls(
+            words=frozenset(ours),
+            statuses=frozenset(theirs[word.lower()] for word in states if word.lower() in theirs),
+            mode=mode,
+            system=system,
+        )
+
+    @property
+    def states(self) -> list[str]:
+        """The states to ask the server for; [] for all."""
+        if self.statuses:
+            return []
+        return sorted({RunState.ENDED if word in RUN_OUTCOMES else word for word in self.words})
+
+    def shown(self, run: RunSummaryRecord) -> bool:
+        """Whether a run is one of them."""
+        if self.mode is not None and run["mode"] != self.mode:
+            return False
+        if not self.words and not self.statuses:
+            return True
+        if self.words & {run["state"], run["outcome"]}:
+            return True
+        return (
+            bool(self.statuses and self.system)
+            and worded([run], str(self.system))[0]["status"] in self.statuses
+        )
+
+
+def _take(client: Client, limit: int | None, wanted: _Wanted, **query: Any) -> list[RunSummaryRecord]:
+    """At most `limit` runs of those wanted."""
+    found = (run for run in _pages(client, limit, {"states": wanted.states, **query}) if wanted.shown(run))
     return list(islice(found, limit))
 
 

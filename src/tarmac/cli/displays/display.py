@@ -6,15 +6,17 @@ docs/api.md; a display decides nothing, it only puts them into that system's wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any, Protocol
 
 from tarmac.cli.table import Cell
 from tarmac.cli.terminal import Terminal
 from tarmac.cli.wording import Json, state_cell
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome
 from tarmac.model.spec import Mode
 from tarmac.spec.dialect import Report
 
@@ -61,6 +63,19 @@ def facts_of(run: Json) -> Mapping[str, Any]:
     """What the run's own system keeps of it beyond the spec."""
     facts: Mapping[str, Any] = run["spec"].get("conventions", {}).get("facts", {})
     return facts
+
+
+def every_report() -> Iterator[Report]:
+    """All that a run can be reported as, as far as any system has words for it."""
+    causes = (None, *CauseCode)
+    for mode, attempt, preempted in product(Mode, (0, 1), (False, True)):
+        for state in RunState:
+            live = Report(state=state, mode=mode, attempt=attempt, preempted=preempted)
+            if state is not RunState.ENDED:
+                yield live
+                continue
+            for outcome, cause in product(sorted(RUN_OUTCOMES), causes):
+                yield replace(live, outcome=outcome, cause=cause)
 
 
 def report_of(run: Json) -> Report:

@@ -63,6 +63,12 @@ def display(system: str) -> Display:
     return found
 
 
+def statuses_of(system: str) -> list[str]:
+    """Every word that the system has for how a run stands."""
+    shown, port = display(system), import_module(_PORT)
+    return sorted({shown.status(report) for report in port.every_report()})
+
+
 def worded(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
     """The runs with an additional `status`: the system's own word for how each stands."""
     shown, report_of = display(system), import_module(_PORT).report_of
