@@ -104,7 +104,7 @@ def _submit(ordeal: Ordeal, runs: int, seed: int) -> None:
             body = SHORT.format(starts=ordeal.starts, rest=rest).replace("\n", "\n  ")
             source = f"name: short\nslots: {random.choice((1, 1, 1, 2))}\ncommand: |\n  {body}\n"
             key = uuid4().hex
-            run = _until_answered(partial(client.submit, source, idempotency_key=key))
+            run = until_answered(partial(client.submit, source, idempotency_key=key))
             with ordeal.lock:
                 ordeal.expected[run["id"]] = 3 if rest == "exit 3" else 0
 
@@ -113,14 +113,14 @@ def _kill_servers(ordeal: Ordeal, kills: int) -> None:
     """Kill whatever server answers, again and again, at random moments of its life."""
     with Client(home=ordeal.home) as client:
         for _ in range(kills):
-            pid = _until_answered(client.version)["pid"]
+            pid = until_answered(client.version)["pid"]
             time.sleep(ordeal.random.uniform(0.0, 0.8))
-            if _is_server(pid, ordeal.home):
+            if is_server(pid, ordeal.home):
                 os.kill(pid, signal.SIGKILL)
                 ordeal.kills += 1
 
 
-def _is_server(pid: int, home: Path) -> bool:
+def is_server(pid: int, home: Path) -> bool:
     """Whether this process is still the server of the home: pids are used again."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -135,7 +135,7 @@ def _await_ends(ordeal: Ordeal) -> None:
         for run_id in ordeal.expected:
             left_s = max(deadline - time.monotonic(), 0.1)
             try:
-                run = _until_answered(partial(client.wait, run_id, timeout_s=left_s))
+                run = until_answered(partial(client.wait, run_id, timeout_s=left_s))
             except TimeoutError:
                 continue
             if run["state"] == "ended":
@@ -160,7 +160,7 @@ def _count(ordeal: Ordeal) -> Count:
     )
 
 
-def _until_answered(ask: Callable[[], T]) -> T:
+def until_answered(ask: Callable[[], T]) -> T:
     """Ask until there is an answer: the server may be killed under any request."""
     while True:
         try:

@@ -42,7 +42,8 @@ QUERIES: dict[str, Select[Any]] = {
     "usage": sql.USAGE.params(since=1.0),
     "clusters": sql.CLUSTERS,
     "secrets by name": secrets.NAMED.params(names=["a", "b"]),
-    "lease": sql.LEASE.params(lease_name="a"),
+    "lease": sql.LEASE.params(of_cluster="a"),
+    "servers": sql.SERVERS,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from torture import torture
+from torture_pair import torture_pair
+
+from postgres import Missing, running_server
 
 
 @pytest.mark.timeout(240)
@@ -17,4 +21,20 @@ def test_nothing_is_lost_or_started_twice_when_the_server_is_killed_under_load(t
     count = torture(tmp_path / "home", runs=200, kills=8, seed=7)
     assert count.accepted == 200
     assert count.kills >= 6
+    assert count.clean, count
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(240)
+def test_two_servers_on_one_database_leave_one_another_alone_when_they_are_struck() -> None:
+    """Killed, stopped, cut off from the database: the other one never starts what is not its own."""
+    try:
+        with (
+            running_server() as postgres,
+            tempfile.TemporaryDirectory(prefix="tarmac-pair-", dir="/tmp") as root,  # socket paths are short
+        ):
+            count = torture_pair(Path(root), runs=32, faults=6, seed=11, outage_s=1.0, url=postgres.create())
+    except Missing as missing:
+        pytest.skip(str(missing))
+    assert count.accepted == 32
     assert count.clean, count

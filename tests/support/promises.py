@@ -52,7 +52,7 @@ class Promises:
         """
         self._simulation.clock.advance(FEED_PERIOD_S)  # what other servers did has been read by then
         kept = self._simulation.server.plane.world.desk.snapshot()
-        made = self._simulation.another("witness").plane.world.desk.snapshot()
+        made = self._simulation.another().plane.world.desk.snapshot()
         assert (kept.pools, kept.nodes) == (made.pools, made.nodes)
         assert _queue(kept, silent=not rivals) == _queue(made, silent=not rivals)
         assert _holdings(kept, silent=not rivals) == _holdings(made, silent=not rivals)

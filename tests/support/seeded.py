@@ -101,7 +101,7 @@ class History:
         """A pass of another server on the same store; it crashes as well."""
         try:
             if self.rival is None:
-                self.rival = self.simulation.another("rival")
+                self.rival = self.simulation.another()
             self.rival.turn(self.random.choice(LOOPS))
         except Crash:
             self.simulation.crashes += 1

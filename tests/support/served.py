@@ -141,10 +141,8 @@ class Served:
 
     def turn(self) -> None:
         """One pass of each loop, in the order of a run's life."""
-        for name, body in _PASSES:
-            lease = self.store.acquire_lease(name, "test", ttl_s=15.0, now=self.clock.now())
-            assert lease is not None
-            body(self.plane.world, lease)
+        for body in _PASSES:
+            body(self.plane.world, None)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and let the loops see what came of it."""
@@ -228,8 +226,8 @@ async def _end_streams(server: uvicorn.Server, made: Served) -> None:
 
 
 _PASSES = (
-    ("stage", stage_pass),
-    ("schedule", schedule_pass),
-    ("deliver", lambda world, _lease: deliver_pass(world)),
-    ("reconcile", lambda world, lease: reconcile_pass(world, lease, None)),
+    stage_pass,
+    schedule_pass,
+    lambda world, _lease: deliver_pass(world),
+    lambda world, lease: reconcile_pass(world, lease, None),
 )

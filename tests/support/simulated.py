@@ -17,13 +17,14 @@ from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.model.changes import Lease, NewRun, RunStep
-from tarmac.model.cluster import DEFAULT_POOL, Node, Pool
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, Pool
 from tarmac.model.errors import LeaseLost, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.run import Run
+from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import (
     Command,
     FailureBehaviour,
@@ -37,7 +38,7 @@ from tarmac.store.memory import MemoryStore
 
 T = TypeVar("T")
 
-LEASE_S = 15.0
+HOME = HomeIdentity(id="home", machine="machine", hostname="here", path="/home")
 
 
 class Crash(Exception):
@@ -140,19 +141,24 @@ class InterruptibleStore(MemoryStore):
 
 @dataclass
 class Server:
-    """One life of the control plane: everything in it is lost with a crash."""
+    """One life of the control plane: everything in it is lost with a crash.
 
-    plane: ControlPlane
-    owner: str = "server"
+    Of several on one store whoever has a turn serves: one that was replaced meanwhile begins a new life.
+    """
+
+    make: Callable[[], ControlPlane]
+    plane: ControlPlane = field(init=False)
+    lease: Lease | None = None
     news: set[str] = field(default_factory=set)
     plan_at: float | None = None
 
+    def __post_init__(self) -> None:
+        self.plane = self.make()
+
     def turn(self, loop: str) -> None:
         """One pass of one loop, under its lease, as `loops` would run it."""
+        lease = self._take_lease()
         world = self.plane.world
-        lease = world.store.acquire_lease(loop, self.owner, ttl_s=LEASE_S, now=world.clock.now())
-        if lease is None:
-            return
         try:
             match loop:
                 case "stage":
@@ -167,6 +173,17 @@ class Server:
                     reap_pass(world, lease)
         except LeaseLost:
             return
+
+    def _take_lease(self) -> Lease:
+        """The lease, taken again if another server had its turn meanwhile."""
+        world = self.plane.world
+        newest = max((record.token for record in world.store.servers()), default=0)
+        if self.lease is None or self.lease.token != newest:
+            if self.lease is not None:
+                self.plane = self.make()
+            self.lease = world.store.take_lease(LOCAL_CLUSTER, HOME, after=newest, now=world.clock.now())
+        assert self.lease is not None
+        return self.lease
 
 
 LOOPS = ("stage", "schedule", "deliver", "reconcile", "reap")
@@ -194,12 +211,15 @@ class Simulation:
     def start(self) -> Server:
         """A fresh server on what is durable."""
         self.engine.disconnect()
-        self.server = self.another("server")
+        self.server = self.another()
         return self.server
 
-    def another(self, owner: str) -> Server:
-        """A server of this name on what is durable, beside the one of the moment."""
-        plane = ControlPlane(
+    def another(self) -> Server:
+        """A server on what is durable, beside the one of the moment."""
+        return Server(self._plane)
+
+    def _plane(self) -> ControlPlane:
+        return ControlPlane(
             store=self.store,
             engine=self.engine,
             code=InstantCode(),
@@ -207,7 +227,6 @@ class Simulation:
             ids=self.ids,
             pools=self.pools,
         )
-        return Server(plane=plane, owner=owner)
 
     def survive(self, act: Callable[[], object]) -> bool:
         """Do something; after a crash in it, start again. True if it went through."""

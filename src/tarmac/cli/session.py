@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -19,16 +20,16 @@ LAST = "@last"
 """The newest run, wherever a run is asked for."""
 
 
-def connect(*, start: bool = True) -> Client:
+def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client:
     """A client for the server of this environment, closed with the command.
 
-    The user's own server is started if need be, unless told not to.
+    The user's own server is started if need be, with these options, unless told not to.
     """
     from tarmac.cli.bars import UploadBar
     from tarmac.client import Client
 
     bar = UploadBar()
-    client = Client(start=start, on_notice=remark, on_upload=bar)
+    client = Client(start=start, on_notice=remark, on_upload=bar, server_options=server_options)
     if (command := click.get_current_context(silent=True)) is not None:
         command.call_on_close(bar.close)
         command.call_on_close(client.close)

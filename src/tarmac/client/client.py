@@ -49,7 +49,8 @@ class Client(ClusterCalls, KeptCalls):
     none, unless `start` is false. A server behind a URL wants `token` (by default TARMAC_TOKEN, or for one on
     this machine that of the home). `on_notice` is called with
     sentences worth showing (another version serves here); by default they are warnings. `on_upload` is told
-    how many bytes of code were sent, of how many, where a server cannot read it. Safe to use from several
+    how many bytes of code were sent, of how many, where a server cannot read it. `server_options` are given
+    to a server that is started. Safe to use from several
     threads.
     """
 
@@ -62,12 +63,15 @@ class Client(ClusterCalls, KeptCalls):
         start: bool = True,
         on_notice: Callable[[str], None] | None = None,
         on_upload: Callable[[int, int], None] | None = None,
+        server_options: Sequence[str] = (),
     ) -> None:
         self._on_upload = on_upload
         self.home = home_of(os.environ) if home is None else Home(Path(home).absolute())
         if url is None and home is None:
             url = os.environ.get(URL_VARIABLE) or None
-        super().__init__(Transport(_address(url, self.home, token), start=start), on_notice=on_notice)
+        super().__init__(
+            Transport(_address(url, self.home, token, server_options), start=start), on_notice=on_notice
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -313,9 +317,9 @@ class Client(ClusterCalls, KeptCalls):
         return follow(self._transport, LogCursor(segment("run", reference), given))
 
 
-def _address(url: str | None, home: Home, token: str | None) -> Address:
+def _address(url: str | None, home: Home, token: str | None, server_options: Sequence[str]) -> Address:
     if url is None:
-        return EmbeddedServer(home)
+        return EmbeddedServer(home, options=server_options)
     token = token or os.environ.get(TOKEN_VARIABLE)
     if token is None and is_loopback(url):  # the home's own token is for servers of this machine alone
         token = _token_of(home)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,10 +32,14 @@ _SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
 
 
 class EmbeddedServer:
-    """The address of a home's own server. The home is the user's alone, so no token is needed."""
+    """The address of a home's own server. The home is the user's alone, so no token is needed.
 
-    def __init__(self, home: Home) -> None:
+    `options` are given to a server that is started.
+    """
+
+    def __init__(self, home: Home, *, options: Sequence[str] = ()) -> None:
         self.home = home
+        self._options = options
         self.headers: Mapping[str, str] = {}
         self._started: _Detached | None = None
 
@@ -71,14 +75,14 @@ class EmbeddedServer:
         dead: then ours is started again.
         """
         deadline = time.monotonic() + START_LIMIT_S
-        server = self._started = _start(self.home)
+        server = self._started = _start(self.home, self._options)
         while time.monotonic() < deadline:
             status = server.poll()
             try:
                 return _connect(self.home.socket)
             except OSError:
                 if status == ALREADY_SERVED:
-                    server = self._started = _start(self.home)
+                    server = self._started = _start(self.home, self._options)
                 elif status is not None:
                     raise _died(self.home) from None
             time.sleep(_GLANCE_S)
@@ -133,7 +137,7 @@ class _Detached(subprocess.Popen[bytes]):
         pass
 
 
-def _start(home: Home) -> _Detached:
+def _start(home: Home, options: Sequence[str]) -> _Detached:
     """Start a server that is free of this process: own session, no terminal, no inherited files."""
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,7 +150,7 @@ def _start(home: Home) -> _Detached:
     try:
         return _Detached(
             # -P: nothing that lies in the current directory may be taken for a module
-            [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root)],
+            [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -59,7 +59,8 @@ class Admission:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
         _refuse_what_no_engine_takes(submission.spec)
         refuse_system_packages(submission.spec, allowed=self._world.allow_system_packages)
-        run = new_run_record(submission, run_id=self._world.ids.run_id(now), now=now)
+        world = self._world
+        run = new_run_record(submission, run_id=world.ids.run_id(now), now=now, server=world.server)
         self._refuse_what_never_fits(run)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
@@ -81,6 +82,7 @@ class Admission:
         fitting = self._known[1]
         shape = self._world.shapes.of(run.spec)
         if shape not in fitting:
+            refuse_elsewhere(self._world, run.spec)
             if isinstance(self._world.engine, OffersNodes):
                 self._refuse(run, nodes)
             fitting.add(shape)
@@ -91,6 +93,21 @@ class Admission:
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec)
             raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
+
+
+def refuse_elsewhere(world: World, spec: RunSpec) -> None:
+    """Refuse a run for a cluster that another server on the same database serves."""
+    wanted = spec.target.cluster
+    if wanted is None or any(node.cluster == wanted for node in world.standing()):
+        return
+    servers = {record.cluster: record for record in world.store.servers()}
+    owners = {cluster.name: cluster.server for cluster in world.store.clusters()}
+    record = servers.get(owners.get(wanted, wanted))
+    if record is not None and record.cluster != world.server:
+        raise Refused(
+            f"{spec.name} wants cluster {wanted}, which {record.home} serves",
+            hint="submit it to the server there",
+        )
 
 
 def _elsewhere(spec: RunSpec) -> str | None:
@@ -127,7 +144,7 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
         )
 
 
-def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
+def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:
     """The run as it would be queued; whether it fits is not checked. Raises Refused for a burst run."""
     spec = submission.spec
     refuse_burst(spec)
@@ -142,6 +159,7 @@ def new_run_record(submission: Submission, *, run_id: str, now: float) -> Run:
         created_at=now,
         queued_at=None if spec.code is not None else now,
         idempotency_key=submission.idempotency_key,
+        server=server,
     )
 
 

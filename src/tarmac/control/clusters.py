@@ -87,10 +87,11 @@ class Clusters:
         with world.lock:
             world.look_at_clusters()
             old = next((known for known in world.fleet.clusters if known.name == cluster.name), None)
+            cluster = replace(cluster, server=world.server)
             if old is not None and replace(old, first_address=None) == cluster:
                 return self.find(cluster.name)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
-            others = tuple(known for known in world.fleet.clusters if known.name != cluster.name)
+            others = tuple(known for known in world.store.clusters() if known.name != cluster.name)
             placed = replace(cluster, first_address=_place(cluster, old, others))
             nodes = tuple(world.fleet.nodes_of(placed))
             rest = tuple(node for node in world.standing() if node.cluster != cluster.name)
@@ -153,7 +154,10 @@ class Clusters:
             )
         described = {cluster.name for cluster in self._world.fleet.clusters}
         own = {node.cluster for node in self._world.standing()} - described
-        if name in own or name.startswith(REHEARSAL_PREFIX):
+        elsewhere = {record.cluster for record in self._world.store.servers()} | {
+            cluster.name for cluster in self._world.store.clusters() if cluster.server != self._world.server
+        }
+        if name in own | elsewhere or name.startswith(REHEARSAL_PREFIX):
             raise Refused(f"a cluster cannot be called {name!r}: that name is taken", hint="another name")
 
     def _undrain(self, names: set[str]) -> None:

@@ -18,9 +18,10 @@ Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 
 
 class Fleet:
-    """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the local cluster."""
+    """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the cluster `own`."""
 
-    def __init__(self, engine: Engine[Any], rules: Iterable[Pool]) -> None:
+    def __init__(self, engine: Engine[Any], rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
+        self._own_cluster = own
         self._engine = engine if isinstance(engine, OffersNodes) else None
         self._local_rules = {pool.name: pool for pool in rules}
         self.clusters: tuple[Cluster, ...] = ()
@@ -88,9 +89,9 @@ class Fleet:
         return tuple(rules.get(key) or self._usual(*key) for key in keys), nodes
 
     def _usual(self, cluster: str, pool: str) -> Pool:
-        """The rules of a pool that nobody described; a rehearsal's are like those of the local cluster."""
+        """The rules of a pool that nobody described; a rehearsal's are those of the server's own cluster."""
         settings = self._local_rules.get(pool)
-        if settings is not None and (cluster == LOCAL_CLUSTER or cluster.startswith(REHEARSAL_PREFIX)):
+        if settings is not None and (cluster == self._own_cluster or cluster.startswith(REHEARSAL_PREFIX)):
             return replace(settings, cluster=cluster)
         return Pool(name=pool, cluster=cluster)
 

@@ -1,7 +1,7 @@
-"""The durable loops: one thread each, woken by the hub, at work only under a lease. Started by the server.
+"""The durable loops: one thread each, woken by the hub, at work under the server's lease.
 
-A loop that finds its lease with another server waits for it to lapse. What a pass raises is logged here, at
-the rim, and the pass is run again a little later: nothing it half did can be seen (see `passes`).
+Started by the server. What a pass raises is logged here, at the rim, and the pass is run again a little
+later: nothing it half did can be seen (see `passes`). A server whose cluster was taken over ends its loops.
 """
 
 from __future__ import annotations
@@ -19,26 +19,35 @@ from tarmac.control.passes.reconcile import reconcile_pass
 from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
 from tarmac.control.service import ControlPlane
+from tarmac.control.serving import step_down
 from tarmac.control.world import World
-from tarmac.model.changes import Lease
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode, Notifies
+from tarmac.model.serving import Lease
 
-LEASE_S = 15.0
+SIGN_OF_LIFE_S = 10.0
+"""How often the server notes that it is there."""
+
 BACK_OFF_S = 0.5
 LEAST_REST_S = 0.01
 
 log = logging.getLogger(__name__)
 
-Pass = Callable[[World, Lease], float | None]
+Pass = Callable[[World, Lease | None], float | None]
 """One turn of a loop; it says when it wants the next, if before long."""
 
 
-class Loops:
-    """All loops of one server. `owner` names it: restarted under the same name, it takes its leases over."""
+def _nothing() -> None:
+    """What is done besides where nobody wants to know."""
 
-    def __init__(self, plane: ControlPlane, *, owner: str) -> None:
-        world = plane.world
+
+class Loops:
+    """All loops of one server."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        world = self._world = plane.world
+        self._on_lost: Callable[[], None] = _nothing
+        self._lost = threading.Event()
         news = _News()
         if isinstance(world.engine, Notifies):
             world.engine.subscribe(partial(_on_news, world, news))
@@ -46,26 +55,40 @@ class Loops:
         self._fetches = _fetches(world)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
-            _Loop(world, Bell.STAGE, _in_time(stage), owner=owner, period_s=5.0),
-            _Loop(world, Bell.SCHEDULE, _schedule, owner=owner, period_s=1.0),
-            _Loop(world, Bell.DELIVER, _in_time(_deliver), owner=owner, period_s=1.0),
-            _Loop(world, Bell.RECONCILE, _in_time(reconcile), owner=owner, period_s=1.0),
-            _Loop(world, Bell.REAP, _in_time(reap_pass), owner=owner, period_s=10.0),
+            _Loop(world, bell, body, period_s=period_s, on_lost=self._lose)
+            for bell, body, period_s in (
+                (Bell.STAGE, _in_time(stage), 5.0),
+                (Bell.SCHEDULE, _schedule, 1.0),
+                (Bell.DELIVER, _in_time(_deliver), 1.0),
+                (Bell.RECONCILE, _in_time(reconcile), 1.0),
+                (Bell.REAP, _in_time(_reap), SIGN_OF_LIFE_S),
+            )
         ]
 
-    def start(self) -> None:
-        """Start every loop; each looks at once."""
+    def start(self, *, on_lost: Callable[[], None] = _nothing) -> None:
+        """Start every loop; each looks at once. `on_lost` is called when another server took the cluster."""
+        self._on_lost = on_lost
         for loop in self._loops:
             loop.start()
 
     def stop(self) -> None:
-        """End every loop after the pass it is in, and give the leases back. Running work goes on."""
+        """End every loop after the pass it is in. Running work goes on."""
         for loop in self._loops:
             loop.ask_to_end()
         for loop in self._loops:
             loop.join()
         if self._fetches is not None:
             self._fetches.close()
+
+    def _lose(self) -> None:
+        """Another server acts for the cluster now: whatever this one did would be done twice."""
+        if self._lost.is_set():
+            return
+        self._lost.set()
+        for loop in self._loops:
+            loop.ask_to_end()
+        step_down(self._world)
+        self._on_lost()
 
 
 def _fetches(world: World) -> Fetches | None:
@@ -76,18 +99,24 @@ def _fetches(world: World) -> Fetches | None:
     )
 
 
-def _schedule(world: World, lease: Lease) -> float | None:
+def _schedule(world: World, lease: Lease | None) -> float | None:
     return schedule_pass(world, lease).next_at
 
 
-def _deliver(world: World, _lease: Lease) -> None:
+def _deliver(world: World, _lease: Lease | None) -> None:
     deliver_pass(world)
 
 
-def _in_time(body: Callable[[World, Lease], object]) -> Pass:
+def _reap(world: World, lease: Lease | None) -> None:
+    if lease is not None:
+        world.store.renew_lease(lease, now=world.clock.now())
+    reap_pass(world, lease)
+
+
+def _in_time(body: Callable[[World, Lease | None], object]) -> Pass:
     """A pass that is content with the period of its loop."""
 
-    def turn(world: World, lease: Lease) -> None:
+    def turn(world: World, lease: Lease | None) -> None:
         body(world, lease)
 
     return turn
@@ -129,7 +158,7 @@ class _Reconcile:
         self._period_s = period_s
         self._looked_at = float("-inf")
 
-    def __call__(self, world: World, lease: Lease) -> None:
+    def __call__(self, world: World, lease: Lease | None) -> None:
         now = world.clock.now()
         only: Collection[str] | None = self._news.take()
         if now - self._looked_at >= self._period_s:
@@ -141,13 +170,14 @@ class _Reconcile:
 class _Loop:
     """One pass, again and again: when its bell rings, and at least every `period_s`."""
 
-    def __init__(self, world: World, bell: Bell, body: Pass, *, owner: str, period_s: float) -> None:
+    def __init__(
+        self, world: World, bell: Bell, body: Pass, *, period_s: float, on_lost: Callable[[], None]
+    ) -> None:
         self._world = world
         self._bell = bell
         self._body = body
-        self._owner = owner
         self._period_s = period_s
-        self._lease: Lease | None = None
+        self._on_lost = on_lost
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tarmac-{bell}", daemon=True)
 
@@ -167,18 +197,14 @@ class _Loop:
             bell.clear()
             rest_s = self._turn()
             bell.wait(rest_s)
-        if self._lease is not None:
-            self._world.store.release_lease(self._lease)
 
     def _turn(self) -> float:
-        """One pass under the lease; how long to rest at most."""
+        """One pass; how long to rest at most."""
         try:
-            lease = self._hold_lease()
-            if lease is None:
-                return self._period_s
-            next_at = self._body(self._world, lease)
-        except LeaseLost:
-            self._lease = None
+            next_at = self._body(self._world, self._world.serving)
+        except LeaseLost as error:
+            log.error("%s: %s", self._bell, error)
+            self._on_lost()
             return BACK_OFF_S
         except TarmacError as error:
             log.warning("%s: %s", self._bell, error)
@@ -187,9 +213,3 @@ class _Loop:
             log.exception("%s failed", self._bell)
             return BACK_OFF_S
         return rest_s(next_at, now=self._world.clock.now(), period_s=self._period_s)
-
-    def _hold_lease(self) -> Lease | None:
-        now = self._world.clock.now()
-        if self._lease is None or self._lease.expires_at - now < LEASE_S / 2:
-            self._lease = self._world.store.acquire_lease(self._bell, self._owner, ttl_s=LEASE_S, now=now)
-        return self._lease

@@ -7,7 +7,7 @@ runs changed, for the scheduler's facts (`desk`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tarmac.control.facts import Shape, candidate_of, holding_of
 from tarmac.control.shapes import Shapes
@@ -26,10 +26,12 @@ class Mirror:
     """Live runs and their live attempts by run id.
 
     `undelivered` are those that may have something to tell the engine; `masters` the promised ports by
-    first node and run. `foreign_ends` counts ends that other servers recorded.
+    first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than `server`
+    are none of its business.
     """
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, server: str) -> None:
+        self._server = server
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -44,13 +46,17 @@ class Mirror:
         self._known_shapes = shapes
         self._shapes: dict[str, Shape] = {}
 
-    def refresh(self, store: Store) -> None:
-        """Take up what others wrote; the first time, everything."""
+    def refresh(self, store: Store, check: Callable[[], None]) -> None:
+        """Take up what others wrote; the first time, everything.
+
+        `check` raises what keeps this server from going on, after the news were read and before they count.
+        """
         if self._last_event_id is None:
             self._load(store)
             return
         news: set[str] = set()
         while events := store.feed(after_id=self._last_event_id):
+            check()
             self._last_event_id = events[-1].id
             for event in events:
                 known = self.runs.get(event.run_id)
@@ -84,6 +90,8 @@ class Mirror:
     def absorb(self, step: RunStep) -> bool:
         """Take up a step that was just committed; False if its attempt is not known here: read the run."""
         after, attempt = step.after, step.attempt or self.attempts.get(step.after.id)
+        if after.server != self._server:
+            return True
         if after.state in OCCUPYING_STATES and (attempt is None or attempt.number != after.attempt):
             return False
         self.take(after, attempt)
@@ -92,6 +100,8 @@ class Mirror:
     def take(self, run: Run, attempt: Attempt | None) -> None:
         """Take up a run as it stands, with its newest attempt if it has one."""
         run_id = run.id
+        if run.server != self._server:
+            return
         if run.state in TERMINAL_STATES:
             self._own_ends.add(run_id)
             self._drop(run_id)

@@ -76,7 +76,7 @@ def dry_run(world: World, submission: Submission) -> DryRun:
     """Place and render a submission without starting or keeping anything."""
     now = world.clock.now()
     refuse_system_packages(submission.spec, allowed=world.allow_system_packages)
-    run = new_run_record(submission, run_id=DRY_RUN_ID, now=now)
+    run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=world.server)
     rendered = site_text(run.spec)
     if rendered is not None and run.spec.rehearsal is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)

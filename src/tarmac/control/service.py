@@ -18,6 +18,7 @@ from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
 from tarmac.control.queueing import QueueChange, QueueEntry
 from tarmac.control.reports import DryRun, NodeReport
+from tarmac.control.serving import whereabouts
 from tarmac.control.why import Why, why
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
@@ -37,6 +38,7 @@ from tarmac.model.ports import (
     nothing_to_settle,
 )
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
 
 COMMAND_TRIES = 20
@@ -65,12 +67,14 @@ class ControlPlane:
         ids: Ids,
         pools: Sequence[Pool] = (),
         equip: Equip = as_it_is,
+        serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
         settle: Settle = nothing_to_settle,
     ) -> None:
         """`pools` are those of the engine's own cluster that have rules of their own.
 
+        `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         `allow_system_packages`: runs may install packages of the distribution on their nodes.
         """
@@ -82,6 +86,7 @@ class ControlPlane:
             ids=ids,
             pools=pools,
             equip=equip,
+            serving=serving,
             alone=alone,
             allow_system_packages=allow_system_packages,
         )
@@ -134,6 +139,16 @@ class ControlPlane:
     def find(self, reference: str) -> Run:
         """The run a user means: id, name (the newest of that name) or unique prefix of an id."""
         return find_run(self.world.store, reference)
+
+    def find_here(self, reference: str) -> Run:
+        """The same, for what lies beside the run; raises Refused where another server has that."""
+        run = self.find(reference)
+        if run.server != self.world.server:
+            who = whereabouts(self.world.store, run.server, now=self.world.clock.now())
+            raise Refused(
+                f"logs and reports of {run.name} ({run.id}) are kept by {who}", hint="ask the server there"
+            )
+        return run
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         """A page of the list of runs, newest first."""

@@ -47,7 +47,16 @@ def staged(run: Run, code: StagedCode, now: float) -> RunStep:
     return RunStep(before=run, after=aside.after, events=queued.events + aside.events)
 
 
-def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int, now: float) -> RunStep:
+def placed(
+    run: Run,
+    placement: Placement,
+    *,
+    engine: str,
+    token: str,
+    port: int,
+    now: float,
+    home: str | None = None,
+) -> RunStep:
     """It is granted an allocation: its next attempt begins.
 
     The place that a person gave a cycle run in its line is that of one turn.
@@ -63,6 +72,7 @@ def placed(run: Run, placement: Placement, *, engine: str, token: str, port: int
         master_port=port,
         created_at=now,
         allotted_s=placement.allotted_s,
+        home=home,
     )
     after = _after(run, RunEvent.PLACED, attempt=number)
     if run.spec.mode is Mode.CYCLE and run.standing is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tarmac.control.serving import whereabouts
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
@@ -63,6 +64,10 @@ class Why:
 
 def why(world: World, run: Run) -> Why:
     """Explain where the run stands now."""
+    if run.server != world.server and run.state is not RunState.ENDED:
+        who = whereabouts(world.store, run.server, now=world.clock.now())
+        headline = f"{run.state}: it is looked after by {who}"
+        return Why(run_id=run.id, state=run.state, headline=headline)
     if run.state is RunState.QUEUED:
         return replace(_why_queued(world, run), lost=_lost(world, run))
     with world.lock:

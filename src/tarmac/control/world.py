@@ -17,12 +17,14 @@ from tarmac.control.hub import Bell, Hub
 from tarmac.control.mirror import Mirror
 from tarmac.control.shapes import Shapes
 from tarmac.control.usage import HALF_LIVES, UsageBook
-from tarmac.model.changes import Lease, NewRun, RunStep
-from tarmac.model.cluster import Node, Pool
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.errors import LeaseLost
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
+from tarmac.model.serving import Lease
 from tarmac.model.spec import Mode
 
 FEED_PERIOD_S = 0.5
@@ -58,10 +60,12 @@ class World:
         ids: Ids,
         pools: Sequence[Pool] = (),
         equip: Equip = as_it_is,
+        serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
     ) -> None:
         self.store = store
+        self.serving = serving
         self.engine = engine
         self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.code = code
@@ -77,13 +81,36 @@ class World:
         self.desk = Desk(self._news)
         self.foresight = Foresight(store)
         self.shapes = Shapes()
-        self._mirror = Mirror(self.shapes)
+        self._mirror = Mirror(self.shapes, self.server)
         self._usage = UsageBook()
         self._foreign_ends = 0
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
-        self.fleet = Fleet(engine, pools)
+        self.fleet = Fleet(engine, pools, self.server)
+
+    @property
+    def server(self) -> str:
+        """What runs say that were submitted here: the name of the cluster that this server serves."""
+        return self.serving.cluster if self.serving is not None else LOCAL_CLUSTER
+
+    @property
+    def home(self) -> str | None:
+        """The id of the home whose engine this is."""
+        return self.serving.home if self.serving is not None else None
+
+    def starts_here(self, attempt: Attempt) -> bool:
+        """Whether this server's engine is the one that knows of the attempt."""
+        return attempt.home in (None, self.home)
+
+    def check_lease(self) -> None:
+        """Raise LeaseLost where another server has taken the cluster: before effects outside the store."""
+        lease = self.serving
+        if lease is None:
+            return
+        held = {record.cluster: (record.home.id, record.token) for record in self.store.servers()}
+        if held.get(lease.cluster) != (lease.home, lease.token):
+            raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
     def accept(self, new: Sequence[NewRun]) -> list[Run]:
         """Make new runs durable; see `Store.create_runs`."""
@@ -127,13 +154,19 @@ class World:
             now = self.clock.now()
             if now - self._looked_at >= self._look_every_s:
                 self._looked_at = now
-                self._mirror.refresh(self.store)
+                self._mirror.refresh(self.store, self.check_lease)
                 self.look_at_clusters()
             return self._mirror
 
     def look_at_clusters(self) -> None:
         """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
-        self.fleet.learn(self.store.clusters(), self.store.drained_nodes())
+        own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
+        self.fleet.learn(own, self.store.drained_nodes())
+
+    def known_attempts(self) -> list[Attempt]:
+        """The live attempts as this server last knew them, whatever others wrote since."""
+        with self.lock:
+            return list(self._mirror.attempts.values())
 
     def live(self, only: Iterable[str] | None = None) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""

@@ -82,13 +82,3 @@ def usage_of(step: RunStep) -> UsageBucket | None:
         project=step.after.project,
         slot_s=used_slot_s / step.after.place.weight,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """A time-bounded right to run a loop. `token` grows with every change of owner: it fences the old one."""
-
-    name: str
-    owner: str
-    token: int
-    expires_at: float

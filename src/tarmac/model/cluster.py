@@ -129,13 +129,15 @@ class NodeGroup:
 class Cluster:
     """A cluster as it was described: its nodes, and the rules of those pools that have rules of their own.
 
-    `first_address` is where its nodes begin on the loopback network, given to it when it was added.
+    `first_address` is where its nodes begin on the loopback network, given to it when it was added; `server`
+    names the server that it was added to, by that server's own cluster.
     """
 
     name: str
     groups: tuple[NodeGroup, ...]
     pools: tuple[Pool, ...] = ()
     first_address: str | None = None
+    server: str = LOCAL_CLUSTER
 
 
 def rehearsal_cluster(run_id: str) -> str:

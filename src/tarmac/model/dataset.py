@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tarmac.model.cluster import LOCAL_CLUSTER
+
 
 class DatasetState(StrEnum):
     """Where a dataset stands: only an `available` one can be read. One that `failed` can be added again."""
@@ -20,7 +22,7 @@ class Dataset:
     """`source` is a directory (or file) of the server's machine, or a URL; `path` is where its content lies.
 
     `done_bytes` of `total_bytes` have been fetched (None: nobody knows of how many). `message` says why
-    it failed.
+    it failed. `server` names the server whose machine has it, by that server's own cluster.
     """
 
     id: str
@@ -32,3 +34,4 @@ class Dataset:
     done_bytes: int = 0
     total_bytes: int | None = None
     message: str | None = None
+    server: str = LOCAL_CLUSTER

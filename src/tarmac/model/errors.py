@@ -7,7 +7,7 @@
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
     +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
-    +-- LeaseLost         another server took over this loop: drop the work     (never reaches a user)
+    +-- LeaseLost         another server took over the cluster: drop the work  (never reaches a user)
 
 The class tells blame and retry: `InvalidInput`, `NotFound` and `Refused` will fail again with the
 same input; `Unavailable` may succeed later, and guarantees that nothing was half done.
@@ -106,6 +106,6 @@ class StorageFull(Unavailable):
 
 
 class LeaseLost(TarmacError):
-    """The lease of a loop passed to another server; what was being applied has not been."""
+    """The lease of the cluster passed to another server; what was being applied has not been."""
 
     code = "lease_lost"

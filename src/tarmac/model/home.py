@@ -47,6 +47,16 @@ class Home:
         return self.root / "server.log"
 
     @property
+    def identity(self) -> Path:
+        """The id by which databases know this home; it moves with it."""
+        return self.root / "home-id"
+
+    @property
+    def runs(self) -> Path:
+        """The directories of runs and of their attempts."""
+        return self.root / "runs"
+
+    @property
     def token(self) -> Path:
         return self.root / "token"
 

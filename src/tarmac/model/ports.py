@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
 
-from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
+from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
 from tarmac.model.run import NOTHING_SEEN, Ask, Attempt, Cause, Event, Evidence, Outcome, Run
+from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
 
@@ -45,9 +46,9 @@ class Store(Protocol):
 
         A step whose guard does not hold is skipped (False) and leaves nothing behind; the others are
         applied, or with `whole` none of them is (all False). With a lease, the transaction is refused whole
-        with LeaseLost unless the lease is held under the same token. Raises IllegalStep for events that the
-        table does not allow. What an attempt that ends used (`changes.usage_of`) is added to the usage in the
-        same transaction.
+        with LeaseLost unless its home still serves the cluster under the same token. Raises IllegalStep for
+        events that the table does not allow. What an attempt that ends used (`changes.usage_of`) is added to
+        the usage in the same transaction.
         """
         ...
 
@@ -91,15 +92,19 @@ class Store(Protocol):
         """The id of the newest event; 0 when there is none."""
         ...
 
-    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
-        """Take a free or expired lease, or renew one's own; None while another owner holds it.
+    def servers(self) -> list[ServerRecord]:
+        """Which home serves which cluster, by cluster."""
+        ...
 
-        The token grows whenever the owner changes.
+    def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
+        """Make this home the one that serves the cluster, under the next token.
+
+        None, and nothing is done, unless the token is still `after` (0: no home has served it yet).
         """
         ...
 
-    def release_lease(self, lease: Lease) -> None:
-        """Give the lease back; nothing happens if it is no longer held under that token."""
+    def renew_lease(self, lease: Lease, *, now: float) -> None:
+        """Note that the server of the cluster is at work; raises LeaseLost where another has taken it."""
         ...
 
     def drained_nodes(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from signal import Signals
 from typing import Any
 
-from tarmac.model.cluster import DEFAULT_POOL
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.spec import RunSpec
 from tarmac.node.protocol import START_ALLOWANCE_S
@@ -208,7 +208,8 @@ class Attempt:
     `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
     is the port promised to the workers of this attempt. `allotted_s` is the time it was promised when it was
     placed, from the start of its workers: a turn, or what is left of a block (None: nothing is promised); a
-    turn over sooner lasted so long.
+    turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps its
+    directory; None, in attempts of older versions: the one that serves its cluster.
     """
 
     run_id: str
@@ -227,6 +228,7 @@ class Attempt:
     evidence: Evidence = NOTHING_SEEN
     outcome: Outcome | None = None
     cause: Cause | None = None
+    home: str | None = None
 
     @property
     def id(self) -> str:
@@ -242,7 +244,8 @@ class Run:
     `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
     from. `standing` None is what the spec says.
     `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
-    how many turns of a cycle run are over, and `verdict` what they have shown so far.
+    how many turns of a cycle run are over, and `verdict` what they have shown so far. `server` names the
+    server it was submitted to, by that server's own cluster: no other places it.
     """
 
     id: str
@@ -269,6 +272,7 @@ class Run:
     share: Share | None = None
     verdict: Verdict | None = None
     idempotency_key: str | None = None
+    server: str = LOCAL_CLUSTER
 
     @property
     def place(self) -> Standing:

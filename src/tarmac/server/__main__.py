@@ -28,14 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, user_home=Path.home())
-        _run(home, listen=options.listen)
+        _run(home, listen=options.listen, take_over=options.take_over)
     except TarmacError as error:
         sys.stderr.write(f"tarmac server: {error}\n")
         return error.exit_code
     return 0
 
 
-def _run(home: Home, *, listen: str | None) -> None:
+def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
     gc.disable()  # loading makes no garbage; looking for it is a tenth of the start (`daemon` enables it)
     lock = HomeLock(home)
     lock.take()
@@ -50,7 +50,7 @@ def _run(home: Home, *, listen: str | None) -> None:
         listener = listen_on_home(home)
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 
-        serve(home, settings, listener)
+        serve(home, settings, listener, take_over=take_over)
     except TarmacError:
         raise
     except Exception as problem:  # the rim: whoever started us reads a sentence, the log has the rest
@@ -69,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="also serve this loopback address; the token is in HOME/token"
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="serve the cluster although another home or machine did, which is gone for good",
     )
     return parser
 

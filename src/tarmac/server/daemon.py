@@ -32,15 +32,15 @@ SWITCH_S = 0.001
 log = logging.getLogger(__name__)
 
 
-def serve(home: Home, settings: Settings, home_listener: socket.socket) -> None:
-    """Serve until asked to stop. Raises TarmacError when the parts cannot be joined."""
+def serve(home: Home, settings: Settings, home_listener: socket.socket, *, take_over: bool = False) -> None:
+    """Serve until asked to stop. Raises TarmacError when the parts cannot be joined; see `wiring.join`."""
     listeners = [home_listener]
     token = None
     if settings.listen is not None:
         listeners.append(listen_on_loopback(settings.listen))
         token = token_of(home)
     access = Access(owner=getpass.getuser(), socket_name=str(home_listener.getsockname()), token=token)
-    parts = join(home, settings)
+    parts = join(home, settings, take_over=take_over)
     try:
         uvloop.run(_serve(parts, home, settings, access=access, listeners=listeners))
     finally:
@@ -69,7 +69,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_in_loop)
     server = Server(_config(build(service, home=home, access=access)))
-    parts.start()
+    parts.start(on_lost=stop)
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     gc.enable()

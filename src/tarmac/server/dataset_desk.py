@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tarmac.artifacts.datasets import fetch, is_url, local_path
 from tarmac.launch.datasets import variable, with_datasets
+from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
 from tarmac.model.launch import Equip, Launch
@@ -34,7 +35,8 @@ log = logging.getLogger(__name__)
 class DatasetDesk:
     """Commands and questions about datasets. From any thread."""
 
-    def __init__(self, store: Store, directory: Path, clock: Clock) -> None:
+    def __init__(self, store: Store, directory: Path, clock: Clock, *, server: str = LOCAL_CLUSTER) -> None:
+        self._server = server
         self._store = store
         self._directory = directory
         self._clock = clock
@@ -54,8 +56,8 @@ class DatasetDesk:
     # --- questions
 
     def all(self) -> list[Dataset]:
-        """Every dataset, by id."""
-        return self._store.datasets()
+        """Every dataset of this server, by id: another one keeps its own on its machine."""
+        return [dataset for dataset in self._store.datasets() if dataset.server == self._server]
 
     def find(self, dataset_id: str) -> Dataset:
         """One dataset; raises NotFound with the nearest."""
@@ -87,7 +89,11 @@ class DatasetDesk:
         """Take up a dataset. The same twice is one; one that failed is tried again."""
         if not _ID.fullmatch(dataset_id):
             raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
-        known = {dataset.id: dataset for dataset in self.all()}.get(dataset_id)
+        known = {dataset.id: dataset for dataset in self._store.datasets()}.get(dataset_id)
+        if known is not None and known.server != self._server:
+            raise Refused(
+                f"the server of cluster {known.server} has a dataset {dataset_id}", hint="another id"
+            )
         if known is not None and known.source != source:
             raise Refused(
                 f"there is a dataset {dataset_id} already, from {known.source}",
@@ -95,7 +101,9 @@ class DatasetDesk:
             )
         if known is not None and known.state is not DatasetState.FAILED:
             return known
-        dataset = Dataset(id=dataset_id, source=source, user=user, created_at=self._clock.now())
+        dataset = Dataset(
+            id=dataset_id, source=source, user=user, created_at=self._clock.now(), server=self._server
+        )
         if not is_url(source):
             path = local_path(source)
             if not path.is_absolute() or not path.exists():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -40,11 +39,6 @@ class RandomIds:
 
     def token(self) -> str:
         return secrets.token_urlsafe(24)
-
-
-def server_name(home: str) -> str:
-    """The name under which the server of a home holds its leases: the same after every restart."""
-    return f"{os.uname().nodename}:{home}"
 
 
 def _base32(value: int, digits: int) -> str:

@@ -60,7 +60,7 @@ class LogView:
 
     def __init__(self, plane: ControlPlane, run_id: str, query: LogQuery) -> None:
         self._plane = plane
-        self._run = plane.find(run_id)
+        self._run = plane.find_here(run_id)
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.node.gitrules import SAFE_TRANSPORTS
 
 DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
@@ -45,6 +46,12 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             kind=str,
             meaning="a loopback address and port to serve over TCP too, such as `127.0.0.1:8400`; "
             "the token is in the file `token` of the home",
+        ),
+        Setting(
+            key="cluster",
+            kind=str,
+            default=LOCAL_CLUSTER,
+            meaning="what the server's own cluster is called; servers on one database need a name each",
         ),
     ),
     "artifacts": (

@@ -6,6 +6,7 @@ Called by `__main__`; what settings there are stands in `setting_tables`.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tarmac.model.cluster import DEFAULT_POOL, NodeGroup, Pool
+from tarmac.model.cluster import (
+    DEFAULT_POOL,
+    LOCAL_CLUSTER,
+    REHEARSAL_PREFIX,
+    NodeGroup,
+    Pool,
+)
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
 from tarmac.node.gitrules import TRANSPORTS, GitRules
@@ -65,6 +72,7 @@ class Settings:
 
     database_url: str | None = None
     listen: str | None = None
+    cluster: str = LOCAL_CLUSTER
     ended_days: float = 14.0
     artifacts: ArtifactSettings = ArtifactSettings()
     code: CodeSettings = CodeSettings()
@@ -117,6 +125,7 @@ class _Reader:
         return Settings(
             database_url=values["database"]["url"],
             listen=values["server"]["listen"],
+            cluster=self._cluster(values["server"]["cluster"]),
             ended_days=values["list"]["ended_days"],
             artifacts=artifacts,
             code=code,
@@ -142,6 +151,11 @@ class _Reader:
             shard=values["shard"],
             hostnames=tuple(values["hostnames"]),
         )
+
+    def _cluster(self, name: str) -> str:
+        if not _CLUSTER_NAME.fullmatch(name) or name.startswith(REHEARSAL_PREFIX):
+            self._problem(f"server.cluster: {name!r} cannot be the name of a cluster", hint=_NAMES)
+        return name
 
     def _code(self, values: Mapping[str, Any], *, ended_days: float) -> CodeSettings:
         given = None if values["limit"] == DEFAULT_CODE_LIMIT else values["limit"]
@@ -236,6 +250,9 @@ class _Reader:
     def _problem(self, message: str, *, hint: str | None = None) -> None:
         self._problems.append(Problem(message=message, file=self._file, hint=hint))
 
+
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
+_NAMES = f"1 to 63 letters, digits, '_' and '-', and not {REHEARSAL_PREFIX}..."
 
 _KINDS = {
     bool: "true or false",

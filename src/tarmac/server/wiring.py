@@ -19,16 +19,17 @@ from tarmac.engines.local import Keeping, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.model.cluster import Node, NodeGroup
+from tarmac.model.cluster import Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
 from tarmac.server.code_desk import CodeDesk
 from tarmac.server.dataset_desk import DatasetDesk
-from tarmac.server.identity import RandomIds, SystemClock, server_name
+from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.said import SlotsNote
 from tarmac.server.service import Service
+from tarmac.server.serving import take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
 from tarmac.spec.determined.defaults import read_defaults
@@ -52,9 +53,9 @@ class Parts:
     directories: DirectoryCodeStore
     code: CodeDesk
 
-    def start(self) -> None:
-        """Begin everything that goes on by itself."""
-        self.loops.start()
+    def start(self, *, on_lost: Callable[[], None]) -> None:
+        """Begin everything that goes on by itself. `on_lost`: another server has taken the cluster."""
+        self.loops.start(on_lost=on_lost)
         self.artifacts.tidier.start()
         self.datasets.start()
         self.code.tidier.start()
@@ -69,8 +70,11 @@ class Parts:
         self.store.close()
 
 
-def join(home: Home, settings: Settings) -> Parts:
-    """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database."""
+def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
+    """The parts of the server of a home. Raises TarmacError for settings that make no cluster or database.
+
+    `take_over`: a person says that whoever served the cluster before is gone for good.
+    """
     clock = SystemClock()
     machine = survey()
     keeping = Keeping(
@@ -79,11 +83,10 @@ def join(home: Home, settings: Settings) -> Parts:
         patience_s=settings.artifacts.patience_s,
     )
     rules = settings.git.rules
-    engine = LocalEngine(
-        home.root, _nodes(machine, settings.local), machine=machine, keeping=keeping, git=rules
-    )
+    engine = LocalEngine(home.root, _nodes(machine, settings), machine=machine, keeping=keeping, git=rules)
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
+    serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
     directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,
@@ -95,7 +98,7 @@ def join(home: Home, settings: Settings) -> Parts:
     catalog = Catalog(keeping.store)
     kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
     artifacts = ArtifactDesk(catalog, store, clock, kept, remembered=home.artifact_store)
-    datasets = DatasetDesk(store, home.datasets.resolve(), clock)
+    datasets = DatasetDesk(store, home.datasets.resolve(), clock, server=serving.cluster)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -106,9 +109,10 @@ def join(home: Home, settings: Settings) -> Parts:
         equip=datasets.equipped(equip),
         settle=settling(artifacts, datasets),
         allow_system_packages=settings.allow_system_packages,
+        serving=serving,
     )
     plane.clusters.check()
-    loops = Loops(plane, owner=server_name(str(home.root)))
+    loops = Loops(plane)
     return Parts(
         plane=plane,
         loops=loops,
@@ -122,7 +126,7 @@ def join(home: Home, settings: Settings) -> Parts:
             directories,
             store,
             clock,
-            runs=home.root / "runs",
+            runs=home.runs,
             keep_days=settings.code.keep_days,
             work_days=settings.code.work_days,
         ),
@@ -152,11 +156,11 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     )
 
 
-def _nodes(machine: Machine, groups: Sequence[NodeGroup]) -> Sequence[Node]:
-    """The nodes of the local cluster: as the settings say, else this machine with what it has."""
-    if machine.note is not None and not groups:
+def _nodes(machine: Machine, settings: Settings) -> Sequence[Node]:
+    """The nodes of the server's own cluster: as the settings say, else this machine with what it has."""
+    if machine.note is not None and not settings.local:
         log.info("%s", machine.note)
-    return local_nodes(machine, groups)
+    return local_nodes(machine, settings.local, name=settings.cluster)
 
 
 def _code_store(home: Home, settings: Settings) -> DirectoryCodeStore:

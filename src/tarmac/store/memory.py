@@ -7,11 +7,12 @@ test breaks a write, throws the control plane away and builds another on the sam
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket, usage_of
+from tarmac.model.changes import NewRun, RunStep, UsageBucket, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
 from tarmac.model.dataset import Dataset
@@ -27,6 +28,7 @@ from tarmac.model.lifecycle import (
 )
 from tarmac.model.lifecycle import step as next_state
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary, summary_of
 from tarmac.store.checks import (
     Key,
@@ -62,7 +64,7 @@ class MemoryStore:
         self._events: list[Event] = []  # numbered from `_forgotten` + 1 on
         self._forgotten = 0
         self._histories: dict[str, list[Event]] = {}
-        self._leases: dict[str, tuple[str | None, int, float]] = {}
+        self._servers: dict[str, ServerRecord] = {}
         self._drained: set[str] = set()
         self._usage: dict[tuple[float, str, str, str, str], float] = {}
         self._clusters: dict[str, Cluster] = {}
@@ -183,21 +185,24 @@ class MemoryStore:
         with self._lock:
             return self._forgotten + len(self._events)
 
-    # --- leases and nodes -------------------------------------------------------------------------
+    # --- servers and nodes ------------------------------------------------------------------------
 
-    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
+    def servers(self) -> list[ServerRecord]:
+        with self._lock:
+            return [record for _, record in sorted(self._servers.items())]
+
+    def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
         with self._write:
-            holder, token, expires_at = self._leases.get(name, (None, 0, 0.0))
-            if holder not in (owner, None) and expires_at > now:
+            held = self._servers.get(cluster)
+            if (0 if held is None else held.token) != after:
                 return None
-            lease = Lease(name=name, owner=owner, token=token + (holder != owner), expires_at=now + ttl_s)
-            self._leases[name] = (owner, lease.token, lease.expires_at)
-            return lease
+            self._servers[cluster] = ServerRecord(cluster=cluster, home=home, token=after + 1, seen_at=now)
+            return Lease(cluster=cluster, home=home.id, token=after + 1)
 
-    def release_lease(self, lease: Lease) -> None:
+    def renew_lease(self, lease: Lease, *, now: float) -> None:
         with self._write:
-            if self._leases.get(lease.name, (None, 0))[:2] == (lease.owner, lease.token):
-                self._leases[lease.name] = (None, lease.token, 0.0)
+            self._fence(lease)
+            self._servers[lease.cluster] = replace(self._servers[lease.cluster], seen_at=now)
 
     def drained_nodes(self) -> frozenset[str]:
         with self._lock:
@@ -249,8 +254,11 @@ class MemoryStore:
     # --- the writes -------------------------------------------------------------------------------
 
     def _fence(self, lease: Lease | None) -> None:
-        if lease is not None and self._leases.get(lease.name, (None, 0))[:2] != (lease.owner, lease.token):
-            raise LeaseLost(f"the lease {lease.name!r} passed to another server")
+        if lease is None:
+            return
+        held = self._servers.get(lease.cluster)
+        if held is None or (held.home.id, held.token) != (lease.home, lease.token):
+            raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:
         """The idempotency keys of `new` that are known, each with the id of its run."""

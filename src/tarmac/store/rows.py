@@ -33,6 +33,7 @@ from tarmac.model.run import (
     Standing,
     Verdict,
 )
+from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, wanted_pool
@@ -72,6 +73,7 @@ def of_new_run(run: Run) -> Values:
         "system": spec.conventions.system,
         "image": spec.environment.image,
         "max_turns": max_turns_of(spec),
+        "server": run.server,
         **_progress(run),
     }
 
@@ -136,6 +138,7 @@ def of_attempt(attempt: Attempt) -> Values:
         "cause": _body(attempt.cause),
         "allotted_s": attempt.allotted_s,
         "evidence": _written(attempt.evidence) if attempt.evidence != NOTHING_SEEN else None,
+        "home": attempt.home,
     }
 
 
@@ -260,6 +263,7 @@ def to_run(row: Sequence[Any]) -> Run:
         share=_record(Share, row[21]),
         verdict=_record(Verdict, row[22]),
         code_commit=row[23],
+        server=row[24],
     )
 
 
@@ -288,6 +292,7 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
         cause=_record(Cause, row[13]),
         allotted_s=row[14],
         evidence=_record(Evidence, row[15]) or NOTHING_SEEN,
+        home=row[16],
     )
 
 
@@ -309,6 +314,25 @@ def to_usage(row: Sequence[Any]) -> UsageBucket:
     return UsageBucket(
         hour_at=row[0], cluster=row[1], pool=row[2], user=row[3], project=row[4], slot_s=row[5]
     )
+
+
+def of_server(lease: Lease, home: HomeIdentity, now: float) -> Values:
+    """The row of `server`."""
+    return {
+        "cluster": lease.cluster,
+        "home": home.id,
+        "machine": home.machine,
+        "hostname": _legible(home.hostname),
+        "path": _legible(home.path),
+        "token": lease.token,
+        "seen_at": now,
+    }
+
+
+def to_server(row: Sequence[Any]) -> ServerRecord:
+    """Which home serves a cluster, from the columns of `statements.SERVERS`."""
+    home = HomeIdentity(id=row[1], machine=row[2], hostname=row[3], path=row[4])
+    return ServerRecord(cluster=row[0], home=home, token=row[5], seen_at=row[6])
 
 
 def to_cluster(body: str) -> Cluster:

@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0006"
+HEAD = "0008"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -95,6 +95,7 @@ run = Table(
     Column("system", Text, nullable=False, server_default=text("'native'")),
     Column("image", Text),
     Column("max_turns", Integer),
+    Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # by its own cluster
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),
@@ -144,6 +145,7 @@ attempt = Table(
     Column("cause", Text),
     Column("allotted_s", Double),
     Column("evidence", Text),
+    Column("home", Text),  # that starts it; NULL: of an older version
     PrimaryKeyConstraint("run_id", "number"),
     one_of("state", AttemptState),
     one_of("asked", Ask),
@@ -177,13 +179,17 @@ event = Table(
     sqlite_autoincrement=True,  # an id is never given twice, whatever is deleted
 )
 
-lease = Table(
-    "lease",
+# Which home serves a cluster. A row stays: its token must grow.
+server = Table(
+    "server",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("owner", Text),  # NULL once given back; the row stays, because its token must grow
+    Column("cluster", Bytewise, primary_key=True),
+    Column("home", Text, nullable=False),
+    Column("machine", Text, nullable=False),
+    Column("hostname", Text, nullable=False),
+    Column("path", Text, nullable=False),
     Column("token", BigInteger, nullable=False),
-    Column("expires_at", Double, nullable=False),
+    Column("seen_at", Double, nullable=False),
 )
 
 node = Table(

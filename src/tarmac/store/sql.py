@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection
 
-from tarmac.model.changes import Lease, NewRun, RunStep, UsageBucket
+from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.errors import LeaseLost
 from tarmac.model.lifecycle import IllegalStep
 from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store import rows
 from tarmac.store import statements as sql
@@ -155,25 +156,32 @@ class SqlStore:
             newest: int = connection.execute(sql.LAST_EVENT_ID).scalar_one()
         return newest
 
-    # --- leases and nodes -------------------------------------------------------------------------
+    # --- servers and nodes ------------------------------------------------------------------------
 
-    def acquire_lease(self, name: str, owner: str, *, ttl_s: float, now: float) -> Lease | None:
+    def servers(self) -> list[ServerRecord]:
+        with self._database.reading() as connection:
+            return [rows.to_server(row) for row in connection.execute(sql.SERVERS)]
+
+    def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
+        lease = Lease(cluster=cluster, home=home.id, token=after + 1)
+        values = rows.of_server(lease, home, now)
         with self._database.writing() as connection:
-            held = connection.execute(sql.LEASE, {"lease_name": name}).one_or_none()
-            if held is not None and held.owner not in (owner, None) and held.expires_at > now:
+            held = connection.execute(sql.LEASE, {"of_cluster": cluster}).one_or_none()
+            if (0 if held is None else held.token) != after:
                 return None
-            token = 1 if held is None else held.token + (held.owner != owner)
-            values = {"owner": owner, "token": token, "expires_at": now + ttl_s}
             if held is None:
-                connection.execute(sql.INSERT_LEASE, {"name": name, **values})
+                connection.execute(sql.INSERT_SERVER, values)
             else:
-                connection.execute(sql.UPDATE_LEASE, {"guard_name": name, **values})
-        return Lease(name=name, owner=owner, token=token, expires_at=now + ttl_s)
+                connection.execute(
+                    sql.UPDATE_SERVER, {"guard_cluster": cluster, "guard_token": after, **values}
+                )
+        return lease
 
-    def release_lease(self, lease: Lease) -> None:
-        values = {"guard_name": lease.name, "guard_owner": lease.owner, "guard_token": lease.token}
+    def renew_lease(self, lease: Lease, *, now: float) -> None:
         with self._database.writing() as connection:
-            connection.execute(sql.RELEASE_LEASE, values)
+            _fence(connection, lease)
+            guard = {"guard_cluster": lease.cluster, "guard_token": lease.token}
+            connection.execute(sql.UPDATE_SERVER, {**guard, "seen_at": now})
 
     def drained_nodes(self) -> frozenset[str]:
         with self._database.reading() as connection:
@@ -286,9 +294,9 @@ def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
 def _fence(connection: Connection, lease: Lease | None) -> None:
     if lease is None:
         return
-    held = connection.execute(sql.LEASE, {"lease_name": lease.name}).one_or_none()
-    if held is None or (held.owner, held.token) != (lease.owner, lease.token):
-        raise LeaseLost(f"the lease {lease.name!r} passed to another server")
+    held = connection.execute(sql.LEASE, {"of_cluster": lease.cluster}).one_or_none()
+    if held is None or (held.home, held.token) != (lease.home, lease.token):
+        raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:

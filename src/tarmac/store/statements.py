@@ -35,11 +35,11 @@ from tarmac.store.schema import (
     cluster,
     dataset,
     event,
-    lease,
     node,
     run,
     run_label,
     run_spec,
+    server,
     usage,
 )
 
@@ -103,6 +103,7 @@ _RUNS = select(
     run.c.share,
     run.c.verdict,
     run.c.code_commit,
+    run.c.server,
 ).join_from(run, run_spec)
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
@@ -210,6 +211,7 @@ _ATTEMPTS = select(
     attempt.c.cause,
     attempt.c.allotted_s,
     attempt.c.evidence,
+    attempt.c.home,
 )
 
 ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)
@@ -269,21 +271,21 @@ EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bind
 FEED = _EVENTS.where(event.c.id > bindparam("after_id")).order_by(event.c.id).limit(_LIMIT)
 LAST_EVENT_ID = select(func.coalesce(func.max(event.c.id), 0))
 
-# --- leases and nodes -------------------------------------------------------------------------------
+# --- servers and nodes ------------------------------------------------------------------------------
 
-LEASE = select(lease.c.owner, lease.c.token, lease.c.expires_at).where(
-    lease.c.name == bindparam("lease_name")
-)
-INSERT_LEASE = insert(lease)
-UPDATE_LEASE = update(lease).where(lease.c.name == bindparam("guard_name"))
-RELEASE_LEASE = (
-    update(lease)
-    .where(
-        lease.c.name == bindparam("guard_name"),
-        lease.c.owner == bindparam("guard_owner"),
-        lease.c.token == bindparam("guard_token"),
-    )
-    .values(owner=None, expires_at=0.0)
+SERVERS = select(
+    server.c.cluster,
+    server.c.home,
+    server.c.machine,
+    server.c.hostname,
+    server.c.path,
+    server.c.token,
+    server.c.seen_at,
+).order_by(server.c.cluster)
+LEASE = select(server.c.home, server.c.token).where(server.c.cluster == bindparam("of_cluster"))
+INSERT_SERVER = insert(server)
+UPDATE_SERVER = update(server).where(
+    server.c.cluster == bindparam("guard_cluster"), server.c.token == bindparam("guard_token")
 )
 
 NODES = select(node.c.name)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 from simulated import CountingIds, InstantCode, InterruptibleStore, nodes, spec
+from tarmac.control.hub import Bell
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim.behaviour import Moment
 from tarmac.model.lifecycle import RunState
+from tarmac.model.serving import HomeIdentity, Lease
 
 LIMIT_S = 30.0
+ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
+TWO = HomeIdentity(id="two", machine="m2", hostname="bob", path="/srv/two")
 
 
 class SystemClock:
@@ -21,15 +27,26 @@ class SystemClock:
         return time.time()
 
 
-def a_plane(store: InterruptibleStore, engine: SimEngine) -> ControlPlane:
+IDS = CountingIds()
+
+
+def a_plane(store: InterruptibleStore, engine: SimEngine, *, serving: Lease | None = None) -> ControlPlane:
     return ControlPlane(
-        store=store, engine=engine, code=InstantCode(), clock=SystemClock(), ids=CountingIds()
+        store=store, engine=engine, code=InstantCode(), clock=SystemClock(), ids=IDS, serving=serving
     )
 
 
-def an_engine() -> SimEngine:
+def an_engine(cluster: str = "local", *, duration_s: float = 0.0) -> SimEngine:
     clock = VirtualClock(time.time())
-    return SimEngine(clock, nodes(1, 1), behaviour=lambda _launch: Behaviour(duration_s=0.0))
+    there = [replace(node, cluster=cluster) for node in nodes(1, 1)]
+    return SimEngine(clock, there, behaviour=lambda _launch: Behaviour(duration_s=duration_s))
+
+
+def take(store: InterruptibleStore, home: HomeIdentity, *, cluster: str = "local") -> Lease:
+    newest = max((record.token for record in store.servers() if record.cluster == cluster), default=0)
+    taken = store.take_lease(cluster, home, after=newest, now=time.time())
+    assert taken is not None
+    return taken
 
 
 def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
@@ -50,7 +67,7 @@ def submit(plane: ControlPlane) -> str:
 
 def test_a_submitted_run_goes_all_the_way_by_bells_alone() -> None:
     plane = a_plane(InterruptibleStore(), an_engine())
-    loops = Loops(plane, owner="one")
+    loops = Loops(plane)
     loops.start()
     try:
         wait_for(plane, submit(plane), RunState.ENDED)
@@ -58,22 +75,60 @@ def test_a_submitted_run_goes_all_the_way_by_bells_alone() -> None:
         loops.stop()
 
 
-def test_a_second_server_waits_for_the_leases_and_takes_them_when_they_are_given_back() -> None:
-    store, engine = InterruptibleStore(), an_engine()
-    first, second = a_plane(store, engine), a_plane(store, engine)
-    holding, waiting = Loops(first, owner="one"), Loops(second, owner="two")
-    holding.start()
+def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> None:
+    store, lost = InterruptibleStore(), threading.Event()
+    engine, reaped = an_engine(duration_s=1e6), threading.Event()
+    engine.interrupt = lambda moment, _attempt_id: reaped.set() if moment is Moment.AFTER_REAP else None
+    plane = a_plane(store, engine, serving=take(store, ONE))
+    loops = Loops(plane)
+    loops.start(on_lost=lost.set)
     try:
-        wait_for(first, submit(first), RunState.ENDED)
-        waiting.start()
-        assert store.acquire_lease("schedule", "three", ttl_s=1.0, now=time.time()) is None
+        run_id = submit(plane)
+        wait_for(plane, run_id, RunState.RUNNING)
+        taken = take(store, TWO)
+        plane.world.hub.ring(*Bell)
+        assert lost.wait(LIMIT_S)
+        assert reaped.is_set(), "it runs elsewhere now"
     finally:
-        holding.stop()
+        loops.stop()
+    assert store.run(run_id).state is RunState.RUNNING, "it has said nothing of it any more"
+
+    other = an_engine()
+    after = a_plane(store, other, serving=taken)
+    loops = Loops(after)
+    loops.start()
     try:
-        run = submit(first)  # nobody rings for the second: it finds the run in the feed
-        wait_for(second, run, RunState.ENDED)
+        wait_for(after, run_id, RunState.ENDED)
     finally:
-        waiting.stop()
+        loops.stop()
+    first, second = store.attempts(run_id)
+    assert (first.outcome, first.home, second.outcome, second.home) == ("lost", "one", "completed", "two")
+
+
+def test_servers_of_two_clusters_leave_the_runs_of_the_other_alone() -> None:
+    store = InterruptibleStore()
+    engines = {"a": an_engine("a"), "b": an_engine("b")}
+    planes = {
+        name: a_plane(store, engine, serving=take(store, home, cluster=name))
+        for (name, engine), home in zip(engines.items(), (ONE, TWO), strict=True)
+    }
+    waiting = submit(planes["a"])
+    loops = Loops(planes["b"])
+    loops.start()
+    try:
+        wait_for(planes["b"], submit(planes["b"]), RunState.ENDED)
+        assert store.run(waiting).state is RunState.QUEUED
+        said = planes["b"].why(waiting).headline
+    finally:
+        loops.stop()
+    assert said == "queued: it is looked after by the home /home/one on ada"
+    loops = Loops(planes["a"])
+    loops.start()
+    try:
+        wait_for(planes["a"], waiting, RunState.ENDED)
+    finally:
+        loops.stop()
+    assert [attempt.allocation.cluster for attempt in store.attempts(waiting)] == ["a"]
 
 
 def test_a_defect_in_one_pass_does_not_end_the_loop() -> None:
@@ -86,19 +141,10 @@ def test_a_defect_in_one_pass_does_not_end_the_loop() -> None:
             raise ZeroDivisionError
 
     engine.interrupt = break_twice
-    loops = Loops(plane, owner="one")
+    loops = Loops(plane)
     loops.start()
     try:
         wait_for(plane, submit(plane), RunState.ENDED)
     finally:
         loops.stop()
     assert next(broken, False) is False
-
-
-def test_stopping_gives_the_leases_back() -> None:
-    store = InterruptibleStore()
-    loops = Loops(a_plane(store, an_engine()), owner="one")
-    loops.start()
-    loops.stop()
-    for name in ("stage", "schedule", "deliver", "reconcile", "reap"):
-        assert store.acquire_lease(name, "two", ttl_s=1.0, now=time.time()) is not None

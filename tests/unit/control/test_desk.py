@@ -177,7 +177,7 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
     simulation = simulated()
     plane = simulation.server.plane
     run = submit(plane, slots=1)
-    rival = simulation.another("rival")
+    rival = simulation.another()
     rivals = iter([rival.plane.pause])
     bell = plane.world.hub.event("schedule")
 
@@ -195,7 +195,7 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
 def test_what_another_server_ended_counts_in_a_fair_share() -> None:
     """D13: two servers on one database; one ends the attempts, the other plans."""
     simulation = simulated(policy=Policy.FAIR_SHARE)
-    planning, other = simulation.server, simulation.another("rival")
+    planning, other = simulation.server, simulation.another()
     greedy = submit(planning.plane, "ada", slots=4, time_limit_s=100.0)
     planning.turn("schedule")
     planning.turn("deliver")
@@ -213,7 +213,7 @@ def test_what_another_server_ended_counts_in_a_fair_share() -> None:
 
 def _deliver(server: Server, simulation: Simulation) -> None:
     """Let the other server pass on the stop and record the end, then let the first one read of it."""
-    simulation.clock.advance(16.0)  # the leases lapse
+    simulation.clock.advance(16.0)
     server.turn("deliver")
     server.turn("reconcile")
     simulation.clock.advance(1.0)

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.server.identity import RandomIds, SystemClock, server_name
+from tarmac.server.identity import RandomIds, SystemClock
 
 YEAR_3000 = 32_500_000_000.0
 
@@ -35,7 +35,3 @@ def test_tokens_are_long_and_different() -> None:
 
 def test_the_clock_is_the_machines() -> None:
     assert abs(SystemClock().now() - time.time()) < 5
-
-
-def test_a_server_keeps_its_name() -> None:
-    assert server_name("/home/x") == server_name("/home/x") != server_name("/home/y")

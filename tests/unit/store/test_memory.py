@@ -6,6 +6,7 @@ import pytest
 
 from histories import new_run, placed
 from tarmac.model.errors import StorageFull
+from tarmac.model.serving import HomeIdentity
 from tarmac.store.memory import MemoryStore
 
 
@@ -40,9 +41,10 @@ def test_every_write_counts_and_no_read() -> None:
     store.live_runs()
     assert store.writes == 1
     store.apply([placed(run)])
-    lease = store.acquire_lease("a", "b", ttl_s=1.0, now=1.0)
+    home = HomeIdentity(id="a", machine="m", hostname="h", path="/")
+    lease = store.take_lease("local", home, after=0, now=1.0)
     assert lease is not None
-    store.release_lease(lease)
+    store.renew_lease(lease, now=2.0)
     store.set_drained(["node-1"], True)
     assert store.writes == 5
 

@@ -33,10 +33,15 @@ def server() -> None:
 
 
 @server.command()
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Serve the cluster although another home or machine did. Only where that one is gone for good.",
+)
 @json_option
-def start(*, as_json: bool) -> None:
+def start(*, take_over: bool, as_json: bool) -> None:
     """Start it, if it does not run already."""
-    _tell(connect().version(), as_json=as_json)
+    _tell(connect(server_options=("--take-over",) if take_over else ()).version(), as_json=as_json)
 
 
 @server.command()

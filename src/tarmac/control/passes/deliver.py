@@ -29,10 +29,11 @@ log = logging.getLogger(__name__)
 
 
 def deliver_pass(world: World) -> None:
-    """Submit every attempt that was not yet, and pass on every ask."""
-    waiting = world.undelivered()
+    """Submit every attempt that was not yet, and pass on every ask. Raises LeaseLost."""
+    waiting = [(run, attempt) for run, attempt in world.undelivered() if world.starts_here(attempt)]
     if not waiting:
         return
+    world.check_lease()  # a server that stood still for long may have been replaced
     now, deliveries = world.clock.now(), world.deliveries
     for run, attempt in waiting:
         if not deliveries.due(attempt.id, now):

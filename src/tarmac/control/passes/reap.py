@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tarmac.control.settle import settle
 from tarmac.control.world import World
-from tarmac.model.changes import Lease, RunStep
+from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Observation, ObservedState, Reaps
 from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.serving import Lease
 
 START_LIMIT_S = 120.0
 """How long an attempt may stay without a sign of life from its nodes before it is given up."""
@@ -20,7 +21,9 @@ def reap_pass(world: World, lease: Lease | None) -> list[bool]:
     overdue = [
         (run, attempt)
         for run, attempt in world.live()
-        if attempt.state is AttemptState.STARTING and now - attempt.created_at > START_LIMIT_S
+        if attempt.state is AttemptState.STARTING
+        and world.starts_here(attempt)
+        and now - attempt.created_at > START_LIMIT_S
     ]
     if not overdue:
         return []

@@ -10,10 +10,18 @@ from collections.abc import Collection
 
 from tarmac.control.settle import settle
 from tarmac.control.world import World
-from tarmac.model.changes import Lease, RunStep
+from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Observation, ObservedState, Reaps
 from tarmac.model.run import Cause, CauseCode, Outcome
+from tarmac.model.serving import Lease
+
+_GIVEN_UP = Observation(
+    state=ObservedState.ENDED,
+    outcome=Outcome.LOST,
+    cause=Cause(code=CauseCode.NODE_LOST, message="another home took its cluster over"),
+)
+"""What becomes of attempts that a home started which no longer serves the cluster: no server can see them."""
 
 
 def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | None = None) -> list[bool]:
@@ -21,11 +29,12 @@ def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | No
     live = world.live(only)
     if not live:
         return []
-    observed = dict(world.engine.observe([attempt.id for _, attempt in live]))
+    here = [attempt.id for _, attempt in live if world.starts_here(attempt)]
+    observed = dict(world.engine.observe(here))
     now = world.clock.now()
     decisions: list[RunStep] = []
     for run, attempt in live:
-        observation = observed[attempt.id]
+        observation = observed.get(attempt.id, _GIVEN_UP)
         refusal = world.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is AttemptState.STARTING:
             observation = refused(refusal)
@@ -33,7 +42,8 @@ def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | No
         if step is None:
             continue
         ended = step.attempt is not None and step.attempt.state is AttemptState.ENDED
-        if ended and observation.outcome is Outcome.LOST and isinstance(world.engine, Reaps):
+        lost_here = ended and observation.outcome is Outcome.LOST and attempt.id in observed
+        if lost_here and isinstance(world.engine, Reaps):
             world.engine.reap(attempt.id)  # before the record: its slots are given away right after
         decisions.append(step)
     return world.commit(decisions, lease=lease)

@@ -10,8 +10,9 @@ from tarmac.control import steps
 from tarmac.control.admission import refusal_text
 from tarmac.control.hub import Bell
 from tarmac.control.world import World
-from tarmac.model.changes import Lease, RunStep
+from tarmac.model.changes import RunStep
 from tarmac.model.run import Cause, Outcome, Run
+from tarmac.model.serving import Lease
 from tarmac.sched import Placement, Plan, Preemption, Refusal, ShareGrant
 
 Decision = ShareGrant | Placement | Preemption | Refusal
@@ -96,6 +97,7 @@ class _Starting:
             token=self._world.ids.token(),
             port=self._port(placement),
             now=self._now,
+            home=self._world.home,
         )
 
     def _port(self, placement: Placement) -> int:

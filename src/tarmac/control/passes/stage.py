@@ -11,10 +11,11 @@ import logging
 from tarmac.control import steps
 from tarmac.control.fetches import Fetches
 from tarmac.control.world import World
-from tarmac.model.changes import Lease, RunStep
+from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.run import Cause, CauseCode, Outcome, Run
+from tarmac.model.serving import Lease
 from tarmac.model.spec import Repository
 
 log = logging.getLogger(__name__)

@@ -31,8 +31,10 @@ REHEARSAL_LAST = int(IPv4Address("127.127.255.254"))
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def local_nodes(machine: Machine, groups: Sequence[NodeGroup] = ()) -> tuple[Node, ...]:
-    """The nodes of the lasting cluster: those of the groups, or this machine with all it has.
+def local_nodes(
+    machine: Machine, groups: Sequence[NodeGroup] = (), *, name: str = LOCAL_CLUSTER
+) -> tuple[Node, ...]:
+    """The nodes of the lasting cluster, called `name`: those of the groups, or this machine with all it has.
 
     Raises InvalidInput for groups that make no cluster.
     """
@@ -43,7 +45,7 @@ def local_nodes(machine: Machine, groups: Sequence[NodeGroup] = ()) -> tuple[Nod
             nodes=1, slots=machine.slots, slot_type=machine.slot_type, hostnames=(machine.hostname,)
         )
         groups = (whole,)
-    cluster = Cluster(name=LOCAL_CLUSTER, groups=tuple(groups), first_address=LASTING_FIRST)
+    cluster = Cluster(name=name, groups=tuple(groups), first_address=LASTING_FIRST)
     return cluster_nodes(machine, cluster)
 
 

@@ -76,7 +76,7 @@ def following_routes(service: Service) -> APIRouter:
     @router.get("/runs/{ref}/reports", response_model=list[Report])
     def reports(ref: str) -> Response:
         """The metrics and progress that a run's workers reported."""
-        return JsonAnswer(reports_of(plane, plane.find(ref)))
+        return JsonAnswer(reports_of(plane, plane.find_here(ref)))
 
     return router
 

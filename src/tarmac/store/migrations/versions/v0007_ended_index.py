@@ -1,11 +1,11 @@
-"""The index of ends in the order of the list, so that the newest live runs are found first. After 0005."""
+"""The index of ends in the order of the list, so that the newest live runs are found first. After 0006."""
 
 from __future__ import annotations
 
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 
 def upgrade() -> None:

@@ -1,0 +1,122 @@
+"""Who may serve a cluster, and what becomes of a server that no longer may. Called by `server/wiring.py`.
+
+One home serves a cluster of a database. Whatever else happens to its server (killed, stopped, cut off), its
+runs wait for it: only a person can know that it will never be back, and gives the cluster to another home.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.control.world import World
+from tarmac.model.errors import Refused, TarmacError, Unavailable
+from tarmac.model.ports import Reaps, Store
+from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
+
+log = logging.getLogger(__name__)
+
+TRIES = 5
+"""How often to look again when another server takes the cluster at the same moment."""
+
+SILENT_AFTER_S = 60.0
+"""A server that was not seen for so long is said to be away: it gives a sign of life every 10 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A home that wants to serve a cluster.
+
+    `take_over`: a person says that the home and machine that served it before will not go on with it.
+    `copied`: the home it was copied from is still where it was.
+    """
+
+    cluster: str
+    home: HomeIdentity
+    take_over: bool = False
+    copied: bool = False
+
+
+def serve(store: Store, wish: Wish, *, now: float) -> Lease:
+    """Take the cluster for a home, durably; raises Refused where another serves it."""
+    for _ in range(TRIES):
+        servers = store.servers()
+        held = next((record for record in servers if record.cluster == wish.cluster), None)
+        at_work = sum(attempt.home == held.home.id for attempt in store.live_attempts() if held is not None)
+        reason = objection(wish, servers, at_work=at_work)
+        if reason is not None:
+            raise reason
+        lease = store.take_lease(wish.cluster, wish.home, after=held.token if held else 0, now=now)
+        if lease is not None:
+            return lease
+    raise Unavailable(f"other servers take the cluster {wish.cluster} at the same time", hint="try again")
+
+
+def objection(wish: Wish, servers: Sequence[ServerRecord], *, at_work: int) -> Refused | None:
+    """Why this home may not serve the cluster. `at_work`: attempts of the home that serves it now."""
+    home, cluster = wish.home, wish.cluster
+    other = next(
+        (record for record in servers if record.home.id == home.id and record.cluster != cluster), None
+    )
+    if other is not None:
+        return Refused(
+            f"this home serves the cluster {other.cluster} of the database, and cannot serve {cluster} too",
+            hint=f'set cluster = "{other.cluster}" under [server] in settings.toml, or use another home',
+        )
+    held = next((record for record in servers if record.cluster == cluster), None)
+    if held is None or wish.take_over:
+        return None
+    if held.home.id != home.id:
+        return Refused(
+            f"{held.home} serves the cluster {cluster} of this database: "
+            "a second home would start its runs again",
+            hint='give this server a cluster of its own: cluster = "NAME" under [server] in settings.toml. '
+            f"Only where that home will never serve again: {_TAKE_OVER}",
+        )
+    if wish.copied:
+        return Refused(
+            f"{home.path} is a copy of the home {held.home.path}, which serves the cluster {cluster}",
+            hint=f"serve from there; where the copy is to go on instead: {_TAKE_OVER}",
+        )
+    if held.home.machine != home.machine and at_work:
+        return Refused(
+            f"{at_work} attempts of this home were at work on {held.home.hostname}, and may be still: "
+            f"{home.hostname} cannot see them",
+            hint=f"serve it from there; where that machine is off for good: {_TAKE_OVER}",
+        )
+    return None
+
+
+_TAKE_OVER = "tarmac server start --take-over"
+
+
+def whereabouts(store: Store, server: str, *, now: float) -> str:
+    """Who looks after runs of this server, in words, for people who ask another one."""
+    record = next((record for record in store.servers() if record.cluster == server), None)
+    if record is None:
+        return f"the server of cluster {server}"
+    silent_s = now - record.seen_at
+    if silent_s < SILENT_AFTER_S:
+        return str(record.home)
+    return f"{record.home}, whose server was last seen {int(silent_s // 60)} min ago: its runs wait for it"
+
+
+def step_down(world: World) -> None:
+    """End what this home's engine still runs for a cluster that another home has taken over: it runs there.
+
+    Nothing is ended where the same home is served by a newer server, which goes on with it.
+    """
+    lease, engine = world.serving, world.engine
+    if lease is None or not isinstance(engine, Reaps):
+        return
+    try:
+        held = next((record for record in world.store.servers() if record.cluster == lease.cluster), None)
+        if held is None or held.home.id == lease.home:
+            return
+        for attempt in world.known_attempts():
+            if world.starts_here(attempt):
+                log.error("attempt %s is ended: %s serves its cluster now", attempt.id, held.home)
+                engine.reap(attempt.id)
+    except TarmacError as error:
+        log.error("what still runs here could not be ended: %s", error)

@@ -1,0 +1,48 @@
+"""Which home serves a cluster: the record that keeps two servers of one database from doing the same work.
+
+Read and written through `ports.Store`; `control/serving.py` decides who may take a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeIdentity:
+    """A tarmac home and the machine that its server runs on.
+
+    `id` lies in the home and moves with it; `machine` tells machines apart; `hostname` and `path` are for
+    people.
+    """
+
+    id: str
+    machine: str
+    hostname: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"the home {self.path} on {self.hostname}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right of one server to act for a cluster: to place, start and settle what was submitted to it.
+
+    It does not end by itself: another home has to take it on purpose. `token` grows whenever a server takes
+    it, also one of the same home: what an older server still tries is refused.
+    """
+
+    cluster: str
+    home: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRecord:
+    """The home that serves a cluster, and when its server last gave a sign of life."""
+
+    cluster: str
+    home: HomeIdentity
+    token: int
+    seen_at: float

@@ -1,0 +1,83 @@
+"""Which home and machine this is, and the taking of the cluster that it serves. Called by `wiring`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from tarmac.control.serving import Wish, serve
+from tarmac.model.errors import Refused
+from tarmac.model.home import Home
+from tarmac.model.ports import Clock, Store
+from tarmac.model.serving import HomeIdentity, Lease
+from tarmac.model.summary import RunQuery
+
+MACHINE_ID = Path("/etc/machine-id")
+
+
+def take_cluster(store: Store, home: Home, clock: Clock, *, cluster: str, take_over: bool) -> Lease:
+    """The right to serve the cluster; raises Refused where another home does, or the history is gone."""
+    identity = identity_of(home)
+    held = next((record for record in store.servers() if record.cluster == cluster), None)
+    if held is None:
+        _refuse_emptied(store, home)
+    copied = held is not None and held.home.id == identity.id and _elsewhere(Path(held.home.path), home)
+    wish = Wish(cluster=cluster, home=identity, take_over=take_over, copied=copied)
+    return serve(store, wish, now=clock.now())
+
+
+def identity_of(home: Home) -> HomeIdentity:
+    """Who this home is, where; its id is made when it is first served. Called under the lock of the home."""
+    return HomeIdentity(
+        id=_id_in(home.identity) or _new_id(home.identity),
+        machine=_machine(),
+        hostname=os.uname().nodename,
+        path=str(home.root),
+    )
+
+
+def _new_id(path: Path) -> str:
+    made = secrets.token_hex(16)
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(f"{made}\n")
+    draft.replace(path)
+    return made
+
+
+def _id_in(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def _machine() -> str:
+    """What tells this machine from others: its id, or where it has none its name."""
+    try:
+        return MACHINE_ID.read_text().strip() or os.uname().nodename
+    except (OSError, UnicodeDecodeError):
+        return os.uname().nodename
+
+
+def _elsewhere(recorded: Path, home: Home) -> bool:
+    """Whether the recorded place still is a home of this id, and another directory than this one."""
+    there = Home(recorded)
+    try:
+        same = recorded.samefile(home.root)
+        return not same and _id_in(there.identity) == _id_in(home.identity)
+    except OSError:
+        return False
+
+
+def _refuse_emptied(store: Store, home: Home) -> None:
+    """An empty database beside the directories of runs is none: theirs was lost, or is another one."""
+    if not home.runs.is_dir() or store.runs(RunQuery(limit=1)):
+        return
+    with os.scandir(home.runs) as found:
+        if next(found, None) is not None:
+            raise Refused(
+                f"the database knows no run, and {home.runs} holds some: their history is missing",
+                hint="bring the database back, or set [database] url to where it is; to begin a new history, "
+                f"move {home.runs} away first",
+            )
