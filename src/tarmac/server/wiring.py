@@ -77,11 +77,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     """
     clock = SystemClock()
     machine = survey()
-    keeping = Keeping(
-        store=settings.artifacts.store or str(home.artifacts.resolve()),
-        command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),
-        patience_s=settings.artifacts.patience_s,
-    )
+    keeping = _keeping(home, settings)
     rules = settings.git.rules
     engine = LocalEngine(home.root, _nodes(machine, settings), machine=machine, keeping=keeping, git=rules)
     engine.start()
@@ -153,6 +149,14 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
+    )
+
+
+def _keeping(home: Home, settings: Settings) -> Keeping:
+    return Keeping(
+        store=settings.artifacts.store or str(home.artifacts.resolve()),
+        command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),
+        patience_s=settings.artifacts.patience_s,
     )
 
 
