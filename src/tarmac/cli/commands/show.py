@@ -46,10 +46,6 @@ _EVENTS = (
 )
 
 
-_FIELD = len("checkpoint")
-"""How wide the names of fields are."""
-
-
 @click.command()
 @run_argument
 @click.option("--events", is_flag=True, help="Also its history, event by event.")
@@ -181,7 +177,7 @@ def _fields(
         "started": age(run["started_at"], now),
         "ran": _ran(attempts, now),
         "retries": f"{run['failures']} of {retries} used" if retries else "",
-        "checkpoint": checkpoint_text(run["state"], attempts, now),
+        "saved": checkpoint_text(run["state"], attempts, now),
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": f"{_times(run['preemptions'])} (costs no retry)" if run["preemptions"] else "",
@@ -189,11 +185,11 @@ def _fields(
     }
     for name, value in fields.items():
         if value:
-            yield f"{terminal.paint(name.ljust(_FIELD), 'dim')} {value}"
+            yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
     for warning in run["warnings"]:
-        yield f"{terminal.paint('warning'.ljust(_FIELD), 'yellow')} {one_line(warning)}"
+        yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
     for notice in _notices(attempts):
-        yield f"{terminal.paint('notice'.ljust(_FIELD), 'yellow')} {one_line(notice)}"
+        yield f"{terminal.paint('notice'.ljust(9), 'yellow')} {one_line(notice)}"
     tail = run["cause"]["tail"] if run["cause"] else []
     if tail:
         yield terminal.paint("its last lines", "dim")
