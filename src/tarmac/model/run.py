@@ -176,10 +176,11 @@ class Share:
 def block_begins_at(placed_at: float, started_at: float | None) -> float:
     """From when on an attempt uses up the time of an interruptible run: a slow start is not its doing.
 
-    What it takes longer than the allowance is: its own setup, as far as anybody can tell.
+    What it takes longer than the allowance is: its own setup, as far as anybody can tell. The clock of a node
+    may be wrong; it shifts the beginning by no more than that.
     """
     latest_at = placed_at + START_ALLOWANCE_S
-    return latest_at if started_at is None else min(started_at, latest_at)
+    return latest_at if started_at is None else min(max(placed_at, started_at), latest_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,6 +178,10 @@ def test_i12_a_slow_start_and_a_slow_end_use_nothing_of_a_block():
     slow = replace(slow, started_at=START + 40, granted_at=START + 10)
     assert Member(slow.candidate, slow).used_s(START, START + 100) == 60
     assert blocks.changes_at(slow, RULES, START + 100) == START + 640
+    skewed = replace(slow, started_at=START - 3000)
+    assert Member(skewed.candidate, skewed).used_s(START, START + 100) == 90, (
+        "a node with a clock that is late"
+    )
     unborn = replace(slow, started_at=None)
     assert Member(unborn.candidate, unborn).used_s(START, START + 100) == 0
     assert Member(unborn.candidate, unborn).used_s(START, START + 200) == 70, "setup of its own counts"

@@ -80,7 +80,7 @@ class Books:
         kind = self.kind(candidate)
         state = self._home(candidate, kind)
         if state is not None:
-            state.queue.add(candidate, kind)
+            state.enqueue(candidate, kind)
 
     def hold(self, holding: Holding) -> None:
         """Take up a run that holds an allocation as it is now, whatever it was before."""

@@ -16,7 +16,7 @@ from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.admission import Demands, Verdict
-from tarmac.sched.placing.board import PoolBoard, PoolKey
+from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.counting import Count
 from tarmac.sched.policies.order import RANKS, Key, ordering
 
@@ -27,8 +27,8 @@ class Kind:
 
     `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `blocked` has
     the epoch of each pool in which it was seen not to fit what is free there. `stamp` and `window_at`: with
-    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start.
-    `possible`: whether it would fit this board of empty nodes.
+    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start. `shut`:
+    its home pool could not hold it even if all nodes that take work now were empty: others are drained.
     """
 
     demands: Demands
@@ -42,7 +42,7 @@ class Kind:
     blocked: dict[PoolKey, int] = field(default_factory=dict)
     stamp: int = -1
     window_at: float = -inf
-    possible: tuple[PoolBoard, bool] | None = None
+    shut: bool = False
 
     @classmethod
     def of(cls, demands: Demands, target: Target, verdict: Verdict) -> Kind:
@@ -76,14 +76,37 @@ Entries = list[Entry]
 
 
 class Line:
-    """All queued runs of one mode, of one entity if there are any, in order."""
+    """All queued runs of one mode, of one entity if there are any, in order.
 
-    __slots__ = ("entity", "entries", "rank")
+    Those of kinds that are `shut` lie apart: a pass that walks the others does not meet them.
+    """
+
+    __slots__ = ("entity", "entries", "rank", "shut")
 
     def __init__(self, rank: int, entity: str | None) -> None:
         self.rank = rank
         self.entity = entity
         self.entries: Entries = []
+        self.shut: Entries = []
+
+    @property
+    def first(self) -> Queued:
+        """The first in order of those that a pass meets; of the others if there are none."""
+        return (self.entries or self.shut)[0][1]
+
+    def side(self, kind: Kind) -> Entries:
+        """Where the runs of a kind lie."""
+        return self.shut if kind.shut else self.entries
+
+    def every(self) -> Entries:
+        """All of them, in order."""
+        return sorted((*self.entries, *self.shut)) if self.shut else self.entries
+
+    def sort_out(self) -> None:
+        """Put every run on the side where it lies now."""
+        entries = self.every()
+        self.entries = [entry for entry in entries if not entry[1].kind.shut]
+        self.shut = [entry for entry in entries if entry[1].kind.shut]
 
 
 class Lane:
@@ -120,7 +143,7 @@ class PoolQueue:
         """Put a run in its place; it is in no queue now."""
         queued = self._make(candidate, kind)
         entry = (queued.key, queued)
-        insort(queued.line.entries, entry)
+        insort(queued.line.side(kind), entry)
         insort(queued.lane.entries, entry)
 
     def add_all(self, runs: Iterable[tuple[Candidate, Kind]]) -> None:
@@ -128,10 +151,11 @@ class PoolQueue:
         for candidate, kind in runs:
             queued = self._make(candidate, kind)
             entry = (queued.key, queued)
-            queued.line.entries.append(entry)
+            queued.line.side(kind).append(entry)
             queued.lane.entries.append(entry)
         for line in self.lines.values():
             line.entries.sort()
+            line.shut.sort()
         for kinds in self.kinds.values():
             for kind in kinds:
                 for lane in kind.lanes.values():
@@ -142,13 +166,13 @@ class PoolQueue:
         queued = self.runs.pop(run_id)
         self.hasty.pop(run_id, None)
         line, lane, kind = queued.line, queued.lane, queued.kind
-        _cut(line.entries, queued.key)
+        _cut(line.side(kind), queued.key)
         _cut(lane.entries, queued.key)
         if not lane.entries:
             del kind.lanes[line.rank, line.entity, lane.magnitude]
             if not kind.lanes:
                 del self.kinds[kind.slots][kind]
-            if not line.entries:
+            if not line.entries and not line.shut:
                 del self.lines[line.rank, line.entity]
         return queued
 
@@ -171,6 +195,18 @@ class PoolQueue:
         self._dated = _dated(rules)
         self._eras.clear()
         return runs
+
+    def shut(self, kinds: Iterable[Kind]) -> None:
+        """Set aside the runs of just these kinds, and take those of all others into the lines again."""
+        now_shut = set(kinds)
+        changed: dict[Line, None] = {}
+        for together in self.kinds.values():
+            for kind in together:
+                if kind.shut != (kind in now_shut):
+                    kind.shut = not kind.shut
+                    changed.update((lane.line, None) for lane in kind.lanes.values())
+        for line in changed:
+            line.sort_out()
 
     def asking(self, most: float) -> Iterator[Kind]:
         """The kinds that ask for at most so many slots."""

@@ -15,6 +15,7 @@ from tarmac.model.cluster import Node, Packing, Pool
 from tarmac.sched.books.forecast import Forecast, Held, ReleaseKey
 from tarmac.sched.books.holders import Holders
 from tarmac.sched.books.lanes import Kind, PoolQueue
+from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import Space
@@ -31,6 +32,7 @@ class PoolState:
 
     __slots__ = (
         "_empty",
+        "_sorted_out",
         "_stamp",
         "_stamped",
         "accounts",
@@ -61,6 +63,7 @@ class PoolState:
         self.version = 0
         self.forecasts: dict[Any, Forecast | None] = {}
         self._empty: PoolBoard | None = None
+        self._sorted_out = False
         self._stamp = 0
         self._stamped: Any = None
 
@@ -103,23 +106,39 @@ class PoolState:
         """Of how many holdings it is known when they end: they are the first in `releases`."""
         return bisect_left(self.releases, ((inf,),))
 
+    def enqueue(self, candidate: Candidate, kind: Kind) -> None:
+        """Put a run in its place in the queue."""
+        if not kind.lanes:
+            kind.shut = not self.possible(kind)
+        self.queue.add(candidate, kind)
+
+    def refresh(self, now: float) -> None:
+        """Bring the queue up to date for a pass: its order, and who is shut out while nodes take no work."""
+        self.queue.refresh(now)
+        if not self._sorted_out:
+            self._sorted_out = True
+            kinds = (kind for together in self.queue.kinds.values() for kind in together)
+            self.queue.shut([kind for kind in kinds if not self.possible(kind)] if self.board.closed else ())
+
     def possible(self, kind: Kind) -> bool:
         """Whether the nodes that take work now could hold a kind, if all were empty."""
         if not self.board.closed:
             return True
-        if kind.possible is None or kind.possible[0] is not self._empty:
-            if self._empty is None:
-                nodes = (space.node for space in self.board.spaces.values() if space.shelf is not None)
-                self._empty = PoolBoard(self.key, map(Space.empty, nodes, count()))
-            view = View.of(self._empty, kind.target, spread=self.spread)
-            found = fit(kind.demands, view, uneven=kind.verdict.uneven)
-            kind.possible = (self._empty, found is not None)
-        return kind.possible[1]
+        if self._empty is None:
+            self._empty = PoolBoard(
+                self.key, map(Space.empty, (space.node for space in self.board.spaces.values()), count())
+            )
+        if kind.count is not None:
+            return kind.count.fits(self._empty.at_least(kind.count.shard, kind.count.slot_type))
+        view = View.of(self._empty, kind.target, spread=self.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
 
     def restate(self, node: Node) -> None:
         """A node is in another state than it was."""
         self.board.restate(self.board.spaces[node.name], node)
-        self._empty = None
+        if self._empty is not None:
+            self._empty.restate(self._empty.spaces[node.name], node)
+        self._sorted_out = False
         self.moved(freed=True)
 
     def stamp(self, keepings: Any) -> int:
@@ -135,6 +154,7 @@ class PoolState:
         if rules != self.rules:
             self.rules = rules
             self.queue.add_all(self.queue.restart(rules))
+            self._sorted_out = False
             self.holders.restart(rules, self.holdings.values())
             self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
             self.moved(freed=True)

@@ -17,6 +17,7 @@ from tarmac.sched.decisions import Placement, Plan, Preemption
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.foresight.estimate import EstimateBasis
 from tarmac.sched.ledger import Ledger
+from tarmac.sched.policies.blocks import Member
 
 RESOLUTION = 0.01
 """What happens within so small a part of the time looked ahead is planned for in one pass.
@@ -122,6 +123,7 @@ class Life:
             started_at=self.now,
             checkpoint_at=None,
             leaving=False,
+            allotted_s=placement.allotted_s,
         )
         self._ledger.hold(holding)
         self._take_up(holding, basis)
@@ -148,7 +150,8 @@ class Life:
         heapq.heappush(self._ends, (at, run_id, self._grants[run_id]))
 
     def _displace(self, preemption: Preemption) -> None:
-        holding = replace(self._holdings[preemption.run_id], leaving=True, requeues=True)
+        holding = self._holdings[preemption.run_id]
+        holding = replace(holding, leaving=True, requeues=True, asked_at=self.now)
         self._ledger.hold(holding)
         self._take_up(holding, self._bases.get(preemption.run_id, EstimateBasis.TIME_LIMITS))
 
@@ -193,7 +196,7 @@ class Life:
         started_at = self.now if holding.started_at is None else holding.started_at
         share = candidate.share
         if share is not None:
-            used_s = max(0.0, self.now - max(holding.granted_at, share.period_at))
+            used_s = Member(candidate, holding).running_s(share.period_at, self.now)
             share = replace(share, used_s=share.used_s + used_s)
         return replace(
             candidate,

@@ -29,7 +29,7 @@ def around(ledger: Ledger, run_id: str, now: float, *, behind: int) -> Snapshot:
             if key not in keys:
                 continue
             state = ledger.pools[key]
-            state.queue.refresh(now)
+            state.refresh(now)
             waiting = [queued.candidate for queued in current.enter(key).in_order()]
             if state is home:
                 place = next(index for index, item in enumerate(waiting) if item.run_id == run_id)

@@ -27,7 +27,6 @@ class PoolPass(Asking):
 
     def run(self, until: str | None = None) -> None:
         """Ask every run that could start or be protected, in order; stop before the run `until`."""
-        self.state.queue.refresh(self.now)
         if self.state.queue.runs:
             rest = self._run_first(until)
             if rest:
@@ -42,7 +41,7 @@ class PoolPass(Asking):
             queued
             for *_, queued in heapq.merge(
                 *(
-                    [(line.rank, self._claim(line), key, queued) for key, queued in line.entries]
+                    [(line.rank, self._claim(line), key, queued) for key, queued in line.every()]
                     for line in lines
                 )
             )
@@ -53,29 +52,29 @@ class PoolPass(Asking):
         heap = [
             (line.rank, self._claim(line), line.entries[0][0], line, 0)
             for line in self.state.queue.lines.values()
-            if line.rank not in self._resting
+            if line.rank not in self._resting and line.entries
         ]
         heapq.heapify(heap)
+        stop = self._place_of(until)
         while heap and len(self._blocked) + len(self.keepings) < PROTECTED:
-            rank, claim, _, line, index = heap[0]
+            rank, claim, key, line, index = heap[0]
             if rank in self.opening.passable:
                 break
             if (now := self._claim(line)) != claim:
                 heapq.heapreplace(heap, (rank, now, line.entries[index][0], line, index))
                 continue
-            queued = line.entries[index][1]
-            if queued.candidate.run_id == until:
+            if stop is not None and (rank, claim, key) >= stop:
                 return None
+            queued = line.entries[index][1]
             index += 1
             if index < len(line.entries):
                 heapq.heapreplace(heap, (rank, claim, line.entries[index][0], line, index))
             else:
                 heapq.heappop(heap)
-            if not self.ask(queued) and queued.candidate.run_id not in self.state.queue.hasty:
-                if self._make_way(queued):
-                    continue
-                if self.state.possible(queued.kind):
-                    self._blocked.append(queued)
+            if self.ask(queued) or queued.candidate.run_id in self.state.queue.hasty:
+                continue
+            if not self._make_way(queued):
+                self._blocked.append(queued)
         return {line: line.entries[index][0] for _, _, _, line, index in heap}
 
     def _run_rest(self, rest: dict[Line, Key], until: str | None) -> None:

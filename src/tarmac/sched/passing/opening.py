@@ -28,6 +28,7 @@ _PASSABLE = {True: frozenset({BATCH, INTERRUPTIBLE}), False: frozenset({INTERRUP
 
 def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Opening:
     """The beginning of a pass over one pool; `at_home`: whether it is the home of one who holds slots."""
+    state.refresh(now)
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
     claims = state.accounts.claims(now, _widths(state)) if rules.policy is Policy.FAIR_SHARE else None
@@ -73,7 +74,7 @@ def _timed(state: PoolState) -> bool:
 def _widths(state: PoolState) -> dict[str, int]:
     """How many slots the first queued run of each entity asks for."""
     lines = state.queue.lines.values()
-    return {line.entity: line.entries[0][1].kind.slots for line in lines if line.entity is not None}
+    return {line.entity: line.first.kind.slots for line in lines if line.entity is not None}
 
 
 def _members(state: PoolState) -> list[Member]:
@@ -81,7 +82,7 @@ def _members(state: PoolState) -> list[Member]:
     line = state.queue.lines.get((INTERRUPTIBLE, None))
     if line is None and not state.holders.interruptible and not state.leaving:
         return []
-    members = [] if line is None else [Member(queued.candidate) for _, queued in line.entries]
+    members = [] if line is None else [Member(queued.candidate) for _, queued in line.every()]
     leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
     holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
     holding += state.holders.interruptible.values()

@@ -68,6 +68,8 @@ def _waiting(current: Asking) -> Iterator[Queued]:
     """
     for kinds in current.state.queue.kinds.values():
         for kind in kinds:
+            if kind.shut:
+                continue
             for lane in kind.lanes.values():
                 for _, queued in lane.entries:
                     run_id = queued.candidate.run_id

@@ -28,7 +28,7 @@ def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
     """How many have their turn first: those that hold slots, and those before it in the line."""
     own = home.queue.runs[candidate.run_id].key
     waiting = sum(
-        key < own for line in home.queue.lines.values() if line.rank == CYCLE for key, _ in line.entries
+        key < own for line in home.queue.lines.values() if line.rank == CYCLE for key, _ in line.every()
     )
     holding = sum(held.holding.candidate.mode is Mode.CYCLE for held in home.holdings.values())
     if holding:

@@ -50,8 +50,7 @@ def listing(ledger: Ledger, now: float) -> tuple[QueuePlace, ...]:
     places: list[QueuePlace] = []
     current = Pass(ledger, now)
     try:
-        for key, state in ledger.pools.items():
-            state.queue.refresh(now)
+        for key in ledger.pools:
             places += _of_pool(current.enter(key), holdings.pop(key, ()), now)
     finally:
         current.close()
