@@ -159,6 +159,7 @@ class AttemptRecord(TypedDict):
     cluster: str
     nodes: list[str]
     seats: list[SeatRecord]
+    slot_types: list[str]
     created_at: float
     started_at: float | None
     ended_at: float | None

@@ -106,12 +106,14 @@ class Seat:
 class Allocation:
     """What was granted to an attempt, all or none: its seats, in the order of roles and replicas.
 
-    `nodes` lists the distinct node names in rank order: the index in it is NODE_RANK.
+    `nodes` lists the distinct node names in rank order: the index in it is NODE_RANK. `slot_types` are those
+    of the slots, sorted.
     """
 
     cluster: str
     pool: str = DEFAULT_POOL
     seats: tuple[Seat, ...]
+    slot_types: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:

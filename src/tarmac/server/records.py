@@ -108,6 +108,7 @@ def attempt_record(
         "cluster": attempt.allocation.cluster,
         "nodes": list(attempt.allocation.nodes),
         "seats": [_seat_record(seat) for seat in attempt.allocation.seats],
+        "slot_types": list(attempt.allocation.slot_types),
         "created_at": attempt.created_at,
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,

@@ -155,6 +155,9 @@ def test_a_name_and_a_number_of_gpus_may_come_from_the_command_line_alone(settle
     given = settled.tarmac("run", file, "--name", "given", "--gpus", "4", code=0)
     assert given.stdout.splitlines() == ["main.0| 2 4", "main.1| 2 4"]
     assert settled.json("show", "@last")["run"]["spec"]["roles"][0]["slot_type"] == "gpu"
+    assert re.search(
+        r"^GPU Type +a100_80gb$", settled.tarmac("show", "@last", "--as", "mcli").stdout, re.MULTILINE
+    )
 
 
 def test_gpus_are_never_slots_that_stand_for_none(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.spec.dialect import Report
 from tarmac.spec.mcli.statuses import Status, status
 
@@ -80,11 +81,13 @@ DISPLAY = McliDisplay()
 def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
     spec = run["spec"]
     placed = attempts[-1]["cluster"].removesuffix(f"-{run['id']}") if attempts else None
+    asked = spec["roles"][0].get("slot_type")
+    given = [kind for kind in (attempts[-1]["slot_types"] if attempts else ()) if kind != CPU_ONLY]
     fields = {
         "Run Name": run["name"],
         "Cluster": placed or spec.get("target", {}).get("cluster"),
         "Image": spec.get("environment", {}).get("image"),
-        "GPU Type": spec["roles"][0].get("slot_type"),
+        "GPU Type": ", ".join(given) or (asked if asked != ACCELERATOR else None),
         "GPU Num": run["slots"],
     }
     return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())

@@ -55,7 +55,10 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
                 )
             )
             numbers[role] = numbers.get(role, 0) + 1
-    return Allocation(cluster=pool.key[0], pool=pool.key[1], seats=tuple(seats))
+    types = {part.space.node.capacity.slot_type or "" for part in parts if part.need.slots} - {""}
+    return Allocation(
+        cluster=pool.key[0], pool=pool.key[1], seats=tuple(seats), slot_types=tuple(sorted(types))
+    )
 
 
 def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:

@@ -193,6 +193,7 @@ class Attempt(BaseModel):
     cluster: str
     nodes: list[str]
     seats: list[Seat]
+    slot_types: list[str]
     created_at: float
     started_at: float | None
     ended_at: float | None

@@ -46,7 +46,7 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
     files = {
         _PARAMETERS: _parameters(run.spec),
-        _RUN_CONFIG: to_yaml(_run_config(run)),
+        _RUN_CONFIG: to_yaml(_run_config(run, attempt)),
         _COMMAND: _script(run.spec) + "\n",
     }
     named = () if variables.PARAMETERS in own else (variables.PARAMETERS,)
@@ -68,11 +68,11 @@ def _parameters(spec: RunSpec) -> str:
     return to_yaml({name: value for name, value in given.items() if not name.startswith("_")})
 
 
-def _run_config(run: Run) -> dict[str, Any]:
+def _run_config(run: Run, attempt: Attempt) -> dict[str, Any]:
     """The run as it was launched, in MCLI's words of today."""
     spec, facts = run.spec, run.spec.conventions.facts
-    asked = spec.roles[0].slot_type
-    slot_type = asked if asked != ACCELERATOR else None
+    asked, given = spec.roles[0].slot_type, attempt.allocation.slot_types
+    slot_type = asked if asked != ACCELERATOR else (given[0] if len(given) == 1 else None)
     compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": slot_type}
     scheduling = {
         "priority": _priority(spec),
