@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple, Optional
 
-from tarmac.node import protocol, steps
+from tarmac.node import protocol, steps, untrusted
 from tarmac.node.gitrules import GitRules
 from tarmac.node.steps import Step
 
@@ -115,8 +114,7 @@ class AttemptPart(NamedTuple):
 def read_attempt(path: str, node: str) -> AttemptPart:
     """This node's part of the attempt described at `path`; raises Unreadable."""
     try:
-        with open(path, encoding="utf-8") as file:
-            told = json.load(file)
+        told = untrusted.read_object(path, untrusted.DOCUMENT_BYTES)
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path} cannot be read: {error}") from error
     if not isinstance(told, dict) or told.get("protocol") != protocol.PROTOCOL:

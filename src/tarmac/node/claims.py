@@ -10,7 +10,7 @@ import json
 import os
 from typing import NamedTuple, Optional
 
-from tarmac.node import procfs
+from tarmac.node import procfs, untrusted
 from tarmac.node.paths import NodePaths
 from tarmac.node.procfs import Process
 
@@ -40,19 +40,18 @@ def fence(node: NodePaths) -> bool:
 
 
 def read(node: NodePaths) -> Optional[Claim]:
-    """The claim, or None when there is none yet."""
+    """The claim, or None when there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
     try:
-        with open(node.claim, encoding="utf-8") as file:
-            told = json.load(file)
+        told = untrusted.read_object(node.claim)
     except FileNotFoundError:
         return None
     if told.get("fenced"):
         return Claim(token="", process=None, boot_id="", fenced=True)
+    pid, ticks = told["pid"], told["start_ticks"]
+    if not (type(pid) is int and type(ticks) is int and pid > 0):
+        raise ValueError("it names no process")
     return Claim(
-        token=told["token"],
-        process=Process(told["pid"], told["start_ticks"]),
-        boot_id=told["boot_id"],
-        fenced=False,
+        token=str(told["token"]), process=Process(pid, ticks), boot_id=str(told["boot_id"]), fenced=False
     )
 
 
@@ -60,8 +59,7 @@ def _create(node: NodePaths, content: dict[str, object]) -> bool:
     os.makedirs(node.directory, exist_ok=True)
     # Named by chance: a pid is that of one namespace on one machine, and several may share this disk.
     draft = f"{node.claim}.{os.urandom(6).hex()}"
-    with open(draft, "w", encoding="utf-8") as file:
-        json.dump(content, file)
+    untrusted.write_new(draft, json.dumps(content).encode())
     try:
         os.link(draft, node.claim)
     except FileExistsError:

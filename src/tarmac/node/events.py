@@ -1,5 +1,8 @@
 """The runner's report, events.jsonl. Called by the runner, which must never fail for want of disk space.
 
+Workers can write the file, too, or put another in its place. So what was said is remembered, and the end,
+which comes when no worker is left, is said in a file that holds this report and nothing else.
+
 Lines wait in memory until they are written: what a full disk refuses now is tried again later, in order, and
 a line that was cut short is continued. Space for the usual report is set aside at the start, while there is
 some.
@@ -7,15 +10,19 @@ some.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
 from contextlib import suppress
 from typing import Optional
 
-from tarmac.node import fifo, syscalls
+from tarmac.node import fifo, syscalls, untrusted
 
 _RESERVED_BYTES = 32 * 1024
+_REMEMBERED = 10_000
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MENDED = "events.jsonl held what this runner had not written, or not what it had: it was written anew"
 
 
 class EventLog:
@@ -25,6 +32,9 @@ class EventLog:
         self._path = path
         self._handle = -1
         self._pending = b""
+        self._said: list[bytes] = []
+        self._forgotten = False
+        self._written_bytes = 0
         self._notify: Optional[str] = None
         self._news = b""
 
@@ -34,24 +44,28 @@ class EventLog:
 
     def append(self, kind: str, **fields: object) -> None:
         """Add an event; it is on disk after the next `flush`."""
-        line = json.dumps({"at": round(time.time(), 6), "kind": kind, **fields})
-        self._pending += line.encode() + b"\n"
+        line = json.dumps({"at": round(time.time(), 6), "kind": kind, **fields}).encode() + b"\n"
+        self._pending += line
+        self._said.append(line)
+        if len(self._said) > _REMEMBERED:  # the first and the last ones tell most
+            del self._said[_REMEMBERED // 4 : _REMEMBERED // 2]
+            self._forgotten = True
 
     def flush(self) -> bool:
         """Write what waits and tell the engine; False when something still waits."""
         if not self._pending:
             return True
-        try:
-            if self._handle < 0:
-                self._open()
-            while self._pending:
-                written = os.write(self._handle, self._pending)
-                self._pending = self._pending[written:]
-        except OSError:
-            self._drop_handle()
-            return False  # most likely the disk is full: the next flush goes on where this one ended
-        if self._notify:
-            fifo.ring(self._notify, self._news)
+        if not self._write():
+            return False
+        self._ring()
+        return True
+
+    def finish(self) -> bool:
+        """Write what waits, see that the file holds it, and tell the engine last; False when it must wait."""
+        if not self._write() or not self._mend():
+            return False
+        self.close()
+        self._ring()
         return True
 
     def close(self) -> None:
@@ -60,8 +74,51 @@ class EventLog:
             os.ftruncate(self._handle, os.fstat(self._handle).st_size)
             self._drop_handle()
 
+    def _write(self) -> bool:
+        try:
+            if self._handle < 0:
+                self._open()
+            while self._pending:
+                written = os.write(self._handle, self._pending)
+                self._pending = self._pending[written:]
+                self._written_bytes += written
+        except OSError:
+            self._drop_handle()
+            return False  # most likely the disk is full: the next flush goes on where this one ended
+        return True
+
+    def _mend(self) -> bool:
+        """Write the report anew where the file is not what was written; False while the disk is full."""
+        if self._is_whole():
+            return True
+        note = json.dumps({"at": round(time.time(), 6), "kind": "notice", "text": _MENDED}).encode() + b"\n"
+        content = b"".join((*self._said[:-1], note, *self._said[-1:]))
+        try:
+            if os.path.isdir(self._path) and not os.path.islink(self._path):
+                os.rename(self._path, f"{self._path}.found")
+            untrusted.replace(self._path, content)
+        except OSError as error:
+            return error.errno not in _FULL
+        self._drop_handle()
+        return True
+
+    def _is_whole(self) -> bool:
+        try:
+            found, own = os.lstat(self._path), os.fstat(self._handle)
+        except OSError:
+            return False
+        if not os.path.samestat(found, own) or own.st_size != self._written_bytes:
+            return False
+        if self._forgotten:
+            return True
+        return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._said)
+
+    def _ring(self) -> None:
+        if self._notify:
+            fifo.ring(self._notify, self._news)
+
     def _open(self) -> None:
-        self._handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self._handle = untrusted.open_to_append(self._path)
         with suppress(OSError):  # this disk cannot, or it is full already: then patience must do
             syscalls.reserve(self._handle, _RESERVED_BYTES)
 

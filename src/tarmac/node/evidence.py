@@ -6,13 +6,12 @@ Made by the hook `workers`, asked by the hook `watch` whenever it is awake anywa
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from typing import Callable, Optional, Sequence, Union
 
-from tarmac.node import protocol
+from tarmac.node import protocol, untrusted
 from tarmac.node.events import EventLog
 from tarmac.node.tree import Glimpse
 from tarmac.node.treetimes import TreeTimes
@@ -26,6 +25,8 @@ _STEP = re.compile(re.escape(protocol.STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?"
 DOUBT_S = 0.25
 """A file that was closed counts as whole once its writer has lived on for so long."""
 
+
+_FIRST_BYTES = 65536
 
 Tree = Union[TreeWatch, TreeTimes]
 
@@ -155,7 +156,7 @@ def _written_at(path: str) -> Optional[float]:
 def _first_report_at(path: str) -> Optional[float]:
     """When the SDK first reported, by its own word."""
     try:
-        with open(path, "rb") as file:
-            return float(json.loads(file.readline(65536))["at"])
-    except (OSError, ValueError, KeyError, TypeError):
+        line = untrusted.first_bytes(path, _FIRST_BYTES).partition(b"\n")[0]
+        return float(untrusted.parse_object(line)["at"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None

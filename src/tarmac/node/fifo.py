@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 RING = b"!"
 """A ring that says nothing but: look."""
@@ -11,11 +12,12 @@ RING = b"!"
 def ring(path: str, message: bytes = RING) -> None:
     """Write to the FIFO at `path` if anybody listens. A hint only: listeners look by themselves, later."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return  # nobody listens (ENXIO), or there is no FIFO
     try:
-        os.write(handle, message)
+        if stat.S_ISFIFO(os.fstat(handle).st_mode):  # a run may have put anything in its place
+            os.write(handle, message)
     except OSError:
         pass  # full, or the listener left: either way it has been or will be told
     finally:

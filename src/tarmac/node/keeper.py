@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any, Optional, Sequence
 
-from tarmac.node import protocol
+from tarmac.node import protocol, untrusted
 from tarmac.node.attempt import AttemptPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
@@ -49,7 +49,7 @@ class Keeper:
         self._apart = apart
         self._child: Optional[Child] = None
         self._say = -1
-        self._news_read = 0
+        self._news = untrusted.Lines(node.sync)
         now = time.monotonic()
         every_s = part.sync.every_s if part.sync is not None else {}
         self._due = {kind: now + every_s[kind] for kind in part.artifacts if kind in every_s}
@@ -108,16 +108,12 @@ class Keeper:
     def take_news(self) -> None:
         """Pass on what the sidecar said since."""
         try:
-            with open(self._node.sync, "rb") as file:
-                file.seek(self._news_read)
-                added = file.read()
+            lines = self._news.added()
         except OSError:
-            return  # it has said nothing yet
-        end = added.rfind(b"\n") + 1
-        self._news_read += end
-        for line in added[:end].splitlines():
+            return  # it has said nothing yet, or a worker put something in the file's place
+        for line in lines:
             with suppress(ValueError, KeyError, TypeError):
-                self._pass_on(json.loads(line))
+                self._pass_on(untrusted.parse_object(line))
 
     def _pass_on(self, told: dict[str, Any]) -> None:
         if "synced" in told:

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import select
+
 from tarmac.node import procfs
 from tarmac.node.claims import Claim
+
+
+def wait_for_end(claim: Claim, patience_s: float) -> None:
+    """Wait until the process of a claim has ended, for so long at most."""
+    if claim.process is None:
+        return
+    try:
+        handle = os.pidfd_open(claim.process.pid)
+    except OSError:
+        return  # gone, or an older kernel: the caller looks again
+    try:
+        if is_alive(claim):
+            select.select([handle], [], [], patience_s)
+    finally:
+        os.close(handle)
 
 
 def is_alive(claim: Claim) -> bool:

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Any, Optional
 
-from tarmac.node import fifo, protocol, words
+from tarmac.node import fifo, protocol, untrusted, words
 from tarmac.node.attempt import AttemptPart, WorkerPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
@@ -104,7 +104,7 @@ class NodeRun:
     def raise_pause_file(self) -> None:
         """From now on `should_pause()` is true here."""
         try:
-            os.close(os.open(self.node.pause, os.O_WRONLY | os.O_CREAT, 0o666))
+            untrusted.touch(self.node.pause)
         except OSError as error:
             self.events.append("notice", text=f"the pause file cannot be made: {error}")
 
@@ -154,8 +154,7 @@ class NodeRun:
         """Write `failed`, whole; raises FileExistsError when another node was first."""
         draft = f"{self.attempt.failed}.{self.part.rank}"
         try:
-            with open(draft, "w", encoding="utf-8") as file:
-                json.dump(told, file)
+            untrusted.write_new(draft, json.dumps(told).encode())
             os.link(draft, self.attempt.failed)
         finally:
             _remove(draft)
@@ -163,11 +162,9 @@ class NodeRun:
 
 def _read_json(path: str) -> Optional[dict[str, Any]]:
     try:
-        with open(path, encoding="utf-8") as file:
-            told = json.load(file)
+        return untrusted.read_object(path)
     except (OSError, ValueError):
         return None  # not there, or not whole yet: it is looked at again
-    return told if isinstance(told, dict) else None
 
 
 def _remove(path: str) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 from typing import Iterator, NamedTuple, Sequence
 
+from tarmac.node import untrusted
 from tarmac.node.steps import split
 
 _MOST_FILES = 50
@@ -80,8 +81,7 @@ class _Reader:
     def _file(self, name: str) -> None:
         path = os.path.join(self._directory, name)
         try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+            text = untrusted.read_bytes(os.path.realpath(path), untrusted.NOTE_BYTES).decode()
         except (OSError, ValueError):
             self.shared = False  # pip will say what is wrong with it
             return

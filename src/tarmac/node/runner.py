@@ -13,7 +13,7 @@ import traceback
 from contextlib import suppress
 from typing import Callable, Optional
 
-from tarmac.node import descendants, syscalls, words
+from tarmac.node import descendants, syscalls, untrusted, words
 from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
 from tarmac.node.hooks.around import run_after, run_before
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
@@ -82,8 +82,8 @@ def _supervise(run: NodeRun) -> Verdict:
         return _fault(run, f"{run.part.node} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The rim of the runner: a bug here must not leave workers behind, nor an attempt without an end.
-        with suppress(OSError), open(run.node.runner_log, "a", encoding="utf-8") as log:
-            traceback.print_exc(file=log)
+        with suppress(OSError):
+            untrusted.append_text(run.node.runner_log, traceback.format_exc())
         return _fault(run, f"the runner on {run.part.node} failed: {type(error).__name__}: {error}")
 
 
@@ -107,9 +107,8 @@ def _end_everything(run: NodeRun) -> None:
 
 def _deliver(run: NodeRun) -> None:
     """The report must reach the disk, however long it is full; unless its directory was taken away."""
-    while not run.events.flush() and os.path.isdir(run.node.directory):
+    while not run.events.finish() and os.path.isdir(run.node.directory):
         run.pulse.wait()
-    run.events.close()
 
 
 def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional[Apart]) -> None:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Mapping, Optional, Sequence
 
-from tarmac.node import environment
+from tarmac.node import environment, untrusted
 from tarmac.node.children import Child
 from tarmac.node.hooks.asks import leave_if_asked, verdict
 from tarmac.node.noderun import Leave, NodeRun
@@ -53,8 +53,7 @@ class SetupWork:
 
     def say(self, line: str) -> None:
         """A line of our own in the setup log."""
-        with open(self.log, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{line}\n")
+        untrusted.append_text(self.log, f"{line}\n")
 
     def do(self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None) -> None:
         """Run a process to its end; raises StepFailed, or Leave when the attempt is asked to."""
@@ -72,8 +71,7 @@ class SetupWork:
             os.unlink(self._scratch)
         child = self._started(argv, env=env, directory=directory or self.directory, log=self._scratch)
         self._attend(child)
-        with open(self._scratch, encoding="utf-8", errors="replace") as file:
-            printed = file.read()
+        printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
         os.unlink(self._scratch)
         return printed if child.exit_code == 0 else None
 

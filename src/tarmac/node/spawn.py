@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Mapping, NoReturn, Optional, Sequence
 
-from tarmac.node import pulse, syscalls, words
+from tarmac.node import pulse, syscalls, untrusted, words
 
 
 class CannotStart(Exception):
@@ -37,10 +37,10 @@ def spawn(
     """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    output = untrusted.open_to_append(log)
     apart = -1
     try:
-        apart = output if told is None else os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        apart = output if told is None else untrusted.open_to_append(told)
         hear, say = os.pipe()  # closed by exec: end of file means that the command runs
         runner = os.getpid()
         pid = os.fork()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
+
+from tarmac.node import untrusted
 
 LINES = 20
 _BYTES = 32 * 1024
@@ -21,15 +22,11 @@ def last_lines(path: str) -> list[str]:
     Of a line drawn over and over (a progress bar) only what was visible last is kept.
     """
     try:
-        with open(path, "rb") as file:
-            length = os.fstat(file.fileno()).st_size
-            start = max(0, length - _BYTES)
-            file.seek(start)
-            text = file.read(_BYTES).decode("utf-8", errors="replace")
+        end, whole = untrusted.last_bytes(path, _BYTES)
     except OSError:
         return []
-    lines = text.rstrip().split("\n")
-    if start > 0 and len(lines) > 1:
+    lines = end.decode("utf-8", errors="replace").rstrip().split("\n")
+    if not whole and len(lines) > 1:
         del lines[0]  # it began before what was read
     if lines == [""]:
         return []

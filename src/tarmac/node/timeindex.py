@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from tarmac.node import untrusted
+
 STEP_S = 1.0
 
 
@@ -28,7 +30,7 @@ class TimeIndex:
             length = os.stat(self._log).st_size
             if length == self._offset_bytes:
                 return
-            handle = os.open(self._index, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            handle = untrusted.open_to_append(self._index)
         except OSError:
             return  # the index is a convenience: without space or log there is none
         try:

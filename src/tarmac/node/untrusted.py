@@ -26,6 +26,7 @@ NOTE_BYTES = 1024 * 1024
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -36,7 +37,9 @@ def open_to_read(path: str, *, dir_fd: Optional[int] = None) -> int:
 
 def open_to_append(path: str) -> int:
     """A descriptor that appends to a regular file, made where it is missing; raises OSError."""
-    return _regular(os.open(path, _APPEND, 0o666), path)
+    handle = _regular(os.open(path, _APPEND, 0o666), path)
+    os.set_blocking(handle, True)  # a process that inherits it may look
+    return handle
 
 
 def read_bytes(path: str, limit_bytes: int) -> bytes:
@@ -95,6 +98,21 @@ def touch(path: str) -> None:
         os.close(handle)
 
 
+def append_text(path: str, text: str) -> None:
+    """Add text to a file of ours that users read; raises OSError."""
+    with open(open_to_append(path), "a", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+
+
+def first_bytes(path: str, limit_bytes: int) -> bytes:
+    """The beginning of a regular file; raises OSError."""
+    handle = open_to_read(path)
+    try:
+        return _pread(handle, 0, limit_bytes)
+    finally:
+        os.close(handle)
+
+
 def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
     """The end of a regular file, and whether that is all of it; raises OSError."""
     handle = open_to_read(path)
@@ -103,6 +121,50 @@ def last_bytes(path: str, limit_bytes: int) -> tuple[bytes, bool]:
         return _pread(handle, start, limit_bytes), start == 0
     finally:
         os.close(handle)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory, however deep it is: what lies in it is first brought to its top. Raises OSError.
+
+    No link is followed; what stands at `path` must itself be a directory.
+    """
+    top = os.open(path, _DIRECTORY)
+    try:
+        count = 0
+        while names := os.listdir(top):
+            for name in names:
+                if not _is_directory(name, top):
+                    os.unlink(name, dir_fd=top)
+                    continue
+                count = _raise_below(name, top, count)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _raise_below(name: str, top: int, count: int) -> int:
+    """Empty a directory: its files go, the directories in it move to the top; how many moved so far."""
+    os.chmod(name, 0o700, dir_fd=top)
+    handle = os.open(name, _DIRECTORY, dir_fd=top)
+    try:
+        for inner in os.listdir(handle):
+            if _is_directory(inner, handle):
+                os.chmod(inner, 0o700, dir_fd=handle)  # moving a directory needs the right to write in it
+                while True:
+                    count += 1
+                    if not os.access(f".removed-{count}", os.F_OK, dir_fd=top, follow_symlinks=False):
+                        break
+                os.rename(inner, f".removed-{count}", src_dir_fd=handle, dst_dir_fd=top)
+            else:
+                os.unlink(inner, dir_fd=handle)
+    finally:
+        os.close(handle)
+    return count
+
+
+def _is_directory(name: str, parent: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
 
 
 class Lines:

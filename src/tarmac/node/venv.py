@@ -11,6 +11,7 @@ import shutil
 from contextlib import suppress
 from typing import Optional, Sequence
 
+from tarmac.node import untrusted
 from tarmac.node.interpreter import Interpreter
 
 _LAYERS = "_tarmac_layers.pth"
@@ -102,8 +103,7 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
 def _interpreter_of(path: str) -> Optional[str]:
     """The Python that a script's first line names; where that is too long, pip writes one for the shell."""
     try:
-        with open(path, "rb") as file:
-            head = file.read(1024)
+        head = untrusted.first_bytes(os.path.realpath(path), 1024)
     except OSError:
         return None
     if not head.startswith(b"#!"):

@@ -7,13 +7,16 @@ touched, and a snapshot that somebody used lately neither.
 from __future__ import annotations
 
 import logging
-import shutil
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.model.ports import Clock, Store
 from tarmac.model.spec import LocalDirectory
+from tarmac.node import untrusted
+from tarmac.node.protocol import NODES, WORK
 from tarmac.server.tidier import Tidier
 
 TIDY_EVERY_S = 3_600.0
@@ -78,9 +81,9 @@ class CodeDesk:
         for run_id, run in ended.items():
             if run.ended_at is None or run.ended_at >= before:
                 continue
-            for work in found[run_id].glob("attempts/*/nodes/*/work"):
-                if not work.is_symlink():
-                    shutil.rmtree(work, ignore_errors=True)
+            for work in _work_directories(found[run_id]):
+                with suppress(OSError):  # in use, or another user's: it stays
+                    untrusted.remove_tree(work)
                     cleared += 1
         return cleared
 
@@ -89,5 +92,23 @@ class CodeDesk:
         if not self._runs.is_dir():
             return
         for path in self._runs.iterdir():
-            if path.name not in live and next(path.glob("attempts/*/nodes/*/work"), None) is not None:
+            if path.name not in live and next(_work_directories(path), None) is not None:
                 yield path
+
+
+def _work_directories(run: Path) -> Iterator[str]:
+    """Those of a run. It could put a link anywhere in between, which would lead to somebody else's."""
+    for attempt in _directories(str(run / "attempts")):
+        for node in _directories(f"{attempt}/{NODES}"):
+            yield from (path for path in _directories(node) if path.endswith(f"/{WORK}"))
+
+
+def _directories(path: str) -> list[str]:
+    """The directories in one that is no link itself."""
+    try:
+        if Path(path).is_symlink():
+            return []
+        with os.scandir(path) as found:
+            return [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []

@@ -6,14 +6,16 @@ All reading goes through `ControlPlane.read`, which works for every engine; call
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Callable
 from typing import Any
 
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import NotFound
+from tarmac.node import untrusted
 
 BLOCK_BYTES = 65536
+LONGEST_BYTES = 16 << 20
+"""How much of a file is read at once, at most: of a longer one the end."""
 
 Read = Callable[[str, int, int], bytes]
 """path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
@@ -78,8 +80,9 @@ def tail_offset(read: Read, path: str, lines: int) -> int:
     if end == 0 or lines <= 0:
         return end
     stop = end - 1 if read(path, end - 1, 1) == b"\n" else end
-    while stop > 0:
-        begin = max(0, stop - BLOCK_BYTES)
+    least = max(0, stop - LONGEST_BYTES)
+    while stop > least:
+        begin = max(least, stop - BLOCK_BYTES)
         block = read(path, begin, stop - begin)
         at = len(block)
         while (at := block.rfind(b"\n", 0, at)) >= 0:
@@ -87,37 +90,42 @@ def tail_offset(read: Read, path: str, lines: int) -> int:
             if lines == 0:
                 return begin + at + 1
         stop = begin
-    return 0
+    return least
 
 
 def since_offset(read: Read, path: str, at: float) -> int:
     """How long a log was at a time, by the time index beside it; a little less, never more."""
     offset = 0
-    for line in whole(read, f"{path.removesuffix('.log')}.idx").split(b"\n"):
+    for line in last_part(read, f"{path.removesuffix('.log')}.idx")[0].split(b"\n"):
         seconds, _, length = line.partition(b" ")
-        if not length.isdigit() or float(seconds) > at:
-            break
-        offset = int(length)
-    return offset
+        try:
+            later = float(seconds) > at
+            if later:
+                break
+            offset = int(length[:15])
+        except ValueError:
+            continue  # a worker can write here, too
+    return max(0, offset)
 
 
-def whole(read: Read, path: str) -> bytes:
-    """A file to its end."""
+def last_part(read: Read, path: str, limit_bytes: int = LONGEST_BYTES) -> tuple[bytes, bool]:
+    """The end of a file, from the beginning of a line on, and whether that is all of it."""
+    length = _length_bytes(read, path)
+    begin = offset = max(0, length - limit_bytes)
     blocks: list[bytes] = []
-    offset = 0
-    while block := read(path, offset, BLOCK_BYTES):
+    while offset < length and (block := read(path, offset, min(BLOCK_BYTES, length - offset))):
         blocks.append(block)
         offset += len(block)
-    return b"".join(blocks)
+    found = b"".join(blocks)
+    return (found, True) if begin == 0 else (found.partition(b"\n")[2], False)
 
 
 def parsed(line: bytes) -> dict[str, Any]:
     """A line of a JSON lines file; empty for one that is broken (its writer died in the middle)."""
     try:
-        value = json.loads(line)
+        return untrusted.parse_object(line) if line else {}
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _length_bytes(read: Read, path: str) -> int:

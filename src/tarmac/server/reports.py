@@ -6,19 +6,35 @@ from typing import Any
 
 from tarmac.control.service import ControlPlane
 from tarmac.model.run import Run
+from tarmac.node import untrusted
 from tarmac.node.protocol import NODES, REPORTS_FILE
-from tarmac.server.log_files import parsed, reader, whole
+from tarmac.server.log_files import last_part, parsed, reader
+
+_LATEST = 1e12
 
 
 def reports_of(plane: ControlPlane, run: Run) -> list[dict[str, Any]]:
-    """All reports of a run, oldest first."""
+    """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end."""
     reports = []
     for attempt in plane.attempts(run.id):
         read = reader(plane, attempt.id)
         for node in attempt.allocation.nodes:
-            lines = whole(read, f"{NODES}/{node}/{REPORTS_FILE}").split(b"\n")
-            reports += [_record(line, attempt.number, node) for line in map(parsed, lines) if "at" in line]
+            lines = last_part(read, f"{NODES}/{node}/{REPORTS_FILE}")[0].split(b"\n")
+            told = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)
+            reports += [_record(line, attempt.number, node) for line in told if _is_report(line)]
     return sorted(reports, key=lambda report: (report["attempt"], report["at"], report["node"]))
+
+
+def _is_report(line: dict[str, Any]) -> bool:
+    """Whether a line says what the SDK says: a worker may write any other."""
+    number = {int, float}
+    return (
+        type(line.get("at")) in number
+        and 0 <= line["at"] < _LATEST
+        and type(line.get("step")) in {int, type(None)}
+        and type(line.get("progress")) in {int, float, str, type(None)}
+        and isinstance(line.get("metrics") or {}, dict)
+    )
 
 
 def _record(line: dict[str, Any], attempt: int, node: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -170,3 +171,31 @@ def test_work_directories_of_runs_that_ended_long_ago_are_cleared_c8(keeping: Ke
     assert {name for name, path in work.items() if path.exists()} == {"live", "young", "unknown"}
     assert (work["old"].parent / "events.jsonl").exists()
     assert snapshots_in(keeping.root) == [kept]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2], ids=["work", "node", "nodes"])
+def test_a_link_that_a_run_left_leads_the_clearing_up_nowhere(keeping: Keeping, level: int) -> None:
+    keeping.known = [run("old", ended_days_ago=15)]
+    work = keeping.work("old")
+    precious = keeping.root.parent / "precious" / "n" / "work" / "thesis"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("years")
+    there = [work, *work.parents][level]
+    shutil.rmtree(there)
+    there.symlink_to(precious.parents[level])
+    keeping.tidy(work_days=14)
+    assert precious.read_text() == "years"
+
+
+def test_a_work_directory_deeper_than_python_recurses_is_cleared(keeping: Keeping) -> None:
+    keeping.known = [run("old", ended_days_ago=15)]
+    work = keeping.work("old")
+    here = os.open(work, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=here)
+        below = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    keeping.tidy(work_days=14)
+    assert not work.exists()

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.server.log_files import BLOCK_BYTES, LogFile, Read, parsed, since_offset, tail_offset, whole
+from tarmac.server.log_files import (
+    BLOCK_BYTES,
+    LONGEST_BYTES,
+    LogFile,
+    Read,
+    last_part,
+    parsed,
+    since_offset,
+    tail_offset,
+)
 
 KEY = {"attempt": 1, "role": "main", "replica": 0, "worker": 0, "node": "n"}
 
@@ -84,4 +94,30 @@ def test_a_torn_line_is_no_record() -> None:
 
 def test_a_file_is_read_to_its_end() -> None:
     data = bytes(range(256)) * 1000
-    assert whole(over({"f": data}), "f") == data
+    assert last_part(over({"f": data}), "f") == (data, True)
+
+
+def test_of_a_file_too_long_the_last_lines_are_read() -> None:
+    data = b"".join(b"%d\n" % number for number in range(10_000))
+    found, whole = last_part(over({"f": data}), "f", 1000)
+    assert not whole
+    assert data.endswith(found)
+    assert 990 < len(found) < 1000
+    assert found.split(b"\n")[0].isdigit()
+
+
+def test_a_tail_of_gigabytes_without_a_line_end_is_not_looked_through() -> None:
+    blocks = 0
+
+    def endless(_path: str, offset: int, limit: int) -> bytes:
+        nonlocal blocks
+        blocks += 1
+        return bytes(max(0, min(limit, (2 << 30) - offset)))
+
+    assert (2 << 30) - tail_offset(endless, "log", 10) <= LONGEST_BYTES + 1
+    assert blocks < 2 * LONGEST_BYTES // BLOCK_BYTES
+
+
+@pytest.mark.parametrize("line", [b"x 1", b"1", b"1 -5", b"nan 7", b"1 " + b"9" * 5000, b"\xff \xff"])
+def test_a_garbled_time_index_is_no_harm(line: bytes) -> None:
+    assert 0 <= since_offset(over({"a.idx": b"1.0 10\n" + line + b"\n3.0 30\n"}), "a.log", 2.0) < 10**15

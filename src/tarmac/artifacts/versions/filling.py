@@ -8,7 +8,6 @@ of rank 0, on every node; of the other kinds each node has those of its own rank
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tarmac.artifacts.versions.manifest import Manifest, Version, parse_id
 from tarmac.artifacts.versions.order import Order
 from tarmac.artifacts.versions.restore import fill
 from tarmac.model.errors import NotFound
+from tarmac.node import untrusted
 
 _CHECKPOINT = "checkpoint"
 
@@ -69,7 +69,7 @@ def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
 def read_state(path: Path) -> State | None:
     """What the directories of a node hold; None where nobody has had them."""
     try:
-        told = json.loads(path.read_bytes())
+        told = untrusted.read_object(str(path))
         return State(attempt=int(told["attempt"]), rank=int(told["rank"]), given=told.get("given"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -77,9 +77,8 @@ def read_state(path: Path) -> State | None:
 
 def write_state(path: Path, state: State) -> None:
     """Say what they hold now; seen whole or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps({"attempt": state.attempt, "rank": state.rank, "given": state.given}))
-    draft.replace(path)
+    told = {"attempt": state.attempt, "rank": state.rank, "given": state.given}
+    untrusted.replace(str(path), json.dumps(told).encode())
 
 
 def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Sequence[Manifest] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.node import protocol
+from tarmac.node import protocol, untrusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,9 @@ class Order:
 
 def read_order(attempt_directory: Path, node: str) -> Order:
     """The order of a node; raises ValueError, KeyError or OSError for an attempt that has none."""
-    told: Mapping[str, Any] = json.loads((attempt_directory / protocol.ATTEMPT_FILE).read_bytes())
+    told: Mapping[str, Any] = untrusted.read_object(
+        str(attempt_directory / protocol.ATTEMPT_FILE), untrusted.DOCUMENT_BYTES
+    )
     mine = next(item for item in told["nodes"] if item["node"] == node)
     sync = told["sync"]
     return Order(

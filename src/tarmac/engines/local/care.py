@@ -20,10 +20,12 @@ from tarmac.engines.local.warm import WarmParent
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node import claims, fifo, liveness, signals, strays
+from tarmac.node import claims, fifo, liveness, signals, strays, untrusted
 from tarmac.node.protocol import HEARTBEAT_LEASE_S
 
 END_TIMEOUT_S = 5.0
+LAST_WORD_S = 0.05
+"""How long the end of a runner that has said its last word is waited for, once: it takes a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,8 @@ def _give_up(view: AttemptView, node: NodeView) -> None:
 
 
 def _tend_claimed(view: AttemptView, node: NodeView, patience: Patience) -> None:
+    """An end is believed once its runner is gone: until then a worker may have written it."""
+    node.await_leaving(LAST_WORD_S)
     code = CauseCode.PLATFORM_FAULT
     if node.runner_alive():
         if not _silent(node, patience):
@@ -123,7 +127,7 @@ def _tend_claimed(view: AttemptView, node: NodeView, patience: Patience) -> None
         why = f"the runner on {node.node} died"
     else:
         code, why = CauseCode.NODE_LOST, f"{node.node} was restarted"
-    node.refresh()  # it may have written its last event before it went
+    node.take_last_word()
     if not node.over:
         _lose(view, node, Cause(code=code, message=why, node=node.node))
 
@@ -145,8 +149,7 @@ def _lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
     note = json.dumps({"node": node.node, "cause": codec.encode(cause)})
     draft = f"{view.paths.failed}.{node.node}"
     with contextlib.suppress(OSError):  # on a full disk the peers are left to find out by themselves
-        with open(draft, "w", encoding="utf-8") as file:  # noqa: PTH123 - plain paths, as in `node`
-            file.write(note)
+        untrusted.write_new(draft, note.encode())
         try:
             os.link(draft, view.paths.failed)
         finally:
@@ -172,7 +175,7 @@ def _end_runner(node: NodeView) -> None:
 
 def _end_strays(view: AttemptView) -> None:
     """Only now that no runner is left: the token is the same on all nodes of an attempt."""
-    if not any(node.of_this_boot() for node in view.nodes):
+    if not any(node.claim is None or node.of_this_boot() for node in view.nodes):
         view.reaped = True
         return
     with contextlib.suppress(TimeoutError):  # something does not end yet: looked at again next time

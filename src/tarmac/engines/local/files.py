@@ -6,11 +6,11 @@ The working directory inside belongs to the user's program, which may put any li
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
+from tarmac.node import untrusted
+
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read_inside(directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
@@ -23,8 +23,6 @@ def read_inside(directory: Path, path: str, *, offset: int, limit: int) -> bytes
     except OSError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
         return _read(descriptor, max(0, offset), max(0, limit))
     finally:
         os.close(descriptor)
@@ -40,7 +38,7 @@ def _open_inside(directory: Path, parts: list[str]) -> int:
             os.close(parent)
         parent = child
     try:
-        return os.open(parts[-1], FILE_FLAGS, dir_fd=parent)
+        return untrusted.open_to_read(parts[-1], dir_fd=parent)
     finally:
         os.close(parent)
 

@@ -19,7 +19,7 @@ from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.request import LocalRequest
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask
-from tarmac.node import protocol
+from tarmac.node import protocol, untrusted
 
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -47,10 +47,8 @@ def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | Non
 
 def write_ask(directory: Path, ask: Ask) -> None:
     """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
-    draft = directory / f"{protocol.ASK_FILE}.draft"
     try:
-        draft.write_text(json.dumps(asking(ask)))
-        draft.replace(directory / protocol.ASK_FILE)
+        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(asking(ask)).encode())
     except OSError as error:
         raise Unavailable(f"cannot pass on the {ask}: {error.strerror}", hint=_hint(error)) from None
 

@@ -6,22 +6,22 @@ is said in `verdict.py`; what is to be done about them in `care.py`.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from tarmac.engines.local.nodes import NODE_NAME
 from tarmac.engines.local.verdict import OVER, NodeFacts, Phase, lost
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
-from tarmac.node import claims, liveness, procfs, protocol
+from tarmac.node import claims, liveness, procfs, protocol, untrusted
 from tarmac.node.claims import Claim
 from tarmac.node.paths import AttemptPaths, NodePaths
 
@@ -32,6 +32,7 @@ _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "
 
 MOST_STEPS = 10**15
 
+LONGEST_NOTICE = 4000
 KEPT_NOTICES = 100
 """How many notices of a node are remembered: one whose store is away for a week says so again and again."""
 
@@ -47,7 +48,10 @@ class NodeView:
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
         self.notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
-        self._offset = 0
+        self._lines = untrusted.Lines(paths.events)
+        self._begun = 0
+        self._ending: tuple[float, Mapping[str, Any]] | None = None
+        self._complaints: set[str] = set()
         for worker in workers:
             key = (worker["role"], worker["replica"], worker["index"])
             name = f"{worker['role']}.{worker['replica']}.{worker['index']}"
@@ -76,7 +80,7 @@ class NodeView:
         if self.claim is None:
             self._read_claim()
         if self.facts.phase not in (Phase.UNCLAIMED, Phase.FENCED):
-            self._read_events()
+            self._read_events(self._lines.added)
 
     def runner_alive(self) -> bool:
         """Whether the process that claimed this node still is that process."""
@@ -89,7 +93,7 @@ class NodeView:
     def heartbeat(self) -> float | None:
         """The time of the runner's last sign of life; None before the first."""
         try:
-            return os.stat(self.paths.heartbeat).st_mtime  # noqa: PTH116 - asked of every live node, at every look
+            return os.lstat(self.paths.heartbeat).st_mtime  # asked of every live node, at every look
         except OSError:
             return None
 
@@ -101,7 +105,7 @@ class NodeView:
     def _read_claim(self) -> None:
         try:
             self.claim = claims.read(self.paths)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError) as error:
             message = f"the claim of node {self.node} cannot be read: {error}"
             self.lose(Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=self.node))
             return
@@ -109,36 +113,68 @@ class NodeView:
             phase = Phase.FENCED if self.claim.fenced else Phase.CLAIMED
             self.facts = replace(self.facts, phase=phase, ended_at=time.time() if self.claim.fenced else None)
 
-    def _read_events(self) -> None:
+    def await_leaving(self, patience_s: float) -> None:
+        """Where the runner has said that it is done, give it a moment to leave; once."""
+        if self._ending is None or self.care.awaited or self.claim is None:
+            return
+        self.care.awaited = True
+        liveness.wait_for_end(self.claim, patience_s)
+
+    def take_last_word(self) -> None:
+        """The runner is gone: whatever it wrote is there now, and the end in it holds."""
+        if self.over:
+            return
+        self._read_events(self._lines.all_added)
+        if self._ending is not None:
+            ended_at, ended = self._ending
+            self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=ended_at, ended=ended)
+
+    def _read_events(self, added: Callable[[], list[bytes]]) -> None:
         """Apply the lines added since the last look; one that is still being written waits for the next."""
         try:
-            with open(self.paths.events, "rb") as file:  # noqa: PTH123 - as above
-                file.seek(self._offset)
-                added = file.read()
-        except OSError:
+            lines = added()
+        except FileNotFoundError:
             return  # not there yet
-        end = added.rfind(b"\n") + 1
-        self._offset += end
-        for line in added[:end].splitlines():
+        except OSError as problem:
+            self._complain(f"events.jsonl cannot be read: {problem.strerror}")
+            return
+        if self._lines.begun != self._begun:
+            self._begin_anew(self._lines.begun)
+        if self._lines.overlong:
+            self._complain("events.jsonl holds more than a runner writes: not all of it is read")
+        for line in lines:
             try:
-                self._apply(json.loads(line))
-            except (ValueError, KeyError, TypeError, InvalidInput):
+                self._apply(untrusted.parse_object(line))
+            except (ValueError, KeyError, TypeError, OverflowError, InvalidInput):
                 continue  # damaged by a power loss: the others still count
 
+    def _begin_anew(self, begun: int) -> None:
+        """What was read before came from another file, or from what was cut away."""
+        if self._begun:
+            self.facts = NodeFacts(node=self.node, phase=Phase.CLAIMED)
+            self.workers = {key: _unstarted(worker) for key, worker in self.workers.items()}
+            self.notices.clear()
+            self._ending = None
+        self._begun = begun
+
+    def _complain(self, text: str) -> None:
+        if text not in self._complaints:
+            self._complaints.add(text)
+            self.notices.append(Notice(at=time.time(), node=self.node, text=text))
+
     def _apply(self, event: Mapping[str, Any]) -> None:
-        kind, at = event["kind"], float(event["at"])
+        kind, at = event["kind"], _time(event["at"])
         if kind == "claimed":
             self.facts = replace(self.facts, claimed_at=at)
         elif kind == "running":
             self.facts = replace(self.facts, phase=Phase.RUNNING, started_at=at)
         elif kind == "worker_started":
-            self._change_worker(event, pid=event["pid"], started_at=at)
+            self._change_worker(event, pid=_whole(event["pid"]), started_at=at)
         elif kind == "worker_ended":
-            self._change_worker(
-                event, ended_at=at, exit_code=event.get("exit_code"), signal=event.get("signal")
-            )
+            exit_code, name = _whole(event.get("exit_code")), event.get("signal")
+            self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
         elif kind == "notice":
-            self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])))
+            self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind in _EVIDENCE:
             seen: dict[str, Any] = {_EVIDENCE[kind]: at}
             if kind == "checkpoint":
@@ -148,12 +184,7 @@ class NodeView:
         elif kind == "ended":
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
-            self.facts = replace(
-                self.facts,
-                phase=Phase.ENDED,
-                ended_at=at,
-                ended={**event, "outcome": Outcome(event["outcome"])},
-            )
+            self._ending = (at, {**event, "outcome": Outcome(event["outcome"])})
 
     def _change_worker(self, event: Mapping[str, Any], **changes: Any) -> None:
         key = (event["role"], event["replica"], event["index"])
@@ -166,14 +197,36 @@ def _step(told: object) -> int | None:
     return told if isinstance(told, int) and 0 <= told < MOST_STEPS else None
 
 
+def _time(value: Any) -> float:
+    """A time of an event: a number, and not in the future. Raises ValueError, TypeError or OverflowError."""
+    at = float(value)
+    if not at >= 0.0:
+        raise ValueError(f"{value!r} is no time")
+    return min(at, time.time())
+
+
+def _whole(value: Any) -> int | None:
+    if value is not None and (type(value) is not int or abs(value) >= 1 << 31):
+        raise ValueError(f"{value!r:.40} is no whole number")
+    return value
+
+
+def _unstarted(worker: WorkerStatus) -> WorkerStatus:
+    return replace(worker, pid=None, started_at=None, ended_at=None, exit_code=None, signal=None)
+
+
 @dataclass(slots=True)
 class Care:
-    """What `care.py` remembers of a node: how often its runner was asked for, and its last sign of life."""
+    """What `care.py` remembers of a node: how often its runner was asked for, and its last sign of life.
+
+    `awaited`: the runner that had said its last word was waited for.
+    """
 
     starts: int = 0
     asked_for_at: float | None = None
     heartbeat: float | None = None
     heartbeat_seen_at: float | None = None
+    awaited: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -201,8 +254,7 @@ class AttemptView:
     def ask(self) -> Ask | None:
         """What the attempt has been asked to do."""
         try:
-            told = json.loads(Path(self.paths.ask).read_bytes())
-            return Ask(told["ask"])
+            return Ask(untrusted.read_object(self.paths.ask)["ask"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -217,12 +269,17 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         return None
     paths = AttemptPaths(str(directory))
     try:
-        document = json.loads(Path(paths.description).read_bytes())
-        nodes = tuple(
-            NodeView(paths.node(node["node"]), node["node"], node["workers"]) for node in document["nodes"]
-        )
+        document = untrusted.read_object(paths.description, untrusted.DOCUMENT_BYTES)
+        nodes = tuple(_node_view(paths, node) for node in document["nodes"])
         token = str(document["token"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
     return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, token=token, nodes=nodes)
+
+
+def _node_view(paths: AttemptPaths, told: Mapping[str, Any]) -> NodeView:
+    name = told["node"]
+    if not NODE_NAME.fullmatch(name):
+        raise ValueError(f"{name!r:.100} is no name of a node")
+    return NodeView(paths.node(name), name, told["workers"])

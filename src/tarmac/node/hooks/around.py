@@ -16,7 +16,7 @@ import signal
 import time
 from typing import Callable, Iterator, Optional
 
-from tarmac.node import environment, fifo, judge, tail, words
+from tarmac.node import environment, fifo, judge, tail, untrusted, words
 from tarmac.node.children import Child
 from tarmac.node.hooks.asks import leave_if_asked
 from tarmac.node.noderun import Leave, NodeRun
@@ -120,10 +120,8 @@ def _left(run: NodeRun, name: str) -> bool:
     if os.path.exists(node.left):
         return True
     try:
-        with open(node.events, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LAST_BYTES))
-            return b'"ended"' in file.read().rsplit(b"\n", 2)[-2]
+        end, _ = untrusted.last_bytes(node.events, _LAST_BYTES)
+        return b'"ended"' in end.rsplit(b"\n", 2)[-2]
     except (OSError, IndexError):
         return False
 
@@ -142,8 +140,8 @@ def _carry_out(
     Leave is passed on from commands before the workers only: after them, everything else is still to be done.
     """
     log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
-    with open(log, "a", encoding="utf-8", errors="replace") as file:
-        file.writelines(f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
+    lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
+    untrusted.append_text(log, "".join(lines))
     run.events.flush()
     try:
         asked()
@@ -154,8 +152,7 @@ def _carry_out(
     except CannotStart as problem:
         child = Child(0)
         child.exit_code = problem.exit_code
-        with open(log, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{problem}\n")
+        untrusted.append_text(log, f"{problem}\n")
     except Leave:
         if name in BEFORE:
             raise
@@ -206,4 +203,4 @@ def _note(run: NodeRun, cause: judge.Cause) -> None:
 
 
 def _mark(path: str) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+    untrusted.touch(path)

@@ -14,7 +14,7 @@ import shutil
 import signal
 from typing import Callable
 
-from tarmac.node import protocol, words
+from tarmac.node import protocol, untrusted, words
 from tarmac.node.children import Child
 from tarmac.node.hooks.asks import leave_if_asked, verdict
 from tarmac.node.noderun import Leave, NodeRun
@@ -39,8 +39,7 @@ def place_artifacts(run: NodeRun) -> None:
     if part.sync is None or state is None:
         return
     if part.own_disk and part.number == 1 and not part.sync.inputs:
-        with open(state, "w", encoding="utf-8") as file:
-            json.dump({"attempt": part.number, "rank": part.rank}, file)
+        untrusted.replace(state, json.dumps({"attempt": part.number, "rank": part.rank}).encode())
     elif part.own_disk or (part.sync.inputs and part.rank == 0 and not os.path.exists(state)):
         _place(run)
     elif part.sync.inputs:

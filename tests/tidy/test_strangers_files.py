@@ -1,0 +1,74 @@
+"""Files that a run can write are opened by `node/untrusted.py` alone: elsewhere every plain open is listed.
+
+Run by `make check`. A new entry needs a reason why no run can put anything in the place of that file, or why
+whoever opens it may wait for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from source_tree import Module, offences, package_modules, snippet
+
+PLACES = ("tarmac.node.", "tarmac.engines.", "tarmac.artifacts.versions.")
+
+PLAIN = {
+    "tarmac.node.untrusted": "this is the one",
+    "tarmac.node.mounts": "/proc, and places held before the workers start",
+    "tarmac.node.hooks.mounts": "before the workers start",
+    "tarmac.node.hooks.files": "before anything of the run starts",
+    "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
+    "tarmac.node.layers": "environments that runs share lie beside the attempts",
+    "tarmac.node.interpreter": "the same",
+    "tarmac.node.venv": "environments in the making",
+    "tarmac.node.procfs": "/proc",
+    "tarmac.node.strays": "/proc",
+    "tarmac.node.memory": "/proc and /sys",
+    "tarmac.node.namespaces": "/proc",
+    "tarmac.node.spawn": "a pipe, and /dev/null",
+    "tarmac.node.detach": "/dev/null",
+    "tarmac.node.fifo": "never waits, follows no link, and looks what it has opened",
+    "tarmac.node.polls": "the same; made by the worker itself",
+    "tarmac.node.sdk": "runs inside the worker",
+    "tarmac.engines.local.files": "directories, one after another",
+    "tarmac.engines.local.staging": "a directory in the making",
+    "tarmac.engines.local.news": "in the home, made anew at every start",
+    "tarmac.engines.local.ports": "/proc",
+    "tarmac.artifacts.versions.sync": "never waits, and looks what it has opened",
+    "tarmac.artifacts.versions.restore": "made new, exclusively",
+    "tarmac.artifacts.versions.stillness": "/proc",
+    "tarmac.artifacts.versions.catalog": "in the home",
+    "tarmac.artifacts.versions.blobs": "the store",
+}
+
+OPENING = {"open", "os.open", "io.open"}
+METHODS = (".open", ".read_text", ".read_bytes", ".write_text", ".write_bytes")
+
+
+def test_files_of_runs_are_opened_in_one_place() -> None:
+    assert offences(plain_opens, package_modules()) == []
+
+
+def test_every_listed_module_still_opens_something() -> None:
+    found = {module.name for module in package_modules() if any(_opens(module))}
+    assert PLAIN.keys() - found == set()
+
+
+def test_the_rule_bites() -> None:
+    for text in ("open('x')", "import os\nos.open('x', 0)", "path.read_bytes()", "(a / b).read_text()"):
+        assert offences(plain_opens, [snippet(text, "tarmac.node.sample")])
+    assert not offences(plain_opens, [snippet("untrusted.read_bytes('x', 1)", "tarmac.node.sample")])
+
+
+def plain_opens(module: Module) -> Iterator[str]:
+    """Opens that no list allows."""
+    if module.name.startswith(PLACES) and module.name not in PLAIN:
+        yield from _opens(module)
+
+
+def _opens(module: Module) -> Iterator[str]:
+    for dotted, call in module.calls():
+        name = dotted or (f".{call.func.attr}" if isinstance(call.func, ast.Attribute) else "")
+        if not name.startswith("untrusted.") and (name in OPENING or name.endswith(METHODS)):
+            yield f"line {call.lineno}: {name}: node/untrusted.py opens what a run can write"
