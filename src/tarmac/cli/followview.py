@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
+from tarmac.cli import escapes
 from tarmac.cli.amounts import number
 from tarmac.cli.logview import LogView, Prefix
 from tarmac.cli.sharing import submitted_text
@@ -54,9 +55,10 @@ class TextView:
         err_terminal: Terminal,
         quiet: bool = False,
         prefix: Prefix | None = None,
+        raw: bool = False,
     ) -> None:
-        self._logs = LogView(out, out_terminal, prefix)
-        self._setup = self._logs if quiet else LogView(err, err_terminal, prefix)
+        self._logs = LogView(out, out_terminal, prefix, raw=raw)
+        self._setup = self._logs if quiet else LogView(err, err_terminal, prefix, raw=raw)
         self._err = err
         self._terminal = err_terminal
         self._cuts_lines = out_terminal.width is not None and err_terminal.width is not None
@@ -134,7 +136,7 @@ class TextView:
         if self._cuts_lines and not self._logs.at_line_start:
             text = "\n" + text
             self._logs.cut()
-        self._err.write(text + "\n")
+        self._err.write(escapes.lines_only(text) + "\n")
         self._err.flush()
 
 
@@ -179,7 +181,9 @@ class JsonView:
         self._out.flush()
 
 
-def standard_view(*, as_json: bool, quiet: bool = False, prefix: Prefix | None = None) -> View:
+def standard_view(
+    *, as_json: bool, quiet: bool = False, prefix: Prefix | None = None, raw: bool = False
+) -> View:
     """The view on this program's own stdout and stderr."""
     if as_json:
         return JsonView(sys.stdout)
@@ -190,6 +194,7 @@ def standard_view(*, as_json: bool, quiet: bool = False, prefix: Prefix | None =
         err_terminal=stderr_terminal(),
         quiet=quiet,
         prefix=prefix,
+        raw=raw,
     )
 
 

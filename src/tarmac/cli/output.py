@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tarmac.cli import escapes
 from tarmac.cli.errors import render_warning
 from tarmac.cli.terminal import stderr_terminal
 
@@ -19,7 +20,7 @@ def print_json(document: Any) -> None:
 
 def print_text(text: str) -> None:
     """An answer for people. What may be in it is decided by the renderers, not by click."""
-    click.echo(text, color=True)
+    click.echo(escapes.lines_only(text), color=True)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -30,4 +31,4 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 def remark(text: str) -> None:
     """Something worth knowing beside the answer, on stderr."""
-    click.echo(stderr_terminal().paint(f"tarmac: {text}", "dim"), err=True, color=True)
+    click.echo(stderr_terminal().paint(f"tarmac: {escapes.lines_only(text)}", "dim"), err=True, color=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
+
+import pytest
 
 from tarmac.cli.logview import LogView
 from tarmac.cli.terminal import Terminal
@@ -80,3 +83,78 @@ def test_empty_lines_stay() -> None:
     logs.expect([worker(0), worker(1)])
     logs.write(chunk("a\n\nb\n"))
     assert out.getvalue() == "main.0| a\nmain.0| \nmain.0| b\n"
+
+
+def test_an_open_line_stays_open_however_often_workers_are_expected() -> None:
+    """The follower says with every block which workers there are: nothing new must not end a line."""
+    logs, out = view()
+    for piece in ("one ", "li", "ne\n"):
+        logs.expect([])
+        logs.expect([worker(0), worker(1)])
+        logs.write(chunk(piece))
+        logs.write(chunk(piece, replica=1))
+    assert out.getvalue() == "main.0| one line\nmain.1| one line\n"
+
+
+def test_no_line_is_torn_at_the_end_of_a_block() -> None:
+    logs, out = view()
+    logs.expect([worker(0), worker(1), worker(2)])
+    text = "".join(f"{number:06d} of the lines of one worker\n" for number in range(300))
+    for start in range(0, len(text), 97):
+        for replica in range(3):
+            logs.expect([])
+            logs.write(chunk(text[start : start + 97], replica=replica))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 900
+    for replica in range(3):
+        assert "".join(f"{line[8:]}\n" for line in lines if line.startswith(f"main.{replica}| ")) == text
+
+
+def test_what_one_attempt_left_open_the_next_does_not_go_on_with() -> None:
+    logs, out = view()
+    logs.expect([worker(0), worker(1)])
+    logs.write(chunk("cut o") | {"attempt": 1})
+    logs.write(chunk("begin\n") | {"attempt": 2})
+    assert out.getvalue() == "main.0| cut o\nmain.0| begin\n"
+
+
+HOSTILE = [
+    ("\x1b]0;title\x07", "␛]0;title␇"),
+    ("\x1b]52;c;Y3VybA==\x1b\\", "␛]52;c;Y3VybA==␛\\"),
+    ("\x1b[2J\x1b[H", "␛[2J␛[H"),
+    ("\x1b[6n\x1bP+q\x1b\\", "␛[6n␛P+q␛\\"),
+    ("\x9b31m\x9d0;t\x9c", "�31m�0;t�"),
+    ("user\u202enimda", "user�nimda"),
+    ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE)
+def test_a_terminal_is_shown_what_it_would_obey(text: str, shown: str) -> None:
+    for step in (1, 2, 1000):
+        out = io.StringIO()
+        logs = LogView(out, Terminal(width=80))
+        for start in range(0, len(text), step):
+            logs.write(chunk(text[start : start + step]))
+        logs.finish()
+        assert out.getvalue() == shown
+    out = io.StringIO()
+    several = LogView(out, Terminal(width=80))
+    several.expect([worker(0), worker(1)])
+    several.write(chunk(f"{text}\n"))
+    ends = re.compile(r"(\x1b\[0m)*\n?\Z")
+    assert ends.sub("", out.getvalue()) == f"main.0| {ends.sub('', shown)}"
+
+
+def test_a_progress_bar_of_one_worker_still_moves() -> None:
+    out = io.StringIO()
+    LogView(out, Terminal(width=80)).write(chunk("10%\r20%\x1b[K\x1b[A\b"))
+    assert out.getvalue() == "10%\r20%\x1b[K\x1b[A\b"
+
+
+@pytest.mark.parametrize(("text", "_shown"), HOSTILE)
+def test_a_pipe_and_whoever_wants_it_raw_gets_every_byte(text: str, _shown: str) -> None:
+    for terminal, raw in ((Terminal(), False), (Terminal(width=80), True)):
+        out = io.StringIO()
+        LogView(out, terminal, raw=raw).write(chunk(text))
+        assert out.getvalue() == text

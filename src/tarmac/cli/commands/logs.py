@@ -37,6 +37,7 @@ _COUNT = click.IntRange(min=0)
 @click.option(
     "--since", "since_s", type=Duration(), metavar="DURATION", help="Only what was written since, as 10m."
 )
+@click.option("--raw", is_flag=True, help="To a terminal, too, write just what the workers wrote.")
 @as_option
 @json_option
 def logs(
@@ -49,6 +50,7 @@ def logs(
     attempt: int | None,
     tail: int | None,
     since_s: float | None,
+    raw: bool,
     system: str | None,
     as_json: bool,
 ) -> None:
@@ -60,7 +62,7 @@ def logs(
     record = client.run(resolve(client, run))
     choice = LogChoice(role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since_s=since_s)
     prefix = partial(display(system).log_prefix, record) if system is not None else None
-    view = standard_view(as_json=as_json, quiet=True, prefix=prefix)
+    view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw)
     if following:
         sys.exit(follow(client, record["id"], view, choice))
     _print(client, record, choice, view, as_json=as_json)

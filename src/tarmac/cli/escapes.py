@@ -1,0 +1,41 @@
+"""What a worker wrote, made safe for a terminal. Used by `logview` and for every answer in `output`.
+
+A terminal obeys what it is shown: it can be made to set its title, fill the clipboard, type for the user, or
+show a text in another order than it has. Colour and the moves of a progress bar stay; everything else is
+shown instead of obeyed. What goes into a file or a pipe is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+COLOUR = r"\x1b\[[0-9;:]{0,24}m"
+MOVES = r"\x1b\[[0-9;]{0,12}[ABCDGK]|\r|\x08"
+
+_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_COLOUR_OR_UNSAFE = re.compile(f"({COLOUR})|{_UNSAFE}")
+_MOVES_OR_UNSAFE = re.compile(f"({COLOUR}|{MOVES})|{_UNSAFE}")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,24})?\Z")
+
+
+def lines_only(text: str) -> str:
+    """`text` with its lines and colours, and nothing else that a terminal obeys."""
+    return text if text.isprintable() else _COLOUR_OR_UNSAFE.sub(_shown, text)
+
+
+def with_moves(text: str) -> str:
+    """The same, and what redraws a line: for the output of one worker, which has the screen to itself."""
+    return text if text.isprintable() else _MOVES_OR_UNSAFE.sub(_shown, text)
+
+
+def split_unfinished(text: str) -> tuple[str, str]:
+    """`text`, and the beginning of a sequence at its end that the next piece will finish."""
+    found = _UNFINISHED.search(text, max(0, len(text) - 32))
+    return (text[: found.start()], found[0]) if found else (text, "")
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found[1] is not None:
+        return found[1]
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "�"
