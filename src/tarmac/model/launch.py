@@ -85,7 +85,8 @@ class Launch:
     `time_limit_s` is what is left of the run's limit, after `ran_s` of earlier attempts. After `allotted_s`
     the attempt is to be asked to leave, for its workers to know: from their start, or earlier where setting
     up for long is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
-    which versions are placed into the run's own directories before its first workers start.
+    which versions are placed into the run's own directories before its first workers start. With
+    `own_packages`, what its commands install with pip is theirs alone, whether it has setup steps or not.
     """
 
     attempt_id: str
@@ -106,6 +107,7 @@ class Launch:
     hooks: HooksLaunch = field(default_factory=HooksLaunch)
     artifacts: ArtifactRules = field(default_factory=ArtifactRules)
     input_artifacts: tuple[str, ...] = ()
+    own_packages: bool = False
 
 
 Equip = Callable[[Run, Attempt, Launch], Launch]

@@ -59,6 +59,7 @@ class AttemptPart(NamedTuple):
     notify: Optional[str]
     code: Optional[str]
     setup: tuple[Step, ...]
+    own_packages: bool
     environments: Optional[str]
     git: GitRules
     setup_env: dict[str, str]
@@ -91,6 +92,7 @@ class AttemptPart(NamedTuple):
             notify=None,
             code=None,
             setup=(),
+            own_packages=False,
             environments=None,
             git=GitRules(),
             setup_env={},
@@ -140,6 +142,7 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         notify=told.get("notify"),
         code=told.get("code"),
         setup=tuple(steps.read_step(step) for step in told.get("setup") or ()),
+        own_packages=bool(told.get("own_packages")),
         environments=told.get("environments"),
         git=steps.read_rules(told.get("git")),
         setup_env=dict(told.get("setup_env") or {}),

@@ -40,6 +40,8 @@ ATTEMPT_JSON
      "setup": [step, ...], "setup_env": {NAME: value},
      "hooks": {"before_login", "before", "after", "after_login": [argv, ...]} (may be absent): run once, on
                the node of rank 0, around the workers of all nodes, with `setup_env`,
+     "own_packages": true where commands install with pip into the attempt's own environment, also without
+               setup steps (may be absent),
      "environments": directory of the Python environments that runs share, or null (may be absent),
      "git": {"transports", "key", "known_hosts"}: what the step `checkout` may use (may be absent),
      "time_limit_s": number or null, counted from the claim (setup takes part of it),

@@ -18,6 +18,14 @@ _LAYERS = "_tarmac_layers.pth"
 _OWN = ("python", "pip", "activate", "Activate", "easy_install", "wheel")
 """Beginnings of the names of scripts that are never taken over from below: each environment has its own."""
 
+_PIP = """\
+for word; do
+  shift
+  [ "$word" = --user ] || set -- "$@" "$word"
+done
+exec "${0%/*}/python" -m pip "$@\""""
+"""pip; `--user` is left out, because whoever has an environment of their own means that one."""
+
 
 def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
     """An empty environment that finds what is installed in the directories `below`, the first first."""
@@ -36,7 +44,7 @@ def make(directory: str, python: Interpreter, below: Sequence[str]) -> None:
         f"version = {python.whole_version}\n",
     )
     for name in ("pip", "pip3"):
-        _write_script(os.path.join(binaries, name), 'exec "${0%/*}/python" -m pip "$@"')
+        _write_script(os.path.join(binaries, name), _PIP)
     set_below(directory, python, below)
 
 

@@ -82,6 +82,11 @@ class Settings:
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
 
+    @property
+    def shared(self) -> bool:
+        """Whether others than the owner of the home may use this server, or its database."""
+        return self.listen is not None or self.database_url is not None
+
 
 def read_settings(path: Path) -> Settings:
     """The settings in a file, defaults where there is none; raises InvalidInput with all that is wrong."""

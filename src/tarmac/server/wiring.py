@@ -76,10 +76,9 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     `take_over`: a person says that whoever served the cluster before is gone for good.
     """
     clock = SystemClock()
-    machine = survey()
     keeping = _keeping(home, settings)
     rules = settings.git.rules
-    engine = LocalEngine(home.root, _nodes(machine, settings), machine=machine, keeping=keeping, git=rules)
+    engine = _local_engine(home, settings, keeping)
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
@@ -126,6 +125,18 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
             keep_days=settings.code.keep_days,
             work_days=settings.code.work_days,
         ),
+    )
+
+
+def _local_engine(home: Home, settings: Settings, keeping: Keeping) -> LocalEngine:
+    machine = survey()
+    return LocalEngine(
+        home.root,
+        _nodes(machine, settings),
+        machine=machine,
+        keeping=keeping,
+        git=settings.git.rules,
+        own_packages=settings.shared,
     )
 
 

@@ -32,6 +32,9 @@ DIALECTS: Sequence[Dialect] = (
     DeterminedDialect(),
 )
 
+CONTAINER_SYSTEMS = frozenset({"isc", "mcli", "determined"})
+"""Their files say what is to happen in a container that is thrown away: `pip install` means that one."""
+
 
 def read(
     text: str,
@@ -103,6 +106,8 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch with what the conventions of the run's system promise; see `Dialect.equip`."""
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
+    if system in CONTAINER_SYSTEMS:
+        launch = replace(launch, own_packages=True)
     return launch if dialect is None else dialect.equip(run, attempt, launch)
 
 

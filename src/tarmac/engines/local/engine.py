@@ -41,7 +41,8 @@ class LocalEngine:
     """The engine of this machine, under one tarmac home. At most one at a time uses a home.
 
     `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
-    (None: they stay where they are), `git` how nodes fetch repositories. After `close` nothing is started any
+    (None: they stay where they are), `git` how nodes fetch repositories, `own_packages` that every run has
+    packages of its own. After `close` nothing is started any
     more, and what runs goes on.
     """
 
@@ -57,12 +58,14 @@ class LocalEngine:
         patience: care.Patience = care.DEFAULT_PATIENCE,
         keeping: Keeping | None = None,
         git: GitRules = NO_RULES,
+        own_packages: bool = False,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
         self._keeping = keeping
         self._git = git
+        self._own_packages = own_packages
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
@@ -84,7 +87,14 @@ class LocalEngine:
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> LocalRequest:
-        return render(launch, self._layout, SDK_DIRECTORY, git=self._git, keeping=self._keeping)
+        return render(
+            launch,
+            self._layout,
+            SDK_DIRECTORY,
+            git=self._git,
+            keeping=self._keeping,
+            own_packages=self._own_packages,
+        )
 
     def submit(self, request: LocalRequest) -> None:
         with self._staging_lock:

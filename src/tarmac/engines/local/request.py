@@ -60,9 +60,18 @@ class LocalRequest:
 
 
 def render(
-    launch: Launch, layout: Layout, sdk: Path, git: GitRules = NO_RULES, keeping: Keeping | None = None
+    launch: Launch,
+    layout: Layout,
+    sdk: Path,
+    git: GitRules = NO_RULES,
+    keeping: Keeping | None = None,
+    *,
+    own_packages: bool = False,
 ) -> LocalRequest:
-    """The request for a launch; raises InvalidInput for an attempt id that cannot be a path."""
+    """The request for a launch; raises InvalidInput for an attempt id that cannot be a path.
+
+    With `own_packages` each run has packages of its own, whatever its launch says.
+    """
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
@@ -97,7 +106,10 @@ def render(
         }
     if launch.hooks != HooksLaunch():
         document["hooks"] = _hooks(launch.hooks)
-    if launch.setup:
+    own_packages = own_packages or launch.own_packages
+    if own_packages:
+        document["own_packages"] = True
+    if launch.setup or own_packages:
         document["environments"] = str(layout.environments)
     if any(isinstance(step, Checkout) for step in launch.setup):
         document["git"] = {

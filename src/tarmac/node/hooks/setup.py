@@ -30,6 +30,8 @@ from tarmac.node.steps import (
 def set_up(run: NodeRun) -> None:
     """Run every step; raises Leave when one fails, or when the attempt is asked to leave."""
     if not run.part.setup:
+        if run.part.own_packages:
+            open_layers(SetupWork(run))
         return
     work = SetupWork(run)
     run.events.flush()
