@@ -37,7 +37,9 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
 from tarmac.server.app import routed
 from tarmac.server.artifact_desk import ArtifactDesk
+from tarmac.server.bodies import SILENCE_S, Bodies
 from tarmac.server.changes import Changes
+from tarmac.server.connections import Limits, limited
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.rim import Access, Rim
 from tarmac.server.said import SlotsNote
@@ -77,6 +79,8 @@ class WritableEngine(SimEngine):
             return written[offset : offset + limit]
         return super().read(attempt_id, path, offset=offset, limit=limit)
 
+
+USUAL = Limits()
 
 ENDED_DAYS = Settings().ended_days
 """How long ended runs stay listed where nobody set it."""
@@ -176,10 +180,12 @@ def served(
     version: str = tarmac.__version__,
     pools: Sequence[Pool] = (),
     keeps_code: bool = False,
+    limits: Limits = USUAL,
+    silence_s: float = SILENCE_S,
 ) -> Iterator[Served]:
     """Serve a control plane over fakes from a thread until the block ends; `pools` are those with rules.
 
-    `keeps_code`: with the real store of code.
+    `keeps_code`: with the real store of code; `limits` of connections, and how long a body may stand still.
     """
     root.mkdir(mode=0o700, exist_ok=True)
     made = Served(root, behaviour, pools, keeps_code=keeps_code)
@@ -189,10 +195,11 @@ def served(
     tcp = socket.create_server(("127.0.0.1", 0))
     made.tcp_port = tcp.getsockname()[1]
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
-    app = Rim(routed(made.service(), home=made.home), access=access, version=version)
+    inner = Bodies(routed(made.service(), home=made.home), silence_s=silence_s)
+    app = Rim(inner, access=access, version=version)
     server = uvicorn.Server(
         uvicorn.Config(
-            app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
+            app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2
         )
     )
     thread = threading.Thread(target=_serve, args=(server, made, (unix, tcp)), name="served")

@@ -13,12 +13,13 @@ from tarmac.model.errors import (
     Refused,
     StorageFull,
     TarmacError,
+    TooLarge,
     Unauthorized,
     Unavailable,
 )
 
 _CLASSES: Mapping[str, type[TarmacError]] = {
-    kind.code: kind for kind in (NotFound, Refused, Unauthorized, Unavailable, StorageFull)
+    kind.code: kind for kind in (NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull)
 }
 
 

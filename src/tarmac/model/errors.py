@@ -4,6 +4,7 @@
     +-- InvalidInput      what the user wrote is wrong: all problems at once   (exit code 2, HTTP 422)
     +-- NotFound          no such run, node, ...: the nearest name is offered   (exit code 2, HTTP 404)
     +-- Refused           understood, but not allowed in this state             (exit code 2, HTTP 409)
+    +-- TooLarge          more than may be sent at once                         (exit code 2, HTTP 413)
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
     +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
@@ -81,6 +82,14 @@ class Refused(TarmacError):
     code = "refused"
     exit_code = 2
     http_status = 409
+
+
+class TooLarge(TarmacError):
+    """The request is larger than any may be."""
+
+    code = "too_large"
+    exit_code = 2
+    http_status = 413
 
 
 class Unauthorized(TarmacError):

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 import tarmac
 from tarmac.model.home import Home
 from tarmac.server import errors
+from tarmac.server.bodies import Bodies
 from tarmac.server.rim import Access, Rim
 from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
@@ -39,7 +40,7 @@ _ROUTES = (
 
 def build(service: Service, *, home: Home, access: Access) -> Rim:
     """The whole application over a service, behind its access rules."""
-    return Rim(routed(service, home=home), access=access, version=tarmac.__version__)
+    return Rim(Bodies(routed(service, home=home)), access=access, version=tarmac.__version__)
 
 
 def routed(service: Service, *, home: Home) -> FastAPI:

@@ -17,6 +17,7 @@ import uvloop
 
 from tarmac.model.home import Home
 from tarmac.server.app import build
+from tarmac.server.connections import limited, usual_limits
 from tarmac.server.listeners import listen_on_loopback, token_of
 from tarmac.server.rim import Access
 from tarmac.server.settings import Settings
@@ -88,7 +89,7 @@ class Server(uvicorn.Server):
 def _config(app: object) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http="httptools",
+        http=limited(usual_limits()),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -25,6 +25,7 @@ from tarmac.model.run import Attempt
 from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
 from tarmac.server.code_desk import CodeDesk
+from tarmac.server.connections import allow_open_files
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.said import SlotsNote
@@ -137,6 +138,7 @@ def _local_engine(home: Home, settings: Settings, keeping: Keeping) -> LocalEngi
         keeping=keeping,
         git=settings.git.rules,
         own_packages=settings.shared,
+        open_files=allow_open_files(),
     )
 
 

@@ -13,6 +13,7 @@ from tarmac.model.errors import (
     Refused,
     StorageFull,
     TarmacError,
+    TooLarge,
     Unauthorized,
     Unavailable,
 )
@@ -29,6 +30,7 @@ from tarmac.model.lifecycle import IllegalStep
         (Unauthorized("m"), "unauthorized", 1, 401),
         (Unavailable("m"), "unavailable", 1, 503),
         (StorageFull("m"), "storage_full", 1, 503),
+        (TooLarge("m"), "too_large", 2, 413),
         (LeaseLost("m"), "lease_lost", 1, 500),
         (TarmacError("m"), "error", 1, 500),
     ],
@@ -39,7 +41,8 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 
 
 def test_the_table_above_has_every_error():
-    listed = {InvalidInput, NotFound, Refused, Unauthorized, Unavailable, StorageFull, LeaseLost, TarmacError}
+    usual = {InvalidInput, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
+    listed = usual | {LeaseLost, TarmacError}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)
     }

@@ -21,7 +21,7 @@ from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.request import NO_RULES, Keeping, LocalRequest, render
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
-from tarmac.engines.local.warm import WarmParent
+from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.errors import NotFound, Unavailable
@@ -42,7 +42,8 @@ class LocalEngine:
 
     `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
     (None: they stay where they are), `git` how nodes fetch repositories, `own_packages` that every run has
-    packages of its own. After `close` nothing is started any
+    packages of its own, `open_files` how many files runs may open (None: as many as this process). After
+    `close` nothing is started any
     more, and what runs goes on.
     """
 
@@ -59,6 +60,7 @@ class LocalEngine:
         keeping: Keeping | None = None,
         git: GitRules = NO_RULES,
         own_packages: bool = False,
+        open_files: OpenFiles | None = None,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
@@ -72,7 +74,7 @@ class LocalEngine:
         self._views_lock = Lock()
         self._staging_lock = Lock()
         staging.prepare(self._layout)
-        self._warm = WarmParent(python)
+        self._warm = WarmParent(python, open_files=open_files)
         self._news = NewsBoard(self._layout.notify)
 
     def start(self) -> None:

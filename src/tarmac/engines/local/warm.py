@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import socket
 import subprocess
 from pathlib import Path
@@ -20,12 +21,19 @@ ANSWER_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
 ANSWER_BYTES = 65_536
 
+OpenFiles = tuple[int, int]
+"""How many files a process may open: the limit that counts, and the highest it may set for itself."""
+
 
 class WarmParent:
-    """Starts runners with `python`. Thread-safe: one request is on its way at a time."""
+    """Starts runners with `python`. Thread-safe: one request is on its way at a time.
 
-    def __init__(self, python: str) -> None:
+    `open_files`: how many files they may open, where it is not as many as this process.
+    """
+
+    def __init__(self, python: str, *, open_files: OpenFiles | None = None) -> None:
         self._python = python
+        self._open_files = open_files
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -97,6 +105,9 @@ class WarmParent:
                 start_new_session=True,  # Ctrl-C in the server's terminal is not meant for it
                 cwd="/",
             )
+        if self._open_files is not None:  # the server's own are raised; runs have those of their user
+            with contextlib.suppress(OSError):
+                resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self._open_files)
         return self._socket
 
     def _end(self) -> None:

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from tarmac.artifacts.code.arrivals import Receiver
-from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError
+from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.schemas.code import CodeNeeded, ContentsBody, KeptPack, KeptTree, MissingContents
@@ -22,7 +22,7 @@ from tarmac.server.schemas.requests import SubmissionBody
 from tarmac.server.service import Service
 from tarmac.server.submissions import directory_wanted
 
-LARGEST_TREE_BYTES = 256 << 20
+LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 
 _PACK = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
@@ -77,11 +77,12 @@ def code_routes(service: Service) -> APIRouter:
         async for piece in request.stream():
             body += piece
             if len(body) > LARGEST_TREE_BYTES:
-                raise Refused(
-                    "the tree is larger than any can be", hint="leave out what the run does not need"
+                raise TooLarge(
+                    f"the list of files is larger than {LARGEST_TREE_BYTES >> 20} MiB",
+                    hint="leave out what the run does not need",
                 )
         try:
-            sent = json.loads(body)
+            sent = await run_in_threadpool(json.loads, body)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
         return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
