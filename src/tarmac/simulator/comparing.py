@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from tarmac.model.cluster import Cluster
+from tarmac.simulator.jobrows import Row, rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.measures import Measures, measures
 from tarmac.simulator.playing import Play, Rules
@@ -28,12 +29,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One play to be made: which jobs, where, under which rules. `label` tells it from the others."""
+    """One play to be made: which jobs, where, under which rules. `label` tells it from the others.
+
+    With `each_job`, its result has a row for each job.
+    """
 
     label: str
     trace: Trace
     cluster: Cluster
     rules: Rules
+    each_job: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class Result:
     never_fits: tuple[NeverFits, ...]
     complete: bool
     wall_s: float
+    rows: tuple[Row, ...] = ()
 
 
 class Interruption:
@@ -96,6 +102,7 @@ def play(setting: Setting, interruption: Interruption, progress: Progress) -> Re
         ),
         complete=record.complete,
         wall_s=time.perf_counter() - began,
+        rows=rows(record, setting.rules) if setting.each_job else (),
     )
 
 

@@ -81,6 +81,10 @@ class Rules:
             return self.preemption
         return self.policy is not Policy.PRIORITY
 
+    def limit_of(self, job: Job) -> float | None:
+        """The time limit that a job has under these rules."""
+        return job.limit_s if self.limit_factor is None else max(1.0, self.limit_factor * job.duration_s)
+
 
 class Play:
     """One play: a control plane, its engine and its clock, and the jobs that have yet to come."""
@@ -217,9 +221,7 @@ class Play:
             self.record.accepted(number, accepted[0].run.id, self._clock.now())
 
     def _spec(self, job: Job) -> RunSpec:
-        limit_s = job.limit_s
-        if self._rules.limit_factor is not None:
-            limit_s = max(1.0, self._rules.limit_factor * job.duration_s)
+        limit_s = self._rules.limit_of(job)
         key = (job.slots, job.project, job.mode, job.priority, job.weight, job.pool)
         alike = self._specs.get(key)
         if alike is None:

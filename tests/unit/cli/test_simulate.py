@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -53,6 +54,26 @@ def test_policies_stand_side_by_side() -> None:
     assert heads.split() == ["priority", "fair_share", "least_attained"]
     words = {row.split("  ")[0] for row in rows}
     assert {"completion, mean", "makespan", "utilisation", "preemptions", "worst, by life"} <= words
+
+
+def test_a_row_for_each_job_adds_up_to_what_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    found = plays(SHOCKWAVE, "--cluster", "2x4", "--limits", "2", "--jobs", str(file))
+    with file.open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    assert len(rows) == 40 * len(found)
+    for label, play in found.items():
+        mine = [row for row in rows if row["play"] == label]
+        assert {row["outcome"] for row in mine} == {"completed"}
+        completion_s = [float(row["ended_s"]) - float(row["submitted_s"]) for row in mine]
+        assert sum(completion_s) / 40 == pytest.approx(play["completion_mean_s"])
+        assert sum(float(row["queueing_s"]) for row in mine) / 40 == pytest.approx(play["queueing_mean_s"])
+        assert max(float(row["ended_s"]) for row in mine) == pytest.approx(play["makespan_s"])
+        assert sum(int(row["preemptions"]) for row in mine) == play["preemptions"]
+        held_slot_s = sum(float(row["held_s"]) * int(row["slots"]) for row in mine)
+        assert held_slot_s / (8 * play["makespan_s"]) == pytest.approx(play["utilisation"])
+        assert all(float(row["limit_s"]) == 2 * float(row["duration_s"]) for row in mine)
+        assert all(float(row["started_s"]) >= float(row["submitted_s"]) for row in mine)
 
 
 def test_one_table_over_all_traces_with_what_the_user_passes() -> None:
@@ -111,6 +132,8 @@ def test_a_cluster_may_be_described_in_a_file(tmp_path: Path) -> None:
         ((SHOCKWAVE, "--what-if", "nodes=-8"), "0 nodes would be left"),
         ((SHOCKWAVE, "--columns", "slot=a"), "did you mean slots=NAME?"),
         ((SHOCKWAVE, "--plot", "plot.pdf"), "ends in .png or .svg"),
+        ((SHOCKWAVE, "--jobs", "nowhere/jobs.csv"), "there is no directory 'nowhere'"),
+        ((SHOCKWAVE, "--jobs", "."), "this is a directory"),
         ((SHOCKWAVE, "--published", "SRTF"), "not of the form NAME=SECONDS"),
         ((SHOCKWAVE, "--published", "SRTF=nan"), "not of the form NAME=SECONDS"),
         ((SHOCKWAVE, "--limits", "nan"), "a factor of 1 or more"),

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from tarmac.simulator.changes import EXAMPLES, SWITCH, Situation, changed, polic
 from tarmac.simulator.comparing import Interruption, Result, Setting, play_all
 from tarmac.simulator.forms import FORMS, Window, columns_of, is_number
 from tarmac.simulator.history import busiest, cluster_of, trace_of
+from tarmac.simulator.jobrows import check_path, write_rows
 from tarmac.simulator.jobs import Trace
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.plot import plot, require_plotting
@@ -94,10 +95,17 @@ class Asked:
 @click.option("--estimates", is_flag=True, help="Measure the estimates of starts as well.")
 @click.option("--table", "as_table", is_flag=True, help="One table over all traces, with published results.")
 @click.option("--published", multiple=True, metavar="NAME=S", help="A result to stand beside, in --table.")
+@click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")
 @json_option
 def simulate(
-    *, as_table: bool, published: tuple[str, ...], plot_to: str | None, as_json: bool, **options: Any
+    *,
+    as_table: bool,
+    published: tuple[str, ...],
+    rows_to: str | None,
+    plot_to: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Play traces through the real scheduler in virtual time, and compare policies.
 
@@ -107,16 +115,19 @@ def simulate(
     asked = Asked(**options)
     if plot_to is not None:
         require_plotting(plot_to)
+    if rows_to is not None:
+        check_path(rows_to)
     named = _published(published)
-    settings = _settings(asked)
+    settings = [replace(setting, each_job=rows_to is not None) for setting in _settings(asked)]
     with _interruption() as interruption, PlayBar.on_stderr(quiet=as_json and not sys.stdout.isatty()) as bar:
         results = play_all(
             settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
         )
     played = list(zip(settings, results, strict=True))
-    failure = _drawn(played, plot_to) if plot_to is not None else None
+    failures = [_drawn(played, plot_to) if plot_to is not None else None]
+    failures.append(_written(played, rows_to) if rows_to is not None else None)
     _answer(played, named, as_json=as_json, as_table=as_table)
-    if failure is not None:
+    for failure in filter(None, failures):
         raise failure
     if interruption.asked:
         remark("interrupted: this is what was known by then")
@@ -132,6 +143,20 @@ def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInp
             f"--plot {plot_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
         )
     remark(f"drawn: {plot_to}")
+    return None
+
+
+def _written(played: Sequence[tuple[Setting, Result]], rows_to: str) -> InvalidInput | None:
+    """Write a row for each job; what keeps them from being written is told after the figures too."""
+    try:
+        write_rows(
+            ((setting.trace.name, setting.label, result.rows) for setting, result in played), Path(rows_to)
+        )
+    except OSError as error:
+        return InvalidInput(
+            f"--jobs {rows_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
+        )
+    remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {rows_to}")
     return None
 
 

@@ -1,0 +1,100 @@
+"""What became of each job of a play, as rows of a CSV file: `tarmac simulate --jobs FILE.csv` writes them.
+
+All that is printed of a play can be worked out again from them; docs/simulate.md tells each column.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.model.errors import InvalidInput
+from tarmac.simulator.playing import Rules
+from tarmac.simulator.record import Passage, Record
+
+COLUMNS = (
+    "trace",
+    "play",
+    "job",
+    "name",
+    "user",
+    "slots",
+    "duration_s",
+    "limit_s",
+    "submitted_s",
+    "started_s",
+    "ended_s",
+    "completion_s",
+    "held_s",
+    "queueing_s",
+    "preemptions",
+    "outcome",
+)
+
+Row = tuple[str | int | float, ...]
+"""The values of all columns but the first two; an empty text where there is none."""
+
+
+def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
+    """A row for each job, in the order of the trace. Times count from the first submission."""
+    began = min((passage.submitted_at for passage in record.passages.values()), default=0.0)
+    found = []
+    for number, job in enumerate(record.jobs):
+        limit_s = rules.limit_of(job)
+        asked = (
+            job.id,
+            job.name,
+            job.user or "",
+            job.slots,
+            job.duration_s,
+            "" if limit_s is None else limit_s,
+        )
+        passage = record.passages.get(number)
+        outcome = "never fits" if number in record.never_fits else "not submitted"
+        became = ("", "", "", "", "", "", 0, outcome) if passage is None else _became(passage, began)
+        found.append((*asked, *became))
+    return tuple(found)
+
+
+def check_path(file: str) -> None:
+    """Raise what keeps `file` from being written, before anything is played for it."""
+    path = Path(file)
+    if path.is_dir():
+        raise InvalidInput(f"--jobs {file!r}: this is a directory")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"--jobs {file!r}: there is no directory {str(path.parent)!r}")
+
+
+def write_rows(played: Iterable[tuple[str, str, Iterable[Row]]], path: Path) -> None:
+    """Write the rows of all plays, each with its trace and label, into a file.
+
+    Raises OSError where it cannot be written; nothing half written is left then.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for trace, play, found in played:
+                writer.writerows((trace, play, *row) for row in found)
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def _became(passage: Passage, began: float) -> Row:
+    """What became of a job that was submitted."""
+    started_s = "" if passage.started_at is None else passage.started_at - began
+    if passage.ended_at is None:
+        outcome = "waiting" if passage.placed_at is None else "running"
+        times: Row = (started_s, "", "", passage.held_s, "")
+    else:
+        outcome = "failed" if passage.failed else "completed"
+        queueing_s = passage.completion_s - passage.held_s
+        times = (started_s, passage.ended_at - began, passage.completion_s, passage.held_s, queueing_s)
+    return (passage.submitted_at - began, *times, passage.preemptions, outcome)
