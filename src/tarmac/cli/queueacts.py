@@ -6,13 +6,13 @@ Used by the commands `queue` and `experiment`.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.queuechanges import Change
-from tarmac.cli.queueview import queue_text
+from tarmac.cli.queueview import LISTED, queue_text
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.terminal import stdout_terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem
@@ -34,23 +34,20 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
     client = connect()
     resolved = [_resolved(client, change) for change in changes]
     sent = _on_our_scale(client, resolved, dialect=dialect)
-    print_queue(client.change_queue(sent), as_json=as_json, named={change["run"] for change in sent})
+    print_queue(client.change_queue(sent, limit=shown_runs(as_json=as_json)), as_json=as_json)
 
 
-def print_queue(
-    pools: Sequence[QueuePoolRecord],
-    *,
-    as_json: bool,
-    everything: bool = False,
-    named: Collection[str] = (),
-) -> None:
-    """The queues as tables, or as JSON; on a terminal a long one is cut, but for the runs `named`."""
+def shown_runs(*, as_json: bool) -> int | None:
+    """How many runs of each pool are shown unless all are asked for: on a terminal, the first."""
+    return None if as_json or stdout_terminal().width is None else LISTED
+
+
+def print_queue(pools: Sequence[QueuePoolRecord], *, as_json: bool) -> None:
+    """The queues as tables, or as JSON."""
     if as_json:
         print_json({"pools": pools})
-        return
-    terminal = stdout_terminal()
-    everything = everything or terminal.width is None
-    print_text(queue_text(pools, now=time.time(), terminal=terminal, everything=everything, named=named))
+    else:
+        print_text(queue_text(pools, now=time.time(), terminal=stdout_terminal()))
 
 
 def _resolved(client: Client, change: Change) -> Change:

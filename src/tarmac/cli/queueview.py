@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.amounts import age, number, until
@@ -24,24 +24,12 @@ LISTED = 40
 """On a terminal, so many lines of each pool are shown."""
 
 
-def queue_text(
-    pools: Sequence[QueuePoolRecord],
-    *,
-    now: float,
-    terminal: Terminal,
-    everything: bool = True,
-    named: Collection[str] = (),
-) -> str:
-    """A table for each pool, under a heading that says by which rules it is ordered.
-
-    Unless `everything` is wanted, long queues are cut; runs that are `named` (by id, name or prefix of an id)
-    are shown wherever they stand.
-    """
+def queue_text(pools: Sequence[QueuePoolRecord], *, now: float, terminal: Terminal) -> str:
+    """A table for each pool: a heading with the rules of its order, the runs, and how many are left out."""
     parts = []
     for pool in pools:
-        shown = pool["runs"] if everything else _first(pool["runs"], named)
-        hidden = len(pool["runs"]) - len(shown)
-        lines = [_heading(pool, terminal), _table(pool, shown, now=now, terminal=terminal)]
+        hidden = pool["total"] - len(pool["runs"])
+        lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal)]
         if hidden:
             lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool['pool']}", "dim"))
         parts.append("\n".join(lines))
@@ -62,15 +50,8 @@ def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
     return f"{name}: {policy}, {rule}"
 
 
-def _first(runs: Sequence[QueueEntryRecord], named: Collection[str]) -> Sequence[QueueEntryRecord]:
-    def is_named(run: QueueEntryRecord) -> bool:
-        return any(name == run["name"] or run["id"].startswith(name) for name in named)
-
-    return [run for at, run in enumerate(runs) if at < LISTED or is_named(run)]
-
-
-def _table(pool: QueuePoolRecord, runs: Sequence[QueueEntryRecord], *, now: float, terminal: Terminal) -> str:
-    if not runs:
+def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
+    if not pool["runs"]:
         return "  nothing runs or waits here"
     shared = pool["policy"] == "fair_share"
     heads = (
@@ -85,7 +66,7 @@ def _table(pool: QueuePoolRecord, runs: Sequence[QueueEntryRecord], *, now: floa
         Column(title="USER", optional=True),
         Column(title="EST. START"),
     )
-    rows = (_row(run, shared=shared, now=now) for run in runs)
+    rows = (_row(run, shared=shared, now=now) for run in pool["runs"])
     return render(heads, rows, terminal)
 
 

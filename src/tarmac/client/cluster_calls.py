@@ -16,21 +16,34 @@ class ClusterCalls(Calls):
     """One method per route. Inherited by `Client`."""
 
     def queue(
-        self, *, cluster: str | None = None, pool: str | None = None, mine: bool = False
+        self,
+        *,
+        cluster: str | None = None,
+        pool: str | None = None,
+        mine: bool = False,
+        limit: int | None = None,
+        after: int | None = None,
     ) -> list[QueuePoolRecord]:
-        """The queue of each pool: what holds slots and what waits for them, in scheduling order."""
-        given = {"cluster": cluster, "pool": pool, "mine": "true" if mine else None}
+        """The queue of each pool: what holds slots and what waits for them, in scheduling order.
+
+        `limit`: so many runs of each pool, those that follow the `number` `after`.
+        """
+        mine_only = "true" if mine else None
+        given = {"cluster": cluster, "pool": pool, "mine": mine_only, "limit": limit, "after": after}
         query = urlencode({key: value for key, value in given.items() if value is not None})
         answer: list[QueuePoolRecord] = self._get(f"/queue?{query}")
         return answer
 
-    def change_queue(self, changes: Sequence[Mapping[str, Any]]) -> list[QueuePoolRecord]:
+    def change_queue(
+        self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
+    ) -> list[QueuePoolRecord]:
         """Change places in the queue, all or none; each is a `QueueChange` of docs/api.md.
 
-        Answers the queues of the pools that were touched.
+        Answers the queues of the pools that were touched; with `limit` their first runs and the changed ones.
         """
         body = {"changes": [dict(change) for change in changes]}
-        answer: list[QueuePoolRecord] = self._send("POST", "/queue/changes", body)
+        path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
+        answer: list[QueuePoolRecord] = self._send("POST", path, body)
         return answer
 
     def nodes(

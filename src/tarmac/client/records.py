@@ -265,6 +265,7 @@ class QueuePoolRecord(TypedDict):
     pool: str
     policy: str
     preemption: bool
+    total: int
     runs: list[QueueEntryRecord]
 
 

@@ -15,7 +15,7 @@ from tarmac.model.ports import Store
 from tarmac.model.run import CauseCode, Outcome, Run
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunQuery
-from tarmac.sched import Durations, Estimate, Finished, Snapshot, estimates
+from tarmac.sched import Durations, Estimate, Finished, Scope, estimates
 
 LEARNT_AT_FIRST = 2000
 """How many of the runs that ended last are read when somebody asks for the first time."""
@@ -41,10 +41,15 @@ class Foresight:
         """Take up runs that have just ended."""
         self._unlearnt.extend(runs)
 
-    def estimates(self, facts: Snapshot, now: float, until: str | None = None) -> Mapping[str, Estimate]:
-        """When each queued run (only the run `until`, if one is named) is likely to start."""
+    def learn(self) -> None:
+        """Take up what ended so far; from here on what ends is learnt from."""
         with self._lock:
-            return estimates(facts, now, durations=self._learn(), until=until)
+            self._learn()
+
+    def estimates(self, scope: Scope, now: float) -> Mapping[str, Estimate]:
+        """When each run that is wanted of the scope is likely to start."""
+        with self._lock:
+            return estimates(scope, now, durations=self._learn())
 
     def _learn(self) -> Durations:
         if self._durations is None:

@@ -6,7 +6,7 @@ them are, in one transaction, or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.control.admission import refusal_text
@@ -20,7 +20,22 @@ from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavai
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import Mode
-from tarmac.sched import Estimate, Ledger, QueuePlace, Refusal, Snapshot, explain, listing
+from tarmac.sched import (
+    WHOLE,
+    Estimate,
+    Ledger,
+    Part,
+    PoolPage,
+    QueuePlace,
+    Refusal,
+    Scope,
+    Snapshot,
+    explain,
+    listing,
+    pages,
+    scope_of_first,
+    too_far,
+)
 
 CHANGE_TRIES = 20
 """How often a list of changes is decided anew when a run in it moves meanwhile."""
@@ -69,17 +84,47 @@ class QueueChange:
     top: bool = False
 
 
-def queue(world: World, *, cluster: str | None = None, pool: str | None = None) -> list[QueueEntry]:
-    """Every run in a queue, pool by pool, in scheduling order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePage:
+    """A part of the queue of a pool; `total` counts all runs of the queue that were asked for."""
+
+    cluster: str
+    pool: str
+    total: int
+    entries: tuple[QueueEntry, ...]
+
+
+def queue(
+    world: World, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+) -> list[QueuePage]:
+    """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
     now = world.clock.now()
-    found, facts = world.desk.ask(lambda ledger: (listing(ledger, now), ledger.snapshot()))
-    expected = world.foresight.estimates(facts, now)
+
+    def asked_for(key: PoolKey) -> bool:
+        return cluster in (None, key[0]) and pool in (None, key[1])
+
+    def question(ledger: Ledger) -> tuple[tuple[PoolPage, ...], Scope]:
+        found = pages(ledger, now, part, pools=asked_for)
+        last = max((place.place for page in found for place in page.places), default=-1)
+        return found, scope_of_first(ledger, now, last + 1)
+
+    found, scope = world.desk.ask(question)
+    expected = world.foresight.estimates(scope, now)
     with world.lock:
-        runs = dict(world.mirror().runs)
+        known = world.mirror().runs
+        runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
     return [
-        _entry(place, runs[place.run_id], expected.get(place.run_id))
-        for place in found
-        if place.run_id in runs and cluster in (None, place.cluster) and pool in (None, place.pool)
+        QueuePage(
+            cluster=page.cluster,
+            pool=page.pool,
+            total=page.total,
+            entries=tuple(
+                _entry(place, run, expected)
+                for place in page.places
+                if (run := runs[place.run_id]) is not None
+            ),
+        )
+        for page in found
     ]
 
 
@@ -209,8 +254,8 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
                     continue
 
 
-def _entry(place: QueuePlace, run: Run, estimate: Estimate | None) -> QueueEntry:
-    standing = run.place
+def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> QueueEntry:
+    standing, waits = run.place, run.state is RunState.QUEUED
     return QueueEntry(
         number=place.place + 1,
         run_id=run.id,
@@ -227,5 +272,5 @@ def _entry(place: QueuePlace, run: Run, estimate: Estimate | None) -> QueueEntry
         project=run.project,
         cluster=place.cluster,
         pool=place.pool,
-        estimate=estimate,
+        estimate=expected.get(run.id, too_far(run.id)) if waits else None,
     )

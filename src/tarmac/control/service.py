@@ -16,7 +16,7 @@ from tarmac.control.clusters import Clusters
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
-from tarmac.control.queueing import QueueChange, QueueEntry
+from tarmac.control.queueing import QueueChange, QueuePage
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
 from tarmac.control.why import Why, why
@@ -40,6 +40,7 @@ from tarmac.model.ports import (
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
+from tarmac.sched import WHOLE, Part
 
 COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
@@ -174,9 +175,11 @@ class ControlPlane:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
         return self.world.engine.read(attempt_id, path, offset=offset, limit=limit)
 
-    def queue(self, *, cluster: str | None = None, pool: str | None = None) -> list[QueueEntry]:
-        """Every run in the queue of these pools, pool by pool, in scheduling order."""
-        return queueing.queue(self.world, cluster=cluster, pool=pool)
+    def queue(
+        self, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+    ) -> list[QueuePage]:
+        """A part of the queue of each of these pools, in scheduling order."""
+        return queueing.queue(self.world, part, cluster=cluster, pool=pool)
 
     def pools(self) -> tuple[Pool, ...]:
         """All pools there are, with their rules."""

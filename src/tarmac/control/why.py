@@ -11,7 +11,7 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
 from tarmac.model.run import Attempt, CauseCode, Run
 from tarmac.model.spec import Repository
-from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain
+from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain, scope_of_run
 
 NAMES_SHOWN = 4
 """So many of the runs that another one waits for are named."""
@@ -85,7 +85,9 @@ def _lost(world: World, run: Run) -> str:
 def _why_queued(world: World, run: Run) -> Why:
     now = world.clock.now()
     try:
-        verdict, facts = world.desk.ask(lambda ledger: (explain(ledger, run.id, now), ledger.snapshot()))
+        verdict, scope = world.desk.ask(
+            lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
+        )
     except KeyError:
         return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
     if isinstance(verdict, Placement):
@@ -102,7 +104,7 @@ def _why_queued(world: World, run: Run) -> Why:
             reasons=verdict.reasons,
             largest=verdict.largest,
         )
-    estimate = world.foresight.estimates(facts, now, run.id)[run.id]
+    estimate = world.foresight.estimates(scope, now)[run.id]
     slots = run.spec.slots
     wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
     return Why(

@@ -17,10 +17,11 @@ from tarmac.sched.decisions import (
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
 from tarmac.sched.foresight.durations import Durations, Finished
 from tarmac.sched.foresight.estimate import Estimate, EstimateBasis
-from tarmac.sched.foresight.estimates import estimates
+from tarmac.sched.foresight.estimates import estimates, too_far
+from tarmac.sched.foresight.scope import Scope, scope_of_all, scope_of_first, scope_of_run
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.telling.explain import explain
-from tarmac.sched.telling.listing import QueuePlace, listing
+from tarmac.sched.telling.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
 from tarmac.sched.telling.wording import duration
 
 
@@ -30,6 +31,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
 
 
 __all__ = [
+    "WHOLE",
     "Candidate",
     "Demand",
     "Durations",
@@ -38,14 +40,17 @@ __all__ = [
     "Finished",
     "Holding",
     "Ledger",
+    "Part",
     "Placement",
     "Plan",
+    "PoolPage",
     "Preemption",
     "PreemptionReason",
     "QueuePlace",
     "Reason",
     "ReasonCode",
     "Refusal",
+    "Scope",
     "ShareGrant",
     "Snapshot",
     "Usage",
@@ -54,5 +59,10 @@ __all__ = [
     "estimates",
     "explain",
     "listing",
+    "pages",
     "plan",
+    "scope_of_all",
+    "scope_of_first",
+    "scope_of_run",
+    "too_far",
 ]

@@ -8,22 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tarmac.control.queueing import QueueEntry
-from tarmac.model.cluster import Pool
+from tarmac.control.queueing import QueueEntry, QueuePage
+from tarmac.model.cluster import Policy, Pool
 from tarmac.sched import Estimate
 
 Json = dict[str, Any]
 
 
-def pool_records(entries: Iterable[QueueEntry], pools: Iterable[Pool]) -> list[Json]:
-    """A `QueuePool` for each of `pools` and each pool that has lines, in that order."""
-    rules = {pool.key: pool for pool in pools}
-    found = {key: _pool_record(pool) for key, pool in rules.items()}
-    for entry in entries:
-        key = (entry.cluster, entry.pool)
+def pool_records(pages: Iterable[QueuePage], pools: Iterable[Pool]) -> list[Json]:
+    """A `QueuePool` for each of `pools` and each other pool that has runs, in that order."""
+    found = {pool.key: _pool_record(pool) for pool in pools}
+    for page in pages:
+        key = (page.cluster, page.pool)
+        if key not in found and not page.total:
+            continue
         if key not in found:  # its cluster is gone, or has not reported its nodes yet
-            found[key] = _pool_record(Pool(cluster=entry.cluster, name=entry.pool, policy=entry.policy))
-        found[key]["runs"].append(_entry_record(entry))
+            policy = page.entries[0].policy if page.entries else Policy.PRIORITY
+            found[key] = _pool_record(Pool(cluster=page.cluster, name=page.pool, policy=policy))
+        found[key]["total"] += page.total
+        found[key]["runs"] += map(_entry_record, page.entries)
     return list(found.values())
 
 
@@ -40,6 +43,7 @@ def _pool_record(pool: Pool) -> Json:
         "pool": pool.name,
         "policy": pool.policy,
         "preemption": pool.preemption,
+        "total": 0,
         "runs": [],
     }
 

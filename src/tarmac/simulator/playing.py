@@ -25,7 +25,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
-from tarmac.sched import Snapshot
+from tarmac.sched import Estimate, scope_of_run
 from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
 from tarmac.simulator.promises import PromiseBook
@@ -48,7 +48,6 @@ COLLECT_EVERY = 100_000
 ESTIMATES = 400
 """Of about so many jobs, evenly spread, it is estimated when they start: a look ahead takes time."""
 
-NOTHING = Snapshot(pools=(), nodes=(), queue=(), holdings=())
 
 PROGRESS_EVERY = 200
 """Ended jobs between two words on progress."""
@@ -124,7 +123,7 @@ class Play:
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from here on what ends is learnt from
-            self._plane.world.foresight.estimates(NOTHING, self._clock.now())
+            self._plane.world.foresight.learn()
 
     def run(
         self,
@@ -190,13 +189,17 @@ class Play:
     def _estimate(self, estimates: Estimates) -> None:
         """Ask when those of the new jobs will start that are to be asked for, if they have to wait."""
         every = max(1, len(self._jobs) // ESTIMATES)
-        world, now = self._plane.world, self._clock.now()
+        now = self._clock.now()
         for number in range(self._ask_at, self._next):
             run_id = self.record.waiting(number) if number % every == 0 else None
             if run_id is not None:
-                made = world.foresight.estimates(world.desk.snapshot(), now, until=run_id)
-                estimates.note(number, now, made[run_id])
+                estimates.note(number, now, self._estimate_of(run_id, now))
         self._ask_at = self._next
+
+    def _estimate_of(self, run_id: str, now: float) -> Estimate:
+        world = self._plane.world
+        scope = world.desk.ask(lambda ledger: scope_of_run(ledger, run_id, now))
+        return world.foresight.estimates(scope, now)[run_id]
 
     def _note_promises(self, promises: PromiseBook) -> None:
         world = self._plane.world

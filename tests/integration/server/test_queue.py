@@ -52,6 +52,25 @@ def lines(client: Client, **query: Any) -> list[tuple[int, str, str, int]]:
     return [(run["number"], run["name"], run["state"], run["slots_acquired"]) for run in pool["runs"]]
 
 
+def test_a_part_of_the_queue(plane: Served) -> None:
+    """D13: the first runs, those after a number, and changed ones wherever they stand, of how many."""
+    client = plane.client()
+    submit(plane, *(f"run-{number}" for number in range(6)))
+
+    def numbers(pools: Any) -> tuple[int, list[int]]:
+        [pool] = pools
+        return pool["total"], [run["number"] for run in pool["runs"]]
+
+    assert numbers(client.queue(limit=2)) == (6, [1, 2])
+    assert numbers(client.queue(limit=2, after=2)) == (6, [3, 4])
+    assert numbers(client.queue(limit=100, after=5)) == (6, [6])
+    assert numbers(client.queue(limit=2, mine=True)) == (6, [1, 2])
+    changed = client.change_queue([{"run": "run-3", "ahead_of": "run-5"}], limit=1)
+    assert numbers(changed) == (6, [1, 5])
+    with pytest.raises(InvalidInput, match="limit"):
+        client.queue(limit=0)
+
+
 def test_the_queue_in_scheduling_order(plane: Served) -> None:
     """D13: what holds slots and what waits, in scheduling order; ended runs are left out."""
     client = plane.client()

@@ -13,7 +13,18 @@ from situations import situations
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.run import Share
 from tarmac.model.spec import Mode, Target
-from tarmac.sched import Durations, EstimateBasis, Finished, Ledger, Snapshot, estimates, plan
+from tarmac.sched import (
+    Durations,
+    EstimateBasis,
+    Finished,
+    Ledger,
+    Snapshot,
+    plan,
+    scope_of_all,
+    scope_of_first,
+    scope_of_run,
+)
+from tarmac.sched import estimates as made_of
 from tarmac.sched.foresight.estimates import Limits
 from tarmac.sched.foresight.life import RESOLUTION, End, Life
 
@@ -26,6 +37,14 @@ def history(*lengths: float, **changes) -> Durations:
     for length in lengths:
         durations.add(Finished(ran_s=length, **(base | changes)))
     return durations
+
+
+def estimates(facts: Snapshot | Ledger, now: float, *, until: str | None = None, **options):
+    """Of all queued runs, or of one."""
+    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
+    return made_of(
+        scope_of_all(ledger) if until is None else scope_of_run(ledger, until, now), now, **options
+    )
 
 
 def test_a_run_that_starts_at_once_does_so_now():
@@ -288,3 +307,36 @@ def test_in_a_life_no_slot_is_held_twice(policy: Policy):
         if not going_on:
             break
     assert set(life.starts) == {run.run_id for run in queue}
+
+
+def long_queue(runs: int) -> Snapshot:
+    """A node of 8 slots that two runs share, and many that wait for a half of it, an hour each."""
+    held = [holding(f"h{n}", {"n1": range(4 * n, 4 * n + 4)}, time_limit_s=3600.0) for n in range(2)]
+    queue = [candidate(f"r{n:06d}", gang(4), submitted_at=NOW + n, time_limit_s=3600.0) for n in range(runs)]
+    return snapshot(nodes(1), queue, held)
+
+
+def test_the_first_of_a_long_queue_are_estimated_as_they_are_among_all():
+    ledger = Ledger(long_queue(3_000))
+    first = made_of(scope_of_first(ledger, NOW, 20), NOW, durations=NOTHING_KNOWN)
+    assert list(first) == [f"r{n:06d}" for n in range(20)]
+    of_all = made_of(scope_of_all(ledger), NOW, durations=NOTHING_KNOWN)
+    assert first == {run_id: of_all[run_id] for run_id in first}
+
+
+def test_what_an_estimate_takes_along_does_not_grow_with_the_queue_behind_it():
+    """N5: the scopes of the first page and of an early run are those of a queue of 3,000."""
+
+    def sizes(runs: int) -> list[int]:
+        ledger = Ledger(long_queue(runs))
+        scopes = (scope_of_first(ledger, NOW, 40), scope_of_run(ledger, "r000100", NOW))
+        return [len(scope.facts.queue) for scope in scopes]
+
+    assert sizes(30_000) == sizes(3_000)
+
+
+def test_before_a_run_far_back_too_much_happens():
+    ledger = Ledger(long_queue(20_100))
+    scope = scope_of_run(ledger, "r020050", NOW)
+    (estimate,) = made_of(scope, NOW, durations=NOTHING_KNOWN).values()
+    assert (estimate.start_at, estimate.basis) == (None, EstimateBasis.TOO_FAR)

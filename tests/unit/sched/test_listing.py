@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from facts import NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from situations import situations
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode, Target
-from tarmac.sched import Ledger, QueuePlace, Snapshot, listing, plan
+from tarmac.sched import Ledger, Part, QueuePlace, Snapshot, explain, listing, pages, plan
+from tarmac.sched.decisions import Waiting
 
 
 def listed(facts: Snapshot) -> dict[str, list[str]]:
@@ -97,3 +102,72 @@ def test_every_run_is_listed_once_and_the_pass_is_not_disturbed(facts: Snapshot)
     runs = [run.run_id for run in facts.queue] + [item.candidate.run_id for item in facts.holdings]
     assert sorted(item.run_id for item in places) == sorted(runs)
     assert ledger.plan(NOW) == plan(facts, NOW)
+
+
+@given(situations(), st.integers(1, 6), st.integers(0, 6))
+@settings(max_examples=100, deadline=None)
+def test_a_part_of_a_queue_is_a_part_of_its_whole(facts: Snapshot, limit: int, after: int):
+    ledger = Ledger(facts)
+    for whole, page in zip(
+        pages(ledger, NOW), pages(ledger, NOW, Part(limit=limit, after=after - 1)), strict=True
+    ):
+        assert page.places == whole.places[after : after + limit]
+        assert page.total == whole.total == len(whole.places)
+    owners = {run.run_id: run.owner for run in facts.queue}
+    owners |= {item.candidate.run_id: item.candidate.owner for item in facts.holdings}
+    for whole, page in zip(pages(ledger, NOW), pages(ledger, NOW, Part(owner="ada", limit=1)), strict=True):
+        hers = [place for place in whole.places if owners[place.run_id] == "ada"]
+        assert (list(page.places), page.total) == (hers[:1], len(hers))
+
+
+def test_runs_that_are_named_are_listed_wherever_they_stand():
+    queue = [candidate(f"r{n}", gang(8), submitted_at=NOW + n) for n in range(9)]
+    (page,) = pages(Ledger(snapshot(nodes(1), queue)), NOW, Part(limit=2, also=frozenset({"r7"})))
+    assert [(place.run_id, place.place) for place in page.places] == [("r0", 0), ("r1", 1), ("r7", 7)]
+    assert page.total == 9
+
+
+def test_the_first_of_a_long_queue_are_listed_without_a_walk_through_all_of_it():
+    """N5: counted in comparisons of keys, a page of 30,000 queued costs what one of 3,000 costs."""
+
+    def work(runs: int) -> int:
+        queue = [candidate(f"r{n:05d}", gang(8), submitted_at=NOW + n) for n in range(runs)]
+        ledger = Ledger(snapshot(nodes(1), queue))
+        return calls(lambda: pages(ledger, NOW, Part(limit=40)))
+
+    assert work(30_000) < 1.5 * work(3_000)
+
+
+@given(situations(contested=True))
+@settings(max_examples=100, deadline=None)
+def test_as_many_are_ahead_as_stand_before_it_and_go_on_waiting(facts: Snapshot):
+    ledger = Ledger(facts)
+    decided = ledger.plan(NOW)
+    gone = {item.run_id for item in (*decided.placements, *decided.refusals)}
+    waiting = {run.run_id for run in facts.queue}
+    for page in pages(ledger, NOW):
+        before = 0
+        for place in page.places:
+            if place.run_id not in waiting or place.run_id in gone:
+                continue
+            verdict = explain(ledger, place.run_id, NOW)
+            assert isinstance(verdict, Waiting)
+            if ledger.home(place.run_id) is not None:
+                assert verdict.ahead == before
+            before += 1
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many Python functions are called: a measure of work that no other process disturbs."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count

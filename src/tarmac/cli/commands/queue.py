@@ -7,7 +7,7 @@ import click
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import remark
-from tarmac.cli.queueacts import change_queue, print_queue
+from tarmac.cli.queueacts import change_queue, print_queue, shown_runs
 from tarmac.cli.queuechanges import is_assignment, read_assignments, read_options
 from tarmac.cli.session import connect
 
@@ -31,13 +31,14 @@ def queue(
         if cluster or pool or mine or everything or as_json:
             raise click.UsageError(f"write options after {ctx.invoked_subcommand}", ctx)
         return
-    pools = connect().queue(cluster=cluster, pool=pool, mine=mine)
+    limit = None if everything else shown_runs(as_json=as_json)
+    pools = connect().queue(cluster=cluster, pool=pool, mine=mine, limit=limit)
     if not (cluster or pool) and not as_json:
         pools = [found for found in pools if found["runs"]]
     if not pools and not as_json:
         remark("none of your runs is queued or running" if mine else "nothing is queued or running")
         return
-    print_queue(pools, as_json=as_json, everything=everything)
+    print_queue(pools, as_json=as_json)
 
 
 @queue.command("set")

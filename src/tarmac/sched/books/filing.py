@@ -6,7 +6,7 @@ they came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tarmac.model.cluster import Node, Pool
@@ -141,6 +141,10 @@ class Books:
             holdings=tuple(held.holding for held in self._held.values()),
             usage=tuple(self._usage),
         )
+
+    def holdings(self) -> Iterator[Holding]:
+        """What is held, in the order in which it was told."""
+        return (held.holding for held in self._held.values())
 
     def cluster(self) -> Snapshot:
         """The pools and nodes alone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import merge
 from math import frexp, inf
 
 from tarmac.model.cluster import Pool
@@ -98,13 +99,20 @@ class Line:
         """Where the runs of a kind lie."""
         return self.shut if kind.shut else self.entries
 
-    def every(self) -> Entries:
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.shut)
+
+    def every(self) -> Iterable[Entry]:
         """All of them, in order."""
-        return sorted((*self.entries, *self.shut)) if self.shut else self.entries
+        return merge(self.entries, self.shut) if self.shut else self.entries
+
+    def before(self, key: Key) -> int:
+        """How many of them are ordered before a key."""
+        return bisect_left(self.entries, (key,)) + bisect_left(self.shut, (key,))
 
     def sort_out(self) -> None:
         """Put every run on the side where it lies now."""
-        entries = self.every()
+        entries = list(self.every())
         self.entries = [entry for entry in entries if not entry[1].kind.shut]
         self.shut = [entry for entry in entries if entry[1].kind.shut]
 

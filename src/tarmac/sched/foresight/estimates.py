@@ -15,8 +15,7 @@ from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.foresight.durations import Durations
 from tarmac.sched.foresight.estimate import Estimate, EstimateBasis
 from tarmac.sched.foresight.life import End, Life, Predict
-from tarmac.sched.foresight.scope import around
-from tarmac.sched.ledger import Ledger
+from tarmac.sched.foresight.scope import Scope
 
 LIVES = 5
 """How many times the cluster is lived on. An odd number has a middle."""
@@ -36,44 +35,35 @@ STARTS = 20_000
 """... and for so many starts of runs,"""
 
 STARTS_OF_ALL = 5_000
-"""... or so many, where all runs are asked for: of a long queue the beginning is told."""
+"""... or so many, where many runs are asked for: of a long queue the beginning is told."""
 
 LEAVING_S = 3.0
 """How long a run is likely to take to leave; at the latest it is its grace."""
-
-BEHIND = 1_000
-"""So many runs that are ordered after the one asked for are taken along: some of them may pass it."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Its multiples fall evenly between 0 and 1, however many there are."""
 
 
 def estimates(
-    facts: Ledger | Snapshot,
-    now: float,
-    *,
-    durations: Durations,
-    until: str | None = None,
-    passes: int = PASSES,
+    scope: Scope, now: float, *, durations: Durations, passes: int = PASSES
 ) -> Mapping[str, Estimate]:
-    """When each queued run starts (only the run `until`, if one is named), if nothing else is submitted.
-
-    A ledger stays as it is. Raises KeyError if `until` is not queued.
-    """
-    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
-    scope = ledger.snapshot() if until is None else around(ledger, until, now, behind=BEHIND)
-    wanted = [candidate.run_id for candidate in scope.queue] if until is None else [until]
-    if until is not None and len(scope.queue) > STARTS:
-        return {until: Estimate(run_id=until, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)}
-    bounds = (passes, STARTS_OF_ALL if until is None else STARTS)
+    """When each wanted run of the scope starts, if nothing else is submitted."""
+    if scope.too_far:
+        return {run_id: too_far(run_id) for run_id in scope.wanted}
+    facts, bounds = scope.facts, (passes, STARTS if scope.one else STARTS_OF_ALL)
     lives = [
-        _live(Life(scope, now, predict, leaving_s=LEAVING_S), wanted, bounds)
-        for predict in _guesses(scope, durations, one=until is not None)
+        _live(Life(facts, now, predict, leaving_s=LEAVING_S), scope.wanted, bounds)
+        for predict in _guesses(facts, durations, one=scope.one)
     ]
     slowest = None
-    if not durations or _any_limit(scope):
-        slowest = _live(Life(scope, now, Limits().end), wanted, bounds)
-    return {run_id: _estimate(run_id, lives, slowest) for run_id in wanted}
+    if not durations or _any_limit(facts):
+        slowest = _live(Life(facts, now, Limits().end), scope.wanted, bounds)
+    return {run_id: _estimate(run_id, lives, slowest) for run_id in scope.wanted}
+
+
+def too_far(run_id: str) -> Estimate:
+    """What is told of a run before which too much happens."""
+    return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)
 
 
 _Start = tuple[float, EstimateBasis]
@@ -83,14 +73,14 @@ _DOUBT = list(EstimateBasis)
 """From what is known best to what is not known at all."""
 
 
-def _guesses(scope: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
+def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
     """How long runs last, in each of the lives; without any history, as long as their limits."""
     if not durations:
         yield Limits().end
         return
-    lives = _lives(len(scope.queue) + len(scope.holdings), one=one)
+    lives = _lives(len(facts.queue) + len(facts.holdings), one=one)
     for turn in range(lives):
-        yield Luck(scope, durations, offset=(turn + 0.5) / lives).end
+        yield Luck(facts, durations, offset=(turn + 0.5) / lives).end
 
 
 def _lives(runs: int, *, one: bool) -> int:

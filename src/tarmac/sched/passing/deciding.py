@@ -36,16 +36,23 @@ class PoolPass(Asking):
 
     def in_order(self) -> Iterator[Queued]:
         """All queued runs of the pool, in the order in which they are asked."""
-        lines = self.state.queue.lines.values()
-        yield from (
-            queued
-            for *_, queued in heapq.merge(
-                *(
-                    [(line.rank, self._claim(line), key, queued) for key, queued in line.every()]
-                    for line in lines
-                )
-            )
-        )
+        return (queued for *_, queued in heapq.merge(*map(self._stood, self.state.queue.lines.values())))
+
+    def before(self, queued: Queued) -> int:
+        """How many queued runs of the pool are asked before this one."""
+        own = self.rank(queued.line)
+        ahead = 0
+        for line in self.state.queue.lines.values():
+            if (rank := self.rank(line)) < own:
+                ahead += len(line)
+            elif rank == own:
+                ahead += line.before(queued.key)
+        return ahead
+
+    def _stood(self, line: Line) -> Iterator[tuple[int, float, Key, Queued]]:
+        """The runs of a line, each with where it stands among those of all lines."""
+        rank, claim = self.rank(line)
+        return ((rank, claim, key, queued) for key, queued in line.every())
 
     def _run_first(self, until: str | None) -> dict[Line, Key] | None:
         """Ask run after run until enough are blocked; where each line then stands (None: stopped)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import inf
 
 from tarmac.sched.books.forecast import Forecast, awaited
@@ -52,7 +52,7 @@ def _waiting(ledger: Ledger, candidate: Candidate, kind: Kind, plan: Plan, now: 
     current = Pass(ledger, now)
     try:
         case = _Case(ledger, current, plan, candidate, kind)
-        ahead = list(case.ahead())
+        ahead, ahead_first = case.ahead(), tuple(islice(case.first_ahead(), NAMES_SHOWN))
         awaits, sentences = case.awaits(), list(case.sentences())
         reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
         hints = case.hints()
@@ -62,8 +62,8 @@ def _waiting(ledger: Ledger, candidate: Candidate, kind: Kind, plan: Plan, now: 
     return Waiting(
         run_id=candidate.run_id,
         seq=candidate.seq,
-        ahead=len(ahead),
-        ahead_first=tuple(ahead[:NAMES_SHOWN]),
+        ahead=ahead,
+        ahead_first=ahead_first,
         awaits=tuple(awaits),
         reasons=reasons,
         unblocked_by=" ".join(sentences),
@@ -85,8 +85,19 @@ class _Case:
                 current.enter(key).run()
         self._forecast: Forecast | None = None if self._home is None else self._home.forecast(kind)
 
-    def ahead(self) -> Iterator[str]:
-        """The runs ordered before it that go on waiting."""
+    def ahead(self) -> int:
+        """How many runs ordered before it go on waiting."""
+        home = self._home
+        if home is None:
+            return 0
+        runs = home.state.queue.runs
+        own = runs[self._candidate.run_id]
+        place = (*home.rank(own.line), own.key)
+        leaving = (runs[run_id] for run_id in {*home.placed, *home.state.queue.hasty} if run_id in runs)
+        return home.before(own) - sum((*home.rank(item.line), item.key) < place for item in leaving)
+
+    def first_ahead(self) -> Iterator[str]:
+        """The runs ordered before it that go on waiting, in order."""
         home = self._home
         if home is None:
             return

@@ -6,8 +6,9 @@ a run that holds slots stands where it would if it were queued now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from heapq import merge
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
 from tarmac.sched.facts import Candidate, Holding, asked_slots
@@ -37,38 +38,94 @@ class QueuePlace:
     needed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPage:
+    """A part of the queue of a pool, in scheduling order. `total` counts the runs that it is a part of."""
+
+    cluster: str
+    pool: str
+    total: int
+    places: tuple[QueuePlace, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which part of each queue is wanted: the first `limit` (None: all) of those after place `after` that
+    belong to `owner` (None: to anybody), and the runs of `also`, wherever they stand."""
+
+    limit: int | None = None
+    after: int = -1
+    owner: str | None = None
+    also: frozenset[str] = frozenset()
+
+
+WHOLE = Part()
+
 Standing = tuple[int, float, Key]
 """The rank of its mode, what its entity has claimed, and its key: smaller is sooner."""
+
+_Line = tuple[Candidate, int]
+"""A run and the slots it holds."""
 
 
 def listing(ledger: Ledger, now: float) -> tuple[QueuePlace, ...]:
     """Every run that holds slots or waits for some: pools in the order in which they are tried."""
+    return tuple(place for page in pages(ledger, now) for place in page.places)
+
+
+def pages(
+    ledger: Ledger, now: float, part: Part = WHOLE, *, pools: Callable[[PoolKey], bool] = lambda _: True
+) -> tuple[PoolPage, ...]:
+    """A part of the queue of each of the `pools`. The first runs of a queue are found quickly."""
     holdings: dict[PoolKey, list[Holding]] = {}
-    for holding in ledger.snapshot().holdings:
+    for holding in ledger.holdings():
         key = (holding.allocation.cluster, holding.allocation.pool)
         holdings.setdefault(key, []).append(holding)
-    places: list[QueuePlace] = []
+    found: list[PoolPage] = []
     current = Pass(ledger, now)
     try:
-        for key in ledger.pools:
-            places += _of_pool(current.enter(key), holdings.pop(key, ()), now)
+        for key, state in ledger.pools.items():
+            held = holdings.pop(key, [])
+            if pools(key):
+                there = {*state.queue.runs, *(holding.candidate.run_id for holding in held)}
+                found.append(_page(state.rules, there, _in_order(current.enter(key), held, now), part))
     finally:
         current.close()
-    return (*places, *_elsewhere(ledger, holdings))
+    return (*found, *_elsewhere(ledger, holdings, part, pools))
 
 
-def _of_pool(pool: PoolPass, holdings: Iterable[Holding], now: float) -> Iterator[QueuePlace]:
-    rules = pool.state.rules
-    standings: list[tuple[Standing, Candidate, int]] = [
-        (_standing(pool, holding, now), holding.candidate, holding.allocation.slots) for holding in holdings
+def _page(rules: Pool, run_ids: Set[str], lines: Iterable[_Line], part: Part) -> PoolPage:
+    """The part of these lines of a pool, in order; `run_ids` are those of all of them.
+
+    Nobody walks further than the last run that is wanted, unless the runs of an owner are to be counted.
+    """
+    places: list[QueuePlace] = []
+    counted, missing = 0, set(part.also & run_ids)
+    for place, (candidate, acquired) in enumerate(lines):
+        full = part.limit is not None and len(places) >= part.limit
+        if full and not missing and part.owner is None:
+            break
+        mine = part.owner in (None, candidate.owner)
+        counted += mine
+        if (mine and place > part.after and not full) or candidate.run_id in missing:
+            missing.discard(candidate.run_id)
+            places.append(_place(candidate, rules, place=place, acquired=acquired))
+    total = len(run_ids) if part.owner is None else counted
+    return PoolPage(cluster=rules.cluster, pool=rules.name, total=total, places=tuple(places))
+
+
+def _in_order(pool: PoolPass, holdings: Iterable[Holding], now: float) -> Iterator[_Line]:
+    """What holds slots and what waits in a pool, as one line."""
+    held = [
+        (_standing(pool, holding, now), (holding.candidate, holding.allocation.slots)) for holding in holdings
     ]
-    standings += [
-        ((*pool.rank(queued.line), queued.key), queued.candidate, 0)
-        for queued in pool.state.queue.runs.values()
-    ]
-    standings.sort(key=lambda item: item[0])
-    for place, (_, candidate, acquired) in enumerate(standings):
-        yield _place(candidate, rules, place=place, acquired=acquired)
+    held.sort(key=_first)
+    waiting = (((*pool.rank(queued.line), queued.key), (queued.candidate, 0)) for queued in pool.in_order())
+    return (line for _, line in merge(held, waiting, key=_first))
+
+
+def _first(item: tuple[Standing, _Line]) -> Standing:
+    return item[0]
 
 
 def _standing(pool: PoolPass, holding: Holding, now: float) -> Standing:
@@ -90,9 +147,14 @@ def _standing(pool: PoolPass, holding: Holding, now: float) -> Standing:
     return rank, claim, order.key(candidate, rules, order.era(rules, now) if order.era is not None else 0.0)
 
 
-def _elsewhere(ledger: Ledger, holdings: Mapping[PoolKey, Iterable[Holding]]) -> Iterator[QueuePlace]:
+def _elsewhere(
+    ledger: Ledger,
+    holdings: Mapping[PoolKey, Iterable[Holding]],
+    part: Part,
+    pools: Callable[[PoolKey], bool],
+) -> Iterator[PoolPage]:
     """Runs in pools without nodes: on nodes that are gone, or for nodes that have not been told yet."""
-    found: dict[PoolKey, list[tuple[Candidate, int]]] = {}
+    found: dict[PoolKey, list[_Line]] = {}
     for key, held in holdings.items():
         found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in held)
     for candidate, _ in (*ledger.homeless.values(), *ledger.refused.values()):
@@ -101,10 +163,10 @@ def _elsewhere(ledger: Ledger, holdings: Mapping[PoolKey, Iterable[Holding]]) ->
         found.setdefault(key, []).append((candidate, 0))
     rules = {pool.key: pool for pool in ledger.cluster().pools}
     for key, runs in sorted(found.items()):
-        pool = rules.get(key) or Pool(cluster=key[0], name=key[1])
-        runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
-        for place, (candidate, acquired) in enumerate(runs):
-            yield _place(candidate, pool, place=place, acquired=acquired)
+        if pools(key):
+            runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
+            run_ids = {candidate.run_id for candidate, _ in runs}
+            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), run_ids, runs, part)
 
 
 def _place(candidate: Candidate, rules: Pool, *, place: int, acquired: int) -> QueuePlace:

@@ -9,14 +9,17 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from tarmac.control.queueing import QueueChange, QueueEntry
+from tarmac.control.queueing import QueueChange, QueuePage
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
+from tarmac.sched import Part
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.queue_records import pool_records
 from tarmac.server.rim import caller_of
 from tarmac.server.schemas.queue import ChangeBody, ChangesBody, QueuePool
 from tarmac.server.service import Service
+
+Limit = Annotated[int | None, Query(ge=1, description="so many runs of each pool, the first in order")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,8 @@ class QueueParameters:
     cluster: str | None = None
     pool: str | None = None
     mine: Annotated[bool, Query(description="only the caller's own runs")] = False
+    limit: Limit = None
+    after: Annotated[int, Query(ge=0, description="only runs after this `number`")] = 0
 
 
 def queue_routes(service: Service) -> APIRouter:
@@ -37,31 +42,35 @@ def queue_routes(service: Service) -> APIRouter:
     def queue(request: Request, parameters: Annotated[QueueParameters, Depends()]) -> Response:
         """The queue of each pool: what holds slots and what waits, in scheduling order."""
         pools = _wanted(plane.pools(), parameters)
-        entries = plane.queue(cluster=parameters.cluster, pool=parameters.pool)
-        if parameters.mine:
-            user = caller_of(request).user
-            entries = [entry for entry in entries if entry.user == user]
-        return JsonAnswer(pool_records(entries, pools))
+        part = Part(
+            limit=parameters.limit,
+            after=parameters.after - 1,
+            owner=caller_of(request).user if parameters.mine else None,
+        )
+        found = plane.queue(part, cluster=parameters.cluster, pool=parameters.pool)
+        return JsonAnswer(pool_records(found, pools))
 
     @router.post("/queue/changes", response_model=list[QueuePool])
-    def change(body: ChangesBody) -> Response:
-        """Make all of these changes in one transaction, or none; the queues of the pools they touched."""
+    def change(body: ChangesBody, limit: Limit = None) -> Response:
+        """Make all of these changes in one transaction, or none; the queues of the pools they touched.
+
+        With `limit`, the first runs of each queue, and those that were changed wherever they stand.
+        """
         changed = plane.reorder([_change(item) for item in body.changes])
-        ids = {run.id for run in changed}
-        entries = plane.queue()
-        touched = {_key(entry) for entry in entries if entry.run_id in ids}
-        moved = {run.place.pool for run in changed} - {
-            None
-        }  # one that holds slots is listed there, until it left
-        touched |= {(cluster, pool) for cluster, _ in touched for pool in moved if pool is not None}
+        ids = frozenset(run.id for run in changed)
+        found = plane.queue(Part(limit=limit, also=ids))
+        touched = {_key(page) for page in found if any(entry.run_id in ids for entry in page.entries)}
+        # One that holds slots is listed where it holds them, until it left.
+        moved = {run.place.pool for run in changed if run.place.pool is not None}
+        touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
         pools = [pool for pool in plane.pools() if pool.key in touched]
-        return JsonAnswer(pool_records([entry for entry in entries if _key(entry) in touched], pools))
+        return JsonAnswer(pool_records([page for page in found if _key(page) in touched], pools))
 
     return router
 
 
-def _key(entry: QueueEntry) -> tuple[str, str]:
-    return entry.cluster, entry.pool
+def _key(page: QueuePage) -> tuple[str, str]:
+    return page.cluster, page.pool
 
 
 def _wanted(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:

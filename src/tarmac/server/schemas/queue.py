@@ -38,7 +38,10 @@ class QueueEntry(BaseModel):
 
 
 class QueuePool(BaseModel):
-    """The queue of one pool, with those of its rules that say how to read it."""
+    """The queue of one pool, or a part of it, with those of its rules that say how to read it.
+
+    `total` counts all its runs that were asked for, listed or not.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -46,6 +49,7 @@ class QueuePool(BaseModel):
     pool: str
     policy: str
     preemption: bool
+    total: int
     runs: list[QueueEntry]
 
 
