@@ -24,6 +24,7 @@ _ARCHIVES = {
     b"\x89HDF": "an HDF5 file",
 }
 """How files begin that are given the name of a run file by mistake."""
+_OF_A_SYSTEM = re.compile(rb"clusterfudge|^#(SBATCH|PBS|BSUB)\s|^#\$ -[a-zA-Z]", re.MULTILINE)
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 
@@ -39,7 +40,7 @@ class RunText:
 def read_run_file(file: str) -> RunText:
     """The run file `file` ("-": standard input); raises InvalidInput when it cannot be read."""
     path = Path(file)
-    if path.suffix in _PROGRAMS and path.is_file() and not _launches(path):
+    if path.suffix in _PROGRAMS and path.is_file() and not _known(path):
         raise InvalidInput(
             f"{file} is a program, not a run file", hint=f"tarmac run -- {_PROGRAMS[path.suffix]} {file}"
         )
@@ -100,11 +101,11 @@ def name_of(argv: Sequence[str]) -> str:
     return name[:40] or "run"
 
 
-def _launches(path: Path) -> bool:
-    """Whether a program speaks of Clusterfudge: its dialect then says what to do with it."""
+def _known(path: Path) -> bool:
+    """Whether a program is of a kind that the readers know: a launch script, or one for a batch system."""
     try:
         with path.open("rb") as stream:
-            return b"clusterfudge" in stream.read(_LIMIT_BYTES)
+            return _OF_A_SYSTEM.search(stream.read(_LIMIT_BYTES)) is not None
     except OSError:
         return False
 

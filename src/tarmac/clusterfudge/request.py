@@ -6,16 +6,36 @@ package.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 
 @dataclass
 class ClusterfudgeConfig:
-    """What `fudge login` wrote. tarmac needs none of it."""
+    """What `fudge login` wrote, with the methods to read and write it. tarmac needs none of it."""
 
     token: str
+
+    def to_dict(self, encode_json: bool = False) -> dict[str, str]:  # noqa: ARG002 as there
+        """The fields by name."""
+        return {"token": self.token}
+
+    def to_json(self, **options: Any) -> str:
+        """The same as JSON; `options` are those of `json.dumps`."""
+        return json.dumps(self.to_dict(), **options)
+
+    @classmethod
+    def from_dict(cls, kvs: Mapping[str, Any], *, infer_missing: bool = False) -> ClusterfudgeConfig:
+        """From the fields by name; KeyError for one that is missing, unless that may be inferred."""
+        token = kvs.get("token") if infer_missing else kvs["token"]
+        return cls(token=token)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_json(cls, s: str | bytes, *, infer_missing: bool = False, **options: Any) -> ClusterfudgeConfig:
+        """The same of JSON; `options` are those of `json.loads`."""
+        return cls.from_dict(json.loads(s, **options), infer_missing=infer_missing)
 
 
 @dataclass

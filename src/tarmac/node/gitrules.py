@@ -225,7 +225,7 @@ _MACHINE = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*@"
 _PATH = r"[A-Za-z0-9._~/%+-]+"
 _URL = re.compile(rf"(https?|ssh|file)://(?:{_USER})?(?:{_MACHINE}(?::[0-9]{{1,5}})?)?/{_PATH}")
-_SCP = re.compile(rf"(?:{_USER})?{_MACHINE}:(?!/?/)(?!-){_PATH}")
+_SCP = re.compile(rf"(?:{_USER}{_MACHINE}:(?!//)|{_MACHINE}:(?!/))(?!-){_PATH}")
 _REFERENCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,254}")
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 

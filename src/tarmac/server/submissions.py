@@ -7,21 +7,17 @@ submission is found here, before anything is kept.
 from __future__ import annotations
 
 import hashlib
-import os
 import string
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tarmac.artifacts.code.archives import is_archive
-from tarmac.artifacts.code.tree import TooSlow, at_most, check_size, scan
+from tarmac.artifacts.code.present import refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
-from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.repositories import check_repositories
@@ -33,8 +29,6 @@ from tarmac.spec.dialects import DIALECTS
 _STAND_IN = frozenset({"name", "slots"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
 
-COUNT_S = 5.0
-"""How long a submission waits for its code to be counted."""
 
 _READINGS_KEPT = 64
 _END = 6
@@ -100,7 +94,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.user} {key}')}")
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
-        _check_code(spec.code, filename=draft.filename)
+        refuse_unfit(spec.code, filename=draft.filename)
     submission = Submission(spec=spec, user=draft.caller.user, idempotency_key=key)
     return Prepared(submission=submission, warnings=reading.warnings)
 
@@ -163,35 +157,3 @@ def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
     if not inherited:
         return spec
     return replace(spec, environment=replace(spec.environment, inherited=inherited))
-
-
-def _check_code(code: LocalDirectory, *, filename: str) -> None:
-    """Refuse a code directory that cannot be copied, while the user still looks.
-
-    How much it holds is counted only where its dialect or the run file sets a limit: the usual run file of a
-    few lines is not slowed by a walk through its directory.
-    """
-    path = Path(code.path)
-    if not os.path.exists(path):  # noqa: PTH110 -- a name longer than any file's does not exist either
-        found = "does not exist"
-    elif is_archive(path):
-        if os.access(path, os.R_OK):
-            return
-        found = "cannot be read"
-    elif not path.is_dir():
-        found = "is neither a directory nor an archive (.zip, .tar, .tar.gz, .tar.xz)"
-    elif not os.access(path, os.R_OK | os.X_OK):
-        found = "cannot be read"
-    else:
-        if code.limit_bytes is not None:
-            with suppress(TooSlow):  # the copy is counted again, and has more time
-                entries = scan(path, code=code, check_time=at_most(COUNT_S))
-                check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
-        return
-    raise InvalidInput(
-        [
-            Problem(
-                message=f"code: {code.path} {found}", file=filename, hint="code names the directory to copy"
-            )
-        ]
-    )

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from tarmac.model.errors import Problem
-from tarmac.spec.located import Scalar, Table
+from tarmac.spec.located import Items, Scalar, Table
 from tarmac.spec.problems import Problems
 from tarmac.spec.yaml_tree import compose
 
@@ -59,12 +59,26 @@ def _of_table(tree: Table) -> tuple[str, str] | None:
     kind = next(
         (node.text for key, node in tree.entries if key.text == "type" and isinstance(node, Scalar)), ""
     )
+    if _is_hydra(tree):
+        return "a configuration of Hydra", _OF_SCRIPT
     if keys & _DSTACK.get(kind, frozenset()):
         return f"a {kind} of dstack", _NATIVE
     for known in _KINDS:
         if keys >= known.keys and (not known.further or keys & known.further):
             return known.what, known.hint
+    if len({key.lower() for key in keys} & _PARAMETER_NAMES) >= _FEW and not keys & _LAUNCHING:
+        return "a file of parameters for a training script", _OF_SCRIPT
     return None
+
+
+def _is_hydra(tree: Table) -> bool:
+    """Whether a mapping composes others, configures Hydra, or names what is to be made of it."""
+    for key, node in tree.entries:
+        if key.text in ("hydra", "_target_") or (key.text == "defaults" and isinstance(node, Items)):
+            return True
+        if isinstance(node, Table) and any(inner.text == "_target_" for inner, _ in node.entries):
+            return True
+    return False
 
 
 def _line(pattern: str) -> re.Pattern[str]:
@@ -79,6 +93,10 @@ _PYTHON = "a run file starts it: 'command: python SCRIPT'"
 _ELSEWHERE = "give the run file that starts the training"
 _BASE = "what is below base_config is a run file of its own (docs/dialects/mcli.md)"
 _PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/dialects/mcli.md)"
+_OF_SCRIPT = (
+    "it configures a script: a run file starts that, as 'command: python train.py', with the slots it needs "
+    "(docs/run-file.md)"
+)
 _PACKAGE = "the description of a package"
 
 _LINES = (
@@ -94,6 +112,31 @@ _LINES = (
     (_line(r"^apiVersion: *[\w./-]+\s*$"), "an object of Kubernetes", _NATIVE),
 )
 """What is told by its lines, whatever the rest of them is."""
+
+_LAUNCHING = frozenset(
+    {"command", "roles", "processes", "slots", "entrypoint", "compute", "jobs", "experiment_name", "image"}
+    | {"isc_project_id", "run", "commands"}
+)
+"""Keys that say how something is started: with one of these, a file is no file of parameters alone."""
+
+_FEW = 2
+_PARAMETER_NAMES = frozenset(
+    {"model", "models", "optimizer", "optim", "scheduler", "lr_scheduler", "loss", "criterion", "trainer"}
+    | {
+        "training",
+        "train",
+        "data",
+        "dataset",
+        "datasets",
+        "dataloader",
+        "datamodule",
+        "transforms",
+        "augmentation",
+    }
+    | {"lr", "learning_rate", "batch_size", "train_batch_size", "epochs", "num_epochs", "max_epochs", "seed"}
+    | {"num_workers", "weight_decay", "warmup_steps", "callbacks", "logger", "checkpoint", "tokenizer"}
+    | {"network", "architecture", "backbone", "metrics", "evaluation", "eval", "val", "test", "hparams"}
+)
 
 _MLPROJECT = "the MLproject file of an MLflow project alone"
 _BESIDE = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -115,6 +116,22 @@ def test_nodes_show_what_runs_and_can_be_drained(settled: Shell, long: str) -> N
     assert settled.json("wait", waiting)["runs"][0]["outcome"] == "completed"
     settled.tarmac("stop", "--wait", long, code=0)
     assert "error: " in settled.tarmac("nodes", "drain", "no-such-node", code=2).stderr
+
+
+def test_of_the_submitters_shell_a_run_finds_what_the_pages_say(settled: Shell) -> None:
+    """PATH, the virtual environment and conda's, and nothing else; `-e` copies more."""
+    of_the_shell = {"VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "HTTPS_PROXY": "http://p", "COPIED": "yes"}
+    others = {"LD_LIBRARY_PATH": "/l", "PYTHONPATH": "/p", "LC_ALL": "C", "TERM": "dumb"}
+    path = f"/only/here:{os.environ['PATH']}"
+    started = settled.start(
+        "run", "-e", "COPIED", "--", "env", variables={**of_the_shell, **others, "PATH": path}
+    )
+    found = dict(line.partition("=")[::2] for line in started.communicate()[0].splitlines())
+    assert started.returncode == 0
+    assert (found["PATH"], found["VIRTUAL_ENV"], found["CONDA_PREFIX"]) == (path, "/v", "/c")
+    assert found["COPIED"] == "yes"
+    assert found.get("PYTHONPATH") != "/p"
+    assert not found.keys() & {"HTTPS_PROXY", "LD_LIBRARY_PATH", "LC_ALL", "TERM"}
 
 
 def test_metrics(settled: Shell) -> None:

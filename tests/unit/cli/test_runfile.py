@@ -36,6 +36,14 @@ def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
         assert caught.value.hint == hint
 
 
+def test_a_script_for_a_batch_system_is_read_as_one_whatever_its_name(tmp_path: Path) -> None:
+    script = tmp_path / "submit.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")
+    source = read_run_file(str(script))
+    with pytest.raises(InvalidInput, match="this is a batch script of Slurm"):
+        read(source.text, filename=source.filename, directory=source.directory)
+
+
 def test_a_command_becomes_a_run_file_that_reads_back_as_it_was(tmp_path: Path) -> None:
     argv = ("python", "train.py", "--note", 'a "b" $C: #d\n€')
     source = from_command(argv, directory=tmp_path, home=HOME)

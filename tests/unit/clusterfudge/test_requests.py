@@ -29,6 +29,16 @@ def spec_of(request: cf.CreateLaunchRequest) -> RunSpec:
     return read(text, filename="launch-request.json", directory="/", dialect="clusterfudge").spec
 
 
+def test_a_configuration_is_written_and_read_as_json() -> None:
+    """C1: by the methods that the client's class has."""
+    config = cf.ClusterfudgeConfig(token="t")
+    assert (config.to_dict(), config.to_json()) == ({"token": "t"}, '{"token": "t"}')
+    assert cf.ClusterfudgeConfig.from_json(config.to_json(indent=1)) == config
+    assert cf.ClusterfudgeConfig.from_dict({"token": "t", "other": 1}) == config
+    with pytest.raises(KeyError, match="token"):
+        cf.ClusterfudgeConfig.from_dict({})
+
+
 def test_the_defaults_are_those_of_the_client() -> None:
     """C1, C10: what is not given, and in which order things may be given without a name."""
     assert dataclasses.asdict(cf.CreateLaunchRequest([JOB])) == {

@@ -22,6 +22,7 @@ ALL = GitRules(transports=("https", "ssh", "http", "file"))
         "https://example.org/team/digits.git",
         "https://example.org:8443/~ada/digits",
         "git@example.org:team/digits.git",
+        "git@example.org:/srv/git/digits.git",
         "example.org:digits.git",
         "ssh://git@example.org:2222/team/digits.git",
     ],
@@ -43,6 +44,9 @@ def test_c6_repositories_over_https_and_ssh(url: str) -> None:
         ("git@-host:x", ALL),
         ("-u@host:x", ALL),
         ("host:-x", ALL),
+        ("host:/x", ALL),
+        ("file:/x", ALL),
+        ("git@host://x", ALL),
         ("--upload-pack=id", ALL),
         ("/etc", ALL),
         ("../other", ALL),
@@ -147,6 +151,7 @@ def test_ssh_is_called_so_that_it_asks_nobody_and_knows_its_hosts(tmp_path: Path
         ("https://h/org/a", "./sub", "https://h/org/a/sub"),
         ("git@h:org/a.git", "../../b", "git@h:b"),
         ("git@h:a.git", "../b", "git@h:b"),
+        ("git@h:/srv/a.git", "../b", "git@h:/srv/b"),
     ],
 )
 def test_urls_of_submodules_relative_to_their_repository(parent: str, relative: str, url: str) -> None:

@@ -29,6 +29,7 @@ STRANGERS = {
     "a request to MosaicML's fine-tuning service": "model: a/b\ntrain_data_path: s3://a\nlearning_rate: 1\n",
     "an MCLI sweep, as a script of its authors reads it": "base_config: {image: a}\nsweep_config: {a: []}\n",
     "a file of parameters for a training script": "model: {n: 1}\nmax_duration: 1ep\noptimizer: {lr: 1}\n",
+    "a configuration of Hydra": "defaults: [_self_, {model: gpt}]\nname: base\nseed: 1\n",
     "an environment of conda": "name: env\nchannels: [conda-forge]\ndependencies: [python=3.12]\n",
     "the MLproject file of an MLflow project alone": "name: x\nentry_points: {main: {command: t}}\n",
 }
@@ -43,6 +44,22 @@ def test_a_well_known_file_is_called_by_its_kind(kind: str) -> None:
     assert problem.message == f"this is {kind}, which tarmac does not read"
     assert problem.file == "given"
     assert problem.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("hydra: {run: {dir: out}}\nname: a\n", "a configuration of Hydra"),
+        ("defaults: [_self_]\nmodel: {name: x}\ntrainer: {}\n", "a configuration of Hydra"),
+        ("name: resnet\nnet: {_target_: torch.nn.Linear, in_features: 1}\n", "a configuration of Hydra"),
+        ("name: vit\nlr: 0.1\nbatch_size: 8\n", "a file of parameters for a training script"),
+        ("project: x\ntrainer: {gpus: 8}\ndata: {path: /d}\n", "a file of parameters for a training script"),
+    ],
+)
+def test_a_configuration_of_a_script_is_called_that(text: str, kind: str) -> None:
+    """I8: in place of the fields that a run file would not know."""
+    with pytest.raises(InvalidInput, match=f"this is {kind}, which tarmac does not read"):
+        choose(text, filename="config.yaml")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +105,6 @@ def test_a_run_file_is_nobody_else(text: str, dialect: str) -> None:
     [
         '{"compilerOptions": {"strict": true}}',
         '{"architectures": ["Llama"], "hidden_size": 4096, "name": "x"}',
-        "defaults: [_self_]\nmodel: {name: x}\ntrainer: {}\n",
         "just: words\n",
     ],
 )

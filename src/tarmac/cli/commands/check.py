@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tarmac.artifacts.code.present import missing_files
 from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
@@ -52,7 +53,9 @@ def _check(file: str, how: How) -> dict[str, Any]:
     except InvalidInput as error:
         problems = [_problem(item) for item in error.problems]
         return {"file": file, "problems": problems, "warnings": [], "run": None}
-    return {"file": file, "problems": [], "warnings": list(reading.warnings), "run": _spec(reading.spec)}
+    missing = missing_files(reading.spec, directory=text.directory, filename=text.filename)
+    found = [_problem(item) for item in missing]
+    return {"file": file, "problems": found, "warnings": list(reading.warnings), "run": _spec(reading.spec)}
 
 
 def _script(file: str, report: ScriptReport) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tarmac.model.spec import Command
+from tarmac.spec import topology
 
 SHELL = ("bash", "-c")
+NAMES = topology.Names(nodes="$NNODES", processes="$N_PROC", world="$((NNODES * N_PROC))", slots="gpus")
 
 
 def joined(text: str) -> str:
@@ -30,16 +32,8 @@ def doubts(text: str, slots: int | None) -> Iterator[str]:
     yield from _swallowed(text)
     yield from _script(text)
     if slots is not None:
-        yield from _topology(text, slots)
+        yield from topology.doubts(text, slots, NAMES)
     yield from _relative(text)
-
-
-def fixed_nodes(text: str, slots: int | None) -> int | None:
-    """On how many nodes the command wants to be: where it says nodes x processes, and they are all slots."""
-    nodes, processes = _NODES.findall(text), _PROCESSES.findall(text)
-    if slots is None or len(nodes) != 1 or len(processes) != 1:
-        return None
-    return int(nodes[0]) if int(nodes[0]) * int(processes[0]) == slots else None
 
 
 # --- what the joining of lines does
@@ -87,36 +81,6 @@ def _script(text: str) -> Iterator[str]:
                 "file (tarmac convert), whose 'command' keeps its lines"
             )
             return
-
-
-# --- what the command says of nodes and processes
-
-_NODES = re.compile(r"--(?:nnodes|num_machines|num_nodes)[= ]+(\d{1,9})(?![\d:])", re.ASCII)
-_PROCESSES = re.compile(r"--(?:nproc[-_]per[-_]node|num_gpus)[= ]+(\d{1,9})(?!\d)", re.ASCII)
-_ALL = re.compile(r"--num_processes[= ]+(\d{1,9})(?!\d)", re.ASCII)
-
-
-def _topology(text: str, slots: int) -> Iterator[str]:
-    """Numbers of nodes or processes that cannot be those of the run: its workers would wait for others."""
-    nodes, processes = _NODES.findall(text), _PROCESSES.findall(text)
-    if fixed_nodes(text, slots) is not None:
-        return
-    if len(nodes) == len(processes) == 1:
-        product = int(nodes[0]) * int(processes[0])
-        yield (
-            f"it starts {nodes[0]} x {processes[0]} = {product} processes, and gpus is {slots}: the run "
-            "would wait for ones that never come; always write $NNODES and $N_PROC"
-        )
-        return
-    for given, variable in ((nodes, "$NNODES"), (processes, "$N_PROC")):
-        for number in given:
-            if int(number) == 0 or slots % int(number):
-                yield (
-                    f"it says {number} where {variable} belongs, and gpus is {slots}: always write {variable}"
-                )
-    for number in _ALL.findall(text):
-        if int(number) != slots:
-            yield f"it starts {number} processes, and gpus is {slots}: write $((NNODES * N_PROC))"
 
 
 # --- where its files are looked for

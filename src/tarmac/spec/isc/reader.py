@@ -19,7 +19,7 @@ from tarmac.model.spec import (
     RunSpec,
 )
 from tarmac.spec.dialect import Reading
-from tarmac.spec.isc.commands import command_of, doubts, fixed_nodes
+from tarmac.spec.isc.commands import command_of, doubts, joined
 from tarmac.spec.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
 from tarmac.spec.isc.variables import DATASET_AT_DATA
 from tarmac.spec.kinds import Kind, choice, integer, text
@@ -31,6 +31,7 @@ from tarmac.spec.problems import Problems
 from tarmac.spec.section import Section, Value
 from tarmac.spec.slot_types import is_known
 from tarmac.spec.toml_tree import compose
+from tarmac.spec.topology import fixed_nodes
 
 NAME = "isc"
 MOST_SLOTS = 1_000_000
@@ -251,6 +252,11 @@ def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warn
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
         return Command(argv=("true",))
     given = _words(value)
+    if joined(given).startswith("#"):
+        value.refuse(
+            "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
+            "take the comment out",
+        )
     warnings += [located(value, f"command: {doubt}") for doubt in doubts(given, slots)]
     return command_of(_activated(given, retired, warnings))
 

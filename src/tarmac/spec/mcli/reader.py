@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tarmac.model.spec import Command, Conventions, Environment, RunSpec
+from tarmac.spec import topology
 from tarmac.spec.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.spec.kinds import text
 from tarmac.spec.located import Scalar, Table, shown
-from tarmac.spec.mcli.compute import read_compute
+from tarmac.spec.mcli.compute import Compute, read_compute
 from tarmac.spec.mcli.fields import RUN, Tidied, root, tidied
 from tarmac.spec.mcli.integrations import Integrations, read_integrations
 from tarmac.spec.mcli.kinds import read_word
@@ -69,6 +71,8 @@ def _spec(run: Tidied, source: str, warnings: list[str], *, given: frozenset[str
     metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
     _refuse_deployment(run.get("dependent_deployment"))
     command = _command(run)
+    if compute.slots and (said := run.get("command")) is not None:
+        warnings += [f"{where(said)}{doubt}" for doubt in _doubts(str(command), compute)]
     facts = _facts(scheduling, integrations, metadata)
     if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
         facts["workspace"] = True
@@ -106,6 +110,22 @@ def _command(run: Section) -> Command:
     else:
         run.missing("command", "add a line such as 'command: composer train.py'")
     return Command(argv=(*SHELL, script))
+
+
+NAMES = topology.Names(
+    nodes="$NUM_NODES", processes="$LOCAL_WORLD_SIZE", world="$WORLD_SIZE", slots="the number of GPUs"
+)
+
+
+def _doubts(command: str, compute: Compute) -> Iterator[str]:
+    """What the command says of nodes and processes, and cannot know; sentences."""
+    yield from topology.doubts(command, compute.slots, NAMES)
+    said = topology.processes_said(command)
+    if said and compute.slots % said == 0 and compute.slots != said * (compute.nodes or 0):
+        yield (
+            f"it starts {said} processes on each node, which holds where the run gets {said} GPUs of each; "
+            f"with {NAMES.processes} in its place, wherever it runs"
+        )
 
 
 def _image(run: Section, warnings: list[str]) -> str | None:

@@ -114,6 +114,6 @@ _SERVER = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _PATH = r"[A-Za-z0-9._~/%+-]+"
 _URL = re.compile(
     rf"(https?|ssh|file)://([A-Za-z0-9._-]+@)?({_SERVER}(:[0-9]{{1,5}})?)?/{_PATH}"
-    rf"|([A-Za-z0-9_][A-Za-z0-9._-]*@)?{_SERVER}:(?!/?/){_PATH}",
+    rf"|([A-Za-z0-9_][A-Za-z0-9._-]*@{_SERVER}:(?!//)|{_SERVER}:(?!/)){_PATH}",
     re.ASCII,
 )

@@ -1,0 +1,61 @@
+"""Whether the files of the submitter's machine that a run brings are there, before anything is kept of it.
+
+Called by the server for submissions of its own user, and by `tarmac check`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tarmac.artifacts.code.archives import is_archive
+from tarmac.artifacts.code.tree import TooSlow, at_most, check_size, scan
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.spec import LocalDirectory, RunSpec
+
+COUNT_S = 5.0
+"""How long a directory with a limit may take to be counted before the code is accepted as it is."""
+
+
+def refuse_unfit(code: LocalDirectory, *, filename: str) -> None:
+    """Raise InvalidInput for a directory of code that cannot be copied.
+
+    How much it holds is counted only where its dialect or the run file sets a limit: the usual run file of a
+    few lines is not slowed by a walk through its directory.
+    """
+    path = Path(code.path)
+    if not os.path.exists(path):  # noqa: PTH110 -- a name longer than any file's does not exist either
+        found = "does not exist"
+    elif is_archive(path):
+        if os.access(path, os.R_OK):
+            return
+        found = "cannot be read"
+    elif not path.is_dir():
+        found = "is neither a directory nor an archive (.zip, .tar, .tar.gz, .tar.xz)"
+    elif not os.access(path, os.R_OK | os.X_OK):
+        found = "cannot be read"
+    else:
+        if code.limit_bytes is not None:
+            with suppress(TooSlow):  # the copy is counted again, and has more time
+                entries = scan(path, code=code, check_time=at_most(COUNT_S))
+                check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
+        return
+    message, hint = f"code: {code.path} {found}", "code names the directory to copy"
+    raise InvalidInput([Problem(message=message, file=filename, hint=hint)])
+
+
+def missing_files(spec: RunSpec, *, directory: str, filename: str) -> Iterator[Problem]:
+    """What the run file names of this machine, and is not there: its code, and an image that comes along."""
+    if isinstance(spec.code, LocalDirectory):
+        try:
+            refuse_unfit(spec.code, filename=filename)
+        except InvalidInput as refusal:
+            yield from refusal.problems
+    image = spec.site.apptainer if spec.site is not None else None
+    if image is not None and not image.remote:
+        path = Path(directory, image.source or image.path)
+        if not path.is_file():
+            hint = "write Type: remote if it lies on the site"
+            yield Problem(message=f"the image {path} is not there", file=filename, hint=hint)
