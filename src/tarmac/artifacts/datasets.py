@@ -1,4 +1,4 @@
-"""Fetching a dataset once, through fsspec, into a directory of its own. Called by the dataset desk."""
+"""Fetching a dataset once, from the web or through fsspec, into a directory of its own. For `DatasetDesk`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tarmac.artifacts.web import SCHEMES, fetch_file
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PIECE_BYTES = 4 * 1024 * 1024
@@ -35,24 +36,32 @@ def fetch(url: str, target: Path, progress: Progress) -> None:
     """
     if target.exists():
         return
+    fetch_into = _fetcher(url, progress)
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o700, parents=True)
+    try:
+        fetch_into(partial)
+    except Exception as error:
+        shutil.rmtree(partial, ignore_errors=True)  # the next try begins anew, and the disk may be full
+        if isinstance(error, InvalidInput | Unavailable | MemoryError):
+            raise
+        raise Unavailable(f"fetching {url} broke off: {str(error) or type(error).__name__}") from error
+    os.sync()
+    partial.replace(target)
+
+
+def _fetcher(url: str, progress: Progress) -> Callable[[Path], None]:
+    """What brings everything at a URL into a directory; raises InvalidInput where nothing here can."""
+    if urlsplit(url).scheme.lower() in SCHEMES:
+        return lambda directory: fetch_file(url, directory, progress, piece_bytes=PIECE_BYTES)
     import fsspec  # noqa: PLC0415 - takes long to load, and few servers have datasets from elsewhere
 
     try:
         files, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise InvalidInput(f"{url} cannot be reached from here: {error}") from None
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(mode=0o700, parents=True)
-    try:
-        _fetch_all(files, root, partial, progress)
-    except Exception as error:
-        shutil.rmtree(partial, ignore_errors=True)  # the next try begins anew, and the disk may be full
-        if isinstance(error, InvalidInput | MemoryError):
-            raise
-        raise Unavailable(f"fetching {url} broke off: {str(error) or type(error).__name__}") from error
-    os.sync()
-    partial.replace(target)
+    return lambda directory: _fetch_all(files, root, directory, progress)
 
 
 def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None:
@@ -65,17 +74,11 @@ def _fetch_all(files: Any, root: str, partial: Path, progress: Progress) -> None
     for remote, name, _ in found:
         path = partial / _inside(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with files.open(remote, "rb", **_from_the_beginning(files)) as reading, path.open("xb") as writing:
+        with files.open(remote, "rb") as reading, path.open("xb") as writing:
             while piece := reading.read(PIECE_BYTES):
                 writing.write(piece)
                 done += len(piece)
                 progress(done, total)
-
-
-def _from_the_beginning(files: Any) -> dict[str, Any]:
-    """Read as it comes: plain web servers cannot give a part of a file, and none is wanted."""
-    protocols = {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
-    return {"block_size": 0} if protocols & {"http", "https"} else {}
 
 
 def _found(files: Any, root: str) -> list[tuple[str, str, int | None]]:

@@ -14,6 +14,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Notice
 from tarmac.model.run import Attempt
+from tarmac.model.spec import Hooks, RunSpec
 from tarmac.node.protocol import LOGS
 from tarmac.server.log_files import LogFile, reader, since_offset, tail_offset
 from tarmac.server.records import Json, run_record, state_record
@@ -22,7 +23,9 @@ Message = tuple[str, Json]
 """Name and data of a message of the stream."""
 
 SETUP_ROLE = "setup"
-"""The role under which the output of setup steps is shown; its replica is the rank of the node."""
+"""The role under which the output of setup steps and hooks is shown; its replica is the rank of the node."""
+
+_NO_HOOKS = Hooks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,7 @@ class LogView:
                 continue
             if number not in self._open:
                 self._open[number] = _AttemptView(self._plane, attempt, self._query, old=not self._surveyed)
-            self._open[number].update(attempt, setup=bool(self._run.spec.setup))
+            self._open[number].update(attempt, setup=_sets_up(self._run.spec))
         self._surveyed = True
         return [] if self._run.state is RunState.ENDED else self._state_messages()
 
@@ -138,6 +141,11 @@ class LogView:
     def _over(self) -> bool:
         """Whether nothing can follow what was found: the run has ended, or the only attempt asked for has."""
         return self._run.state is RunState.ENDED or self._query.attempt in self._closed
+
+
+def _sets_up(spec: RunSpec) -> bool:
+    """Whether something beside the workers may write: setup steps, or commands around the workers."""
+    return bool(spec.setup) or spec.hooks != _NO_HOOKS
 
 
 class _AttemptView:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.datasets import fetch
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 
 SIZE_BYTES = 12 * 1024 * 1024
 """More than a file system that reads parts of files would read in one."""
@@ -55,3 +57,27 @@ def test_i8_a_fetch_that_broke_off_leaves_nothing_and_can_be_repeated(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["www"]
     fetch(address, tmp_path / "got", lambda done, total: None)
     assert (tmp_path / "got/large.bin").stat().st_size == SIZE_BYTES
+
+
+def test_i8_a_plain_install_fetches_from_the_web(tmp_path: Path, address: str) -> None:
+    """Nothing is imported that tarmac itself does not depend on."""
+    program = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('aiohttp', 'requests', 'fsspec.implementations.http')))\n"
+        "from pathlib import Path\n"
+        "from tarmac.artifacts.datasets import fetch\n"
+        "fetch(sys.argv[1], Path(sys.argv[2]), lambda done, total: None)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, address, str(tmp_path / "got")], check=True)
+    assert (tmp_path / "got/large.bin").stat().st_size == SIZE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("nothing.bin", "answers 404"), ("", "names no file"), ("a/..", "names no file")]
+)
+def test_i8_what_is_not_there_is_said_and_leaves_nothing(
+    tmp_path: Path, address: str, path: str, said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        fetch(address.replace("large.bin", path), tmp_path / "got", lambda done, total: None)
+    assert [found.name for found in tmp_path.iterdir()] == ["www"]

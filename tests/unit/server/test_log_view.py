@@ -16,6 +16,8 @@ from tarmac.server.submissions import Draft, prepare
 
 TWO = "name: two\nretries: 1\nsetup:\n  - prepare\ncommand: work\nreplicas: 2\n"
 
+HOOKED = "name: two\nretries: 1\nhooks: {before_login: stage}\ncommand: work\nreplicas: 2\n"
+
 
 def fails_at_first(launch: Launch) -> Behaviour:
     return Behaviour(duration_s=10, exit_code=1 if launch.number == 1 else 0)
@@ -26,8 +28,9 @@ def plane(tmp_path: Path) -> Served:
     return Served(tmp_path, fails_at_first)
 
 
-def test_every_worker_of_every_attempt_is_followed(plane: Served) -> None:
-    run = _begin(plane)
+@pytest.mark.parametrize("source", [TWO, HOOKED], ids=["setup steps", "hooks alone"])
+def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -> None:
+    run = _begin(plane, source)
     view = LogView(plane.plane, run, LogQuery())
     _write(plane, f"{run}.1", "first")
     seen = _drain(view)
@@ -91,12 +94,12 @@ def test_a_view_without_files_is_idle(plane: Served) -> None:
     assert view.idle
 
 
-def _submission(plane: Served) -> Submission:
-    return prepare(Draft(caller=Caller(user="ada", local=True), source=TWO), plane.plane).submission
+def _submission(plane: Served, source: str = TWO) -> Submission:
+    return prepare(Draft(caller=Caller(user="ada", local=True), source=source), plane.plane).submission
 
 
-def _begin(plane: Served) -> str:
-    run = plane.plane.submit([_submission(plane)])[0].run.id
+def _begin(plane: Served, source: str = TWO) -> str:
+    run = plane.plane.submit([_submission(plane, source)])[0].run.id
     plane.turn()
     plane.turn()
     return run

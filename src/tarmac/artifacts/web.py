@@ -1,0 +1,58 @@
+"""One file from a web server, by the standard library alone, so that a plain install can. For `datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit
+from urllib.request import Request, urlopen
+
+from tarmac.model.errors import InvalidInput, Unavailable
+
+SCHEMES = frozenset({"http", "https"})
+WAIT_S = 60.0
+"""How long the server may be silent."""
+
+_ABSENT = range(400, 500)
+
+
+def fetch_file(
+    url: str, directory: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int
+) -> None:
+    """The file at a URL in `directory`, under its own name.
+
+    Raises InvalidInput where there is none, Unavailable where the server cannot be reached or breaks off.
+    """
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if urlsplit(url).path.endswith("/") or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise InvalidInput(
+            f"{url} names no file, and a web server does not say what lies below it",
+            hint="the address of one file (such as an archive), or a store that lists: s3://bucket/path",
+        )
+    try:
+        with urlopen(Request(url, headers={"User-Agent": "tarmac"}), timeout=WAIT_S) as answer:
+            _copy(answer, directory / name, progress, piece_bytes=piece_bytes)
+    except HTTPError as error:
+        if error.code in _ABSENT:
+            raise InvalidInput(f"{url}: the server answers {error.code} {error.reason}") from None
+        raise Unavailable(f"{url}: the server answers {error.code} {error.reason}") from None
+    except URLError as error:
+        raise Unavailable(f"{url} cannot be reached: {error.reason}") from error
+    except HTTPException as error:
+        raise Unavailable(f"{url} broke off: {type(error).__name__}") from error
+
+
+def _copy(answer: Any, path: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int) -> None:
+    said = answer.headers.get("Content-Length")
+    total = int(said) if said is not None and said.isdigit() else None
+    done = 0
+    with path.open("xb") as writing:
+        while piece := answer.read(piece_bytes):
+            writing.write(piece)
+            done += len(piece)
+            progress(done, total)
+    if total is not None and done != total:
+        raise Unavailable(f"the server broke off after {done:,} of {total:,} bytes")
