@@ -86,7 +86,8 @@ class Launch:
     the attempt is to be asked to leave, for its workers to know: from their start, or earlier where setting
     up for long is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
     which versions are placed into the run's own directories before its first workers start. With
-    `own_packages`, what its commands install with pip is theirs alone, whether it has setup steps or not.
+    `own_packages`, what its commands install with pip is theirs alone, with setup steps or without. With
+    `own_directories` each worker starts in a directory of its own, unless there are steps or hooks.
     """
 
     attempt_id: str
@@ -108,6 +109,7 @@ class Launch:
     artifacts: ArtifactRules = field(default_factory=ArtifactRules)
     input_artifacts: tuple[str, ...] = ()
     own_packages: bool = False
+    own_directories: bool = False
 
 
 Equip = Callable[[Run, Attempt, Launch], Launch]

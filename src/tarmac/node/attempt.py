@@ -60,6 +60,7 @@ class AttemptPart(NamedTuple):
     code: Optional[str]
     setup: tuple[Step, ...]
     own_packages: bool
+    own_directories: bool
     environments: Optional[str]
     git: GitRules
     setup_env: dict[str, str]
@@ -93,6 +94,7 @@ class AttemptPart(NamedTuple):
             code=None,
             setup=(),
             own_packages=False,
+            own_directories=False,
             environments=None,
             git=GitRules(),
             setup_env={},
@@ -143,6 +145,7 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         code=told.get("code"),
         setup=tuple(steps.read_step(step) for step in told.get("setup") or ()),
         own_packages=bool(told.get("own_packages")),
+        own_directories=bool(told.get("own_directories")),
         environments=told.get("environments"),
         git=steps.read_rules(told.get("git")),
         setup_env=dict(told.get("setup_env") or {}),

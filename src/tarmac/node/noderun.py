@@ -34,8 +34,9 @@ class Leave(Exception):
 class Worker:
     """One worker: what it is, its process once started, and how it left."""
 
-    def __init__(self, part: WorkerPart, paths: AttemptPaths) -> None:
+    def __init__(self, part: WorkerPart, paths: AttemptPaths, *, directory: str) -> None:
         self.part = part
+        self.directory = directory
         self.log = paths.log(part.name)
         self.index = TimeIndex(self.log, paths.index(part.name))
         self.child: Optional[Child] = None
@@ -63,7 +64,7 @@ class NodeRun:
         self.children = Children()
         self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children, apart=apart)
         self.victims = Victims()
-        self.workers = [Worker(item, attempt) for item in part.workers]
+        self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
         self.venv: Optional[str] = None
@@ -75,6 +76,18 @@ class NodeRun:
         self._claimed = time.monotonic()
         limit_s = part.time_limit_s
         self.limit_due = None if limit_s is None else self._claimed + limit_s
+
+    @property
+    def directories(self) -> list[str]:
+        """Where the code is put: the node's working directory, or that of each of several workers in it."""
+        return sorted({worker.directory for worker in self.workers}) or [self.node.work]
+
+    def _start_of(self, worker: WorkerPart) -> str:
+        """Where a worker starts. What steps and hooks make is for all to see, so it is shared with them."""
+        shared = self.part.setup or self.part.hooks or len(self.part.workers) < 2
+        if shared or not self.part.own_directories:
+            return self.node.work
+        return os.path.join(self.node.work, worker.name)
 
     @property
     def asked_for(self) -> Optional[str]:

@@ -16,7 +16,9 @@
       nodes/NODE/heartbeat            its mtime is the runner's lease
       nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
                                       what a full disk has no room for may be said here instead, as one line
-      nodes/NODE/work/                the fresh working directory; stays after the end
+      nodes/NODE/work/                the fresh working directory; stays after the end. With
+                                      `own_directories`, of several workers each starts in one of its own
+                                      here, named as its log, with the code at its root
       nodes/NODE/files/               the node's `files`, for the run alone to read
       nodes/NODE/reports.jsonl        metrics and progress from the SDK, one JSON object per line
       nodes/NODE/finished             the SDK's word that the work is done, whatever the exit looks like
@@ -40,6 +42,8 @@ ATTEMPT_JSON
      "setup": [step, ...], "setup_env": {NAME: value},
      "hooks": {"before_login", "before", "after", "after_login": [argv, ...]} (may be absent): run once, on
                the node of rank 0, around the workers of all nodes, with `setup_env`,
+     "own_directories": true where workers do not share a working directory (may be absent; without effect
+               where there are setup steps or hooks),
      "own_packages": true where commands install with pip into the attempt's own environment, also without
                setup steps (may be absent),
      "environments": directory of the Python environments that runs share, or null (may be absent),

@@ -32,6 +32,33 @@ def test_code_is_a_fresh_copy(warm: Warm, tmp_path: Path) -> None:
     assert (work / "new").exists()
 
 
+def test_workers_with_directories_of_their_own_do_not_write_over_each_other(
+    warm: Warm, tmp_path: Path
+) -> None:
+    """C8: several processes of a node write files of the same name, each beside the code."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "data").write_text("data\n")
+    both = [worker("cat data; echo $0 >> data; cat data", replica=0), worker("cat data; pwd", replica=1)]
+    attempt = write_attempt(tmp_path, both, code=str(code), own_directories=True)
+    warm.run(attempt)
+    work = Path(attempt.node().work)
+    assert attempt.log("main.0.0") == "data\ndata\nbash\n"
+    assert attempt.log("main.1.0") == f"data\n{work / 'main.1.0'}\n"
+    assert (work / "main.1.0/data").read_text() == "data\n"
+
+
+@pytest.mark.parametrize("fields", [{}, {"setup": [["true"]]}], ids=["alone", "set up before"])
+def test_one_that_is_alone_or_set_up_before_starts_in_the_directory_of_the_node(
+    warm: Warm, tmp_path: Path, fields: dict[str, object]
+) -> None:
+    count = 2 if "setup" in fields else 1
+    workers = [worker("pwd", replica=number) for number in range(count)]
+    attempt = write_attempt(tmp_path, workers, own_directories=True, **fields)
+    warm.run(attempt)
+    assert {attempt.log(f"main.{number}.0") for number in range(count)} == {f"{attempt.node().work}\n"}
+
+
 def test_code_that_cannot_be_read(warm: Warm, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     attempt = write_attempt(tmp_path, {"n0": [worker("echo never")], "n1": []}, code=str(missing))

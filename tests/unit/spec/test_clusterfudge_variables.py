@@ -59,11 +59,9 @@ def test_indexes_count_on_the_node_and_over_all_replicas() -> None:
         worker(role, 0, 1),
     )
     alone = (worker(role, 1, 0), worker(role, 1, 1))
-    found = {
-        (item.role, item.replica, item.index): item.env
-        for node in equipped(run, launch(shared, alone)).nodes
-        for item in node.workers
-    }
+    made = equipped(run, launch(shared, alone))
+    assert made.own_directories, "C8"
+    found = {(item.role, item.replica, item.index): item.env for node in made.nodes for item in node.workers}
     names = ("PROCESS_INDEX", "PROCESS_INDEX_ACROSS_ALL_REPLICAS", "REPLICA_INDEX", "TASK_ID")
     told = {
         seat[1:]: tuple(env[f"CLUSTERFUDGE_{name}"] for name in names)

@@ -106,11 +106,7 @@ def render(
         }
     if launch.hooks != HooksLaunch():
         document["hooks"] = _hooks(launch.hooks)
-    own_packages = own_packages or launch.own_packages
-    if own_packages:
-        document["own_packages"] = True
-    if launch.setup or own_packages:
-        document["environments"] = str(layout.environments)
+    document.update(_own(launch, layout, packages=own_packages or launch.own_packages))
     if any(isinstance(step, Checkout) for step in launch.setup):
         document["git"] = {
             "transports": list(git.transports),
@@ -118,6 +114,18 @@ def render(
             "known_hosts": git.known,
         }
     return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
+
+
+def _own(launch: Launch, layout: Layout, *, packages: bool) -> dict[str, Any]:
+    """What the attempt, or each of its workers, does not share with others."""
+    told: dict[str, Any] = {}
+    if packages:
+        told["own_packages"] = True
+    if launch.own_directories:
+        told["own_directories"] = True
+    if launch.setup or packages:
+        told["environments"] = str(layout.environments)
+    return told
 
 
 def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: Keeping | None) -> dict[str, Any]:

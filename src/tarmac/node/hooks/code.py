@@ -1,4 +1,4 @@
-"""Hook: a fresh copy of the code in the node's working directory. Called by `runner`.
+"""Hook: a fresh copy of the code in each working directory of the node. Called by `runner`.
 
 A snapshot is a list of a tree, beside the packs that hold the contents. A run may change what is in its
 working directory, so every file there is a copy: never the snapshot's own.
@@ -18,8 +18,9 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 
 
 def copy_code(run: NodeRun) -> None:
-    """Fill work/; raises Leave when the code cannot be read, or when the attempt is asked to leave."""
-    os.makedirs(run.node.work, exist_ok=True)
+    """Fill each working directory; raises Leave when that cannot be, or the attempt is asked to leave."""
+    for directory in run.directories:
+        os.makedirs(directory, exist_ok=True)
     if run.part.code is None:
         return
 
@@ -28,10 +29,11 @@ def copy_code(run: NodeRun) -> None:
             leave_if_asked(run)
 
     try:
-        if os.path.isdir(run.part.code):  # of a version that kept snapshots as trees
-            _copy_tree(run.part.code, run.node.work, between)
-        else:
-            make_tree(run.part.code, run.node.work, between)
+        for directory in run.directories:
+            if os.path.isdir(run.part.code):  # of a version that kept snapshots as trees
+                _copy_tree(run.part.code, directory, between)
+            else:
+                make_tree(run.part.code, directory, between)
     except (OSError, ValueError) as error:
         _clear(run.node.work)
         message = f"the code cannot be copied to {run.part.node}: {error}"

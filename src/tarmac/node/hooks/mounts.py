@@ -42,17 +42,18 @@ def bind_inside(run: NodeRun) -> None:
     for part in run.part.mounts:
         if os.path.isabs(part.target):
             continue
-        bind = Bind(part.source, os.path.join(run.node.work, os.path.normpath(part.target)), part.read_only)
-        if (reason := _bind_inside(bind, run)) is not None:
-            run.events.append("notice", text=f"not available here: {part.target} ({reason})")
+        for directory in run.directories:
+            bind = Bind(part.source, os.path.join(directory, os.path.normpath(part.target)), part.read_only)
+            if (reason := _bind_inside(bind, run, directory)) is not None:
+                run.events.append("notice", text=f"not available here: {part.target} ({reason})")
 
 
-def _bind_inside(bind: Bind, run: NodeRun) -> Optional[str]:
+def _bind_inside(bind: Bind, run: NodeRun, directory: str) -> Optional[str]:
     """Why the bind could not be made; None: it was."""
     if not os.path.exists(bind.source):
         return f"{bind.source} does not exist"
     try:
-        empty = _make_room(bind, run.node.work)
+        empty = _make_room(bind, directory)
         try:
             plan = mounts.make_true([bind], own_view=run.own_disk_view)
             run.own_disk_view = run.own_disk_view or bool(plan.binds)

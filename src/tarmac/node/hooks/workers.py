@@ -37,7 +37,7 @@ def _start(run: NodeRun, worker: Worker) -> None:
     env = environment.complete(part.env, run)
     env[protocol.POLL_VARIABLE] = run.node.polls(part.name)
     try:
-        worker.child = run.children.start(part.argv, env=env, directory=run.node.work, log=worker.log)
+        worker.child = run.children.start(part.argv, env=env, directory=worker.directory, log=worker.log)
     except CannotStart as problem:
         worker.exit = Exit(
             part.role, part.replica, part.worker, exit_code=problem.exit_code, signal=None, fault=str(problem)

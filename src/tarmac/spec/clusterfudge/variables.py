@@ -6,6 +6,7 @@ Called by the dialect; docs/dialects/clusterfudge.md lists them (a test compares
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Run
@@ -39,7 +40,7 @@ _Seat = tuple[str, int, int]
 
 
 def equipped(run: Run, launch: Launch) -> Launch:
-    """The launch with the variables for every worker."""
+    """The launch with the variables for every worker, each in a directory of its own (C8)."""
     counted: dict[str, list[_Seat]] = {}
     replicas: dict[str, set[int]] = {}
     for node in launch.nodes:
@@ -64,7 +65,7 @@ def equipped(run: Run, launch: Launch) -> Launch:
             FIRST_INDEX: str(worker.replica),
         }
 
-    return with_variables(launch, family)
+    return replace(with_variables(launch, family), own_directories=True)
 
 
 def _seat(worker: WorkerLaunch) -> _Seat:
