@@ -67,6 +67,7 @@ class AttemptPart(NamedTuple):
     hooks: dict[str, tuple[tuple[str, ...], ...]]
     time_limit_s: Optional[float]
     ran_s: float
+    log_limit_bytes: Optional[int]
     allotted_s: Optional[float]
     allots_setup: bool
     pause_signal: Optional[str]
@@ -101,6 +102,7 @@ class AttemptPart(NamedTuple):
             hooks={},
             time_limit_s=None,
             ran_s=0.0,
+            log_limit_bytes=None,
             allotted_s=None,
             allots_setup=False,
             pause_signal=None,
@@ -155,6 +157,7 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         },
         time_limit_s=told.get("time_limit_s"),
         ran_s=float(told.get("ran_s") or 0.0),
+        log_limit_bytes=told.get("log_limit_bytes"),
         allotted_s=told.get("allotted_s"),
         allots_setup=bool(told.get("allots_setup")),
         pause_signal=told.get("pause_signal"),

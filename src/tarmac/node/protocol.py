@@ -7,6 +7,8 @@
       failed                          written by the first runner with a failing worker: others on the same
                                       disk end their workers too (elsewhere the server asks them to)
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself
+      logs/ROLE.REPLICA.WORKER.cut    JSON {"begin", "end"}: what was left out of a log that was too long: it
+                                      reads as zeros, all other bytes keep their places; replaced by rename
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
       logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
       prepared                        only with hooks: those before the workers are done, they may start
@@ -49,6 +51,7 @@ ATTEMPT_JSON
      "environments": directory of the Python environments that runs share, or null (may be absent),
      "git": {"transports", "key", "known_hosts"}: what the step `checkout` may use (may be absent),
      "time_limit_s": number or null, counted from the claim (setup takes part of it),
+     "log_limit_bytes": what the logs of its workers may hold on a node, or null (may be absent),
      "ran_s": number, of the run's limit, that earlier attempts spent (may be absent),
      "allotted_s": number or null, when it is to be asked to leave, for the workers to know (may be absent):
                counted from the start of the workers, but at the latest from START_ALLOWANCE_S after the

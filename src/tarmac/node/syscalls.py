@@ -11,6 +11,7 @@ from typing import Iterable, NamedTuple
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
+_HOLE = 2  # FALLOC_FL_PUNCH_HOLE
 _SIGNAL_SET_BYTES = 128
 _SIGNAL_TOLD_BYTES = 128
 
@@ -120,6 +121,11 @@ def unmount(target: str) -> None:
 def reserve(handle: int, size_bytes: int) -> None:
     """Set disk space aside at the start of a file without changing its size; raises OSError."""
     _check(_libc.fallocate(handle, _WITHOUT_GROWING, 0, size_bytes), "fallocate")
+
+
+def punch(handle: int, offset_bytes: int, size_bytes: int) -> None:
+    """Give the disk back what part of a file holds; it reads as zeros from then on. Raises OSError."""
+    _check(_libc.fallocate(handle, _HOLE | _WITHOUT_GROWING, offset_bytes, size_bytes), "fallocate")
 
 
 def inotify_open() -> int:

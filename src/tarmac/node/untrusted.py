@@ -106,9 +106,14 @@ def append_text(path: str, text: str) -> None:
 
 def first_bytes(path: str, limit_bytes: int) -> bytes:
     """The beginning of a regular file; raises OSError."""
+    return read_part(path, 0, limit_bytes)
+
+
+def read_part(path: str, offset: int, limit_bytes: int) -> bytes:
+    """So much of a regular file from there on; raises OSError."""
     handle = open_to_read(path)
     try:
-        return _pread(handle, 0, limit_bytes)
+        return _pread(handle, offset, limit_bytes)
     finally:
         os.close(handle)
 

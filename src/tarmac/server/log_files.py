@@ -12,6 +12,7 @@ from typing import Any
 from tarmac.control.service import ControlPlane
 from tarmac.model.errors import NotFound
 from tarmac.node import untrusted
+from tarmac.node.logroom import cut_note, gap_of
 
 BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
@@ -47,11 +48,29 @@ class LogFile:
     def chunk(self) -> dict[str, Any] | None:
         """What was written since, up to a block of it; None when there is nothing new."""
         data = self._read(self._path, self._read_to, BLOCK_BYTES)
+        if b"\0" in data and (gap := self._gap()) is not None:
+            begin, end = gap
+            if begin <= self._read_to < end:
+                return self._left_out(end)
+            if self._read_to < begin:
+                data = data[: begin - self._read_to]
         return self._chunk(data, final=False) if data else None
 
     def rest(self) -> dict[str, Any] | None:
         """The broken character at the very end, once nothing more will be written."""
         return self._chunk(b"", final=True)
+
+    def _gap(self) -> tuple[int, int] | None:
+        """What was left out of the log, if it was too long (`node/logroom.py`)."""
+        return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
+
+    def _left_out(self, end: int) -> dict[str, Any]:
+        """The words in place of what was left out."""
+        missing, start = end - self._read_to, self.next
+        self.seek(end)
+        self._decoder.reset()
+        text = f"\n[tarmac: {missing:,} bytes of this log are left out: it was too long]\n"
+        return {**self.key, "offset": start, "next": end, "text": text}
 
     def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
         text = self._decoder.decode(data, final)

@@ -13,6 +13,7 @@ from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.node.gitrules import SAFE_TRANSPORTS
 
 DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
+DEFAULT_LOG_LIMIT, DEFAULT_LOG_LIMIT_BYTES = "16GiB", 16 << 30
 DEFAULT_CODE_DAYS = 30.0
 DEFAULT_CODE_TIMEOUT_S = 600.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
@@ -88,6 +89,14 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             default=14.0,
             least=0,
             meaning="how many days an ended run stays in a plain list of runs; it is never deleted",
+        ),
+    ),
+    "logs": (
+        Setting(
+            key="limit",
+            kind=str,
+            default=DEFAULT_LOG_LIMIT,
+            meaning="what the logs of one attempt may hold on a node: of longer ones the middle is left out",
         ),
     ),
     "code": (

@@ -30,6 +30,8 @@ from tarmac.server.setting_tables import (
     DEFAULT_CODE_LIMIT_BYTES,
     DEFAULT_CODE_TIMEOUT_S,
     DEFAULT_GIT_TIMEOUT_S,
+    DEFAULT_LOG_LIMIT,
+    DEFAULT_LOG_LIMIT_BYTES,
     DEFAULT_PATIENCE,
     DEFAULT_PATIENCE_S,
     LOCAL_NODES,
@@ -76,6 +78,7 @@ class Settings:
     ended_days: float = 14.0
     artifacts: ArtifactSettings = ArtifactSettings()
     code: CodeSettings = CodeSettings()
+    logs_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
     determined: Mapping[str, Any] = field(default_factory=dict)
@@ -134,6 +137,7 @@ class _Reader:
             ended_days=values["list"]["ended_days"],
             artifacts=artifacts,
             code=code,
+            logs_limit_bytes=self._log_limit(values["logs"]["limit"]),
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
             determined={name: value for name, value in values["determined"].items() if value is not None},
@@ -171,6 +175,11 @@ class _Reader:
             keep_days=max(values["keep_days"], ended_days),
             work_days=values["work_days"],
         )
+
+    def _log_limit(self, text: str) -> int:
+        if text == DEFAULT_LOG_LIMIT:
+            return DEFAULT_LOG_LIMIT_BYTES
+        return self._memory_bytes(text, "logs.limit") or DEFAULT_LOG_LIMIT_BYTES
 
     def _git(self, values: Mapping[str, Any]) -> GitSettings:
         transports = tuple(values["git_transports"])

@@ -139,6 +139,7 @@ def _local_engine(home: Home, settings: Settings, keeping: Keeping) -> LocalEngi
         git=settings.git.rules,
         own_packages=settings.shared,
         open_files=allow_open_files(),
+        log_limit_bytes=settings.logs_limit_bytes,
     )
 
 

@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tarmac.model.errors import InvalidInput, StorageFull, Unavailable
 from tarmac.store.failures import translated
+from tarmac.store.reserve import Reserve
 
 PATIENCE_S = 10.0
 """How long one writer waits for those of other processes before it reports Unavailable."""
@@ -50,11 +51,13 @@ class Database:
         self.name = parsed.render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
         self._directory: Path | None = None
+        self._reserve: Reserve | None = None
         self._lock = Lock()
         if self.dialect == "sqlite":
             path = Path(url.partition(":///")[2]).absolute()  # verbatim: a path may contain ? and %
             self._directory = path.parent
             self.name = str(path)
+            self._reserve = Reserve(path.parent / "reserve")
             self._reader, self._writer = _sqlite_engines(path, patience_s)
         else:
             self._reader, self._writer = _postgres_engines(parsed, patience_s)
@@ -68,8 +71,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that holds the right to write: durable on a normal exit, else it never was."""
-        with self._lock, translated(self.name, self._directory), self._writer.begin() as connection:
-            yield connection
+        with self._lock:
+            if self._reserve is not None:
+                self._reserve.look()
+            with translated(self.name, self._directory), self._writer.begin() as connection:
+                yield connection
 
     def close(self) -> None:
         """Close every connection."""

@@ -32,20 +32,51 @@ with warm_parent() as warm:
     print(told["outcome"], told["cause"]["message"])
 """
 
+HOG = """
+import os, sys
+from pathlib import Path
+from tarmac.node import mounts, syscalls
+try:
+    mounts._enter()
+    syscalls.mount("small", sys.argv[1], "tmpfs", 0, "size=32m")
+except OSError as error:
+    print("not allowed:", error)
+    raise SystemExit(0)
+from attempts import wait_until, warm_parent, worker, write_attempt
+hog = worker("echo first; while true; do head -c 200000 /dev/zero | tr \\\\0 x; echo; done 2> /dev/null")
+attempt = write_attempt(Path(sys.argv[1]), {"n0": [hog]})
+with warm_parent() as warm:
+    warm.start(attempt, "n0")
+    note = attempt.path / "logs" / "main.0.0.cut"
+    wait_until(lambda: note.exists() or None, "the log is not cut")
+    attempt.ask("stop")
+    print(attempt.ended("n0")["outcome"], attempt.log("main.0.0")[:6].strip())
+    found = os.statvfs(attempt.path)
+    print(found.f_bavail * found.f_frsize > 1 << 20)
+    print([event["text"] for event in attempt.events("n0") if event["kind"] == "notice"][0])
+"""
+
+
+def test_a_log_that_fills_the_disk_gives_way_and_its_run_can_be_stopped(tmp_path: Path) -> None:
+    first, second, third = _inside(HOG, tmp_path)
+    assert (first, second) == ("stopped first", "True")
+    assert third == "the disk was almost full: the middle of long ones is left out"
+
 
 def test_a_full_disk_does_not_end_the_supervision(tmp_path: Path) -> None:
-    support = Path(__file__).parents[2] / "support"
-    command = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {str(support)!r})\n{SCENARIO}",
-        str(tmp_path),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if result.stdout.startswith("not allowed"):
-        pytest.skip(f"this machine gives no small disk to fill: {result.stdout.strip()}")
-    assert result.returncode == 0, result.stderr
-    first, second = result.stdout.splitlines()
+    first, second = _inside(SCENARIO, tmp_path)
     assert first.startswith("failed 3 ['claimed', 'worker_started', 'running', 'first_output',")
     assert first.endswith("'worker_ended', 'ended']")
     assert second == "failed worker main.0.0 on n0 exited with 3"
+
+
+def _inside(scenario: str, place: Path) -> list[str]:
+    """What a program prints that mounts a small disk of its own, where it may."""
+    support = Path(__file__).parents[2] / "support"
+    program = f"import sys; sys.path.insert(0, {str(support)!r})\n{scenario}"
+    command = [sys.executable, "-c", program, str(place)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+    if result.stdout.startswith("not allowed"):
+        pytest.skip(f"this machine gives no small disk to fill: {result.stdout.strip()}")
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()

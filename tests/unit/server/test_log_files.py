@@ -121,3 +121,22 @@ def test_a_tail_of_gigabytes_without_a_line_end_is_not_looked_through() -> None:
 @pytest.mark.parametrize("line", [b"x 1", b"1", b"1 -5", b"nan 7", b"1 " + b"9" * 5000, b"\xff \xff"])
 def test_a_garbled_time_index_is_no_harm(line: bytes) -> None:
     assert 0 <= since_offset(over({"a.idx": b"1.0 10\n" + line + b"\n3.0 30\n"}), "a.log", 2.0) < 10**15
+
+
+def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
+    note = b'{"begin": 6, "end": 1000000}'
+    log = LogFile(over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}), "l.log", key=KEY)
+    chunks = []
+    while chunk := log.chunk():
+        chunks.append((chunk["offset"], chunk["next"], chunk["text"]))
+    assert chunks == [
+        (0, 6, "first\n"),
+        (6, 1_000_000, "\n[tarmac: 999,994 bytes of this log are left out: it was too long]\n"),
+        (1_000_000, 1_000_005, "last\n"),
+    ]
+
+
+@pytest.mark.parametrize("note", [b"{", b"[]", b'{"begin": "x"}', b'{"begin": 9, "end": 1}'])
+def test_a_garbled_note_leaves_nothing_out(note: bytes) -> None:
+    log = LogFile(over({"l.log": b"a\0b\n", "l.cut": note}), "l.log", key=KEY)
+    assert (log.chunk() or {})["text"] == "a\0b\n"

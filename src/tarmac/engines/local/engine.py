@@ -61,6 +61,7 @@ class LocalEngine:
         git: GitRules = NO_RULES,
         own_packages: bool = False,
         open_files: OpenFiles | None = None,
+        log_limit_bytes: int | None = None,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
@@ -68,6 +69,7 @@ class LocalEngine:
         self._keeping = keeping
         self._git = git
         self._own_packages = own_packages
+        self._log_limit_bytes = log_limit_bytes
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views: OrderedDict[str, AttemptView] = OrderedDict()
@@ -96,6 +98,7 @@ class LocalEngine:
             git=self._git,
             keeping=self._keeping,
             own_packages=self._own_packages,
+            log_limit_bytes=self._log_limit_bytes,
         )
 
     def submit(self, request: LocalRequest) -> None:

@@ -67,6 +67,7 @@ def render(
     keeping: Keeping | None = None,
     *,
     own_packages: bool = False,
+    log_limit_bytes: int | None = None,
 ) -> LocalRequest:
     """The request for a launch; raises InvalidInput for an attempt id that cannot be a path.
 
@@ -96,6 +97,8 @@ def render(
         "sdk": str(sdk),
         "nodes": [{**_node(node), **_kept(node, launch.run_id, layout, keeping)} for node in launch.nodes],
     }
+    if log_limit_bytes is not None:
+        document["log_limit_bytes"] = log_limit_bytes
     if keeping is not None:
         document["sync"] = {
             "command": list(keeping.command),
@@ -108,11 +111,7 @@ def render(
         document["hooks"] = _hooks(launch.hooks)
     document.update(_own(launch, layout, packages=own_packages or launch.own_packages))
     if any(isinstance(step, Checkout) for step in launch.setup):
-        document["git"] = {
-            "transports": list(git.transports),
-            "key": git.key,
-            "known_hosts": git.known,
-        }
+        document["git"] = {"transports": list(git.transports), "key": git.key, "known_hosts": git.known}
     return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
 
 

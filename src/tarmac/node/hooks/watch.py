@@ -21,6 +21,7 @@ from typing import Optional
 from tarmac.node import descendants, judge, polls, tail, words
 from tarmac.node.evidence import Witness
 from tarmac.node.judge import Exit
+from tarmac.node.logroom import LogRoom
 from tarmac.node.noderun import NodeRun, Worker
 
 MOMENT_S = 0.3
@@ -51,6 +52,11 @@ class Watch:
         self._withholds = False
         self._unsignalled = set(run.workers)
         self._told = False
+        self._room = LogRoom(
+            [worker.log for worker in run.workers],
+            limit_bytes=run.part.log_limit_bytes,
+            say=lambda text: run.events.append("notice", text=text),
+        )
 
     def until_over(self) -> None:
         """Watch; each round looks at everything, in this order."""
@@ -197,6 +203,7 @@ class Watch:
         for worker in self._run.workers:
             if worker.child is not None and not worker.child.left:
                 worker.index.note(now)
+        self._room.look()
         self._witness.look()
 
     def _next_due(self) -> Optional[float]:
