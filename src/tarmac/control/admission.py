@@ -21,7 +21,7 @@ from tarmac.model.ports import OffersNodes
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.spec import RunSpec, SystemPackages
-from tarmac.sched import Refusal, Snapshot, explain
+from tarmac.sched import ReasonCode, Refusal, Snapshot, explain
 
 PACKAGES_NAMED = 4
 USUAL_SLOTS = 8
@@ -91,7 +91,8 @@ class Admission:
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
         verdict = explain(idle, run.id, run.created_at)
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
-            hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec)
+            unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
+            hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
             raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
 
 
@@ -110,13 +111,19 @@ def refuse_elsewhere(world: World, spec: RunSpec) -> None:
         )
 
 
-def _elsewhere(spec: RunSpec) -> str | None:
-    """What to do where nothing like it fits: what was written for another machine can still be tried."""
+def _elsewhere(spec: RunSpec, unknown: bool) -> str | None:
+    """What to do where nothing like it fits: what was written for another machine can still be tried.
+
+    `unknown`: the cluster that it names is not one of here.
+    """
     if spec.rehearsal is not None:
         return None
     nodes = -(-spec.slots // USUAL_SLOTS) or 1
     shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
     tried = f"--rehearse {shape} tries it on this machine"
+    if unknown:
+        there = f"[names] in settings.toml what {spec.target.cluster!r} is called here"
+        return f"{tried}; --cluster names one of here, and {there}"
     if any(role.slot_type == ACCELERATOR for role in spec.roles):
         return f"{tried}; --gpu-type {CPU_ONLY} runs it on slots without a GPU"
     return f"{tried}; --cluster, --gpu-type and the like ask otherwise"

@@ -18,6 +18,7 @@ from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.said import SlotsNote
 from tarmac.spec.dialect import Dialect
 from tarmac.spec.dialects import DIALECTS
+from tarmac.spec.renaming import NO_NAMES, Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class Service:
     """A running server's parts. `attempt_directory` tells where an attempt's files lie, if on this machine.
 
     `ended_days`: runs that ended longer ago are left out of plain lists. `stop` asks the server to end.
-    `dialects` read what is submitted, with what the cluster gives to their runs.
+    `dialects` read what is submitted, with what the cluster gives to their runs; `names`
+    are what other sites call what there is here.
     """
 
     plane: ControlPlane
@@ -42,3 +44,4 @@ class Service:
     attempt_directory: Callable[[Attempt], str | None]
     stop: Callable[[], None]
     dialects: Sequence[Dialect] = DIALECTS
+    names: Names = NO_NAMES

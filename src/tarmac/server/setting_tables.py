@@ -165,6 +165,22 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             "for everybody; else such a run is refused",
         ),
     ),
+    "names": (
+        Setting(
+            key="clusters",
+            kind=dict,
+            default={},
+            meaning="for the names of clusters in run files from elsewhere, what they are called here, such "
+            'as `{ r1z1 = "local" }`; `""`: any cluster will do',
+        ),
+        Setting(key="pools", kind=dict, default={}, meaning="the same for pools and resource pools"),
+        Setting(
+            key="slot_types",
+            kind=dict,
+            default={},
+            meaning='the same for types of GPU, such as `{ a100_40gb = "a100_80gb", h100 = "gpu" }`',
+        ),
+    ),
     "determined": (
         Setting(
             key="task_container_defaults",

@@ -82,6 +82,7 @@ class Settings:
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
     determined: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     local: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
 
@@ -127,6 +128,7 @@ class _Reader:
             keep_days=values["artifacts"]["keep_days"],
         )
         git = self._git(values["git"])
+        names = {key: self._names(key, table) for key, table in values["names"].items()}
         code = self._code(values["code"], ended_days=values["list"]["ended_days"])
         if self._problems:
             raise InvalidInput(self._problems)
@@ -141,6 +143,7 @@ class _Reader:
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
             determined={name: value for name, value in values["determined"].items() if value is not None},
+            names=names,
             local=tuple(local),
             pools=pools,
         )
@@ -199,6 +202,12 @@ class _Reader:
             known=paths["git_known_hosts_file_path"],
         )
         return GitSettings(rules=rules, timeout_s=values["git_timeout_s"])
+
+    def _names(self, key: str, table: Mapping[str, Any]) -> Mapping[str, str]:
+        for name, here in table.items():
+            if not isinstance(here, str):
+                self._problem(f"names.{key}.{name}: a name of here is expected, not {here!r:.60}")
+        return table
 
     def _store(self, text: str | None) -> str | None:
         if text is not None and "://" not in text and not text.startswith("/"):

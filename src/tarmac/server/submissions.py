@@ -25,6 +25,7 @@ from tarmac.server.rim import Caller
 from tarmac.spec import Reading, override, read
 from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.spec.dialects import DIALECTS
+from tarmac.spec.renaming import NO_NAMES, Names, renamed
 
 _STAND_IN = frozenset({"name", "slots"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
@@ -51,6 +52,7 @@ class Draft:
     submitter: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
+    names: Names = NO_NAMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +127,12 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     """What a draft says, with what the command line changes, and the snapshot of its code if it was sent."""
     reading = _reading(draft, plane)
     spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
+    notes: tuple[str, ...] = ()
+    if draft.clone is None:  # the names of a run that is cloned are those of here already
+        spec, notes = renamed(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
-    return replace(reading, spec=spec)
+    return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
 
 
 def _reading(draft: Draft, plane: ControlPlane) -> Reading:

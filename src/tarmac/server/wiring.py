@@ -35,6 +35,7 @@ from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
 from tarmac.spec.determined.defaults import read_defaults
 from tarmac.spec.dialects import equip, for_cluster
+from tarmac.spec.renaming import Names
 from tarmac.store import SqlStore, open_store
 
 log = logging.getLogger(__name__)
@@ -163,6 +164,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
+        names=Names(**settings.names),
     )
 
 

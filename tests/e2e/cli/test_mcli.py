@@ -17,6 +17,10 @@ SETTINGS = """
 nodes = 2
 slots = 2
 slot_type = "a100_80gb"
+
+[names]
+clusters = { r9z9 = "local" }
+slot_types = { A100_SXM = "a100" }
 """
 NAMED = r"[a-z0-9-]+-[A-Za-z0-9]{6}"
 WAITS = "image: bash\ncommand: read line < {gate}\n"
@@ -153,7 +157,7 @@ def test_a_name_and_a_number_of_gpus_may_come_from_the_command_line_alone(settle
     assert "how many GPUs? (nothing follows 'gpus')" in refused
     assert "'name' is missing" in refused
     given = settled.tarmac("run", file, "--name", "given", "--gpus", "4", code=0)
-    assert given.stdout.splitlines() == ["main.0| 2 4", "main.1| 2 4"]
+    assert sorted(given.stdout.splitlines()) == ["main.0| 2 4", "main.1| 2 4"]
     assert settled.json("show", "@last")["run"]["spec"]["roles"][0]["slot_type"] == "gpu"
     assert re.search(
         r"^GPU Type +a100_80gb$", settled.tarmac("show", "@last", "--as", "mcli").stdout, re.MULTILINE
@@ -177,6 +181,20 @@ def test_gpus_are_never_slots_that_stand_for_none(tmp_path: Path) -> None:
         assert user.tarmac("run", file, "--gpu-type", "cpu", code=0).stdout == "2\n"
     finally:
         user.close()
+
+
+def test_the_names_of_another_site_are_those_of_here_where_the_settings_say_so(settled: Shell) -> None:
+    """M1: a file that names a cluster and a GPU of elsewhere runs as it is."""
+    text = (
+        "name: away\nimage: bash\ncompute: {cluster: r9z9, gpu_type: a100_sxm, gpus: 2}\ncommand: echo ok\n"
+    )
+    said = settled.tarmac("run", settled.write("away.yaml", text), code=0)
+    assert said.stdout == "ok\n"
+    assert "cluster 'r9z9' is 'local' here, as [names] in the settings says" in said.stderr
+    assert "slot type 'a100_sxm' is 'a100' here" in said.stderr
+    unknown = settled.tarmac("run", settled.write("gone.yaml", text.replace("r9z9", "r8z8")), code=2).stderr
+    assert "there is no cluster 'r8z8'" in unknown
+    assert "[names] in settings.toml what 'r8z8' is called here" in unknown
 
 
 def test_m1_m10_overrides_hold_for_a_file_and_for_a_clone(settled: Shell) -> None:

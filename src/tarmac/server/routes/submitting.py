@@ -83,6 +83,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         submitter=body.submitter,
         idempotency_key=body.idempotency_key,
         dialects=service.dialects,
+        names=service.names,
     )
 
 

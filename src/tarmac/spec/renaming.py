@@ -1,0 +1,74 @@
+"""The names of other sites in a spec, and what the same is called here, as the settings of a server say.
+
+Run files that were written elsewhere name the clusters, pools and GPUs of there. Applied by the server to
+what it reads, whatever dialect it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tarmac.model.spec import Process, Role, RunSpec
+
+ANY = ""
+"""What a name is mapped to where any will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """For each name of elsewhere the one of here; `slot_types` are compared without regard to case."""
+
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    pools: Mapping[str, str] = field(default_factory=dict)
+    slot_types: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_NAMES = Names()
+
+
+def renamed(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ...]]:
+    """The spec with the names of here, and a sentence about each that was another."""
+    target = spec.target
+    types = {given.lower(): here.lower() for given, here in names.slot_types.items()}
+    asked = dict.fromkeys(kind for role in spec.roles for kind in _types(role) if kind in types)
+    said = [
+        *_said("cluster", target.cluster, names.clusters),
+        *_said("pool", target.pool, names.pools),
+        *(sentence for kind in asked for sentence in _said("slot type", kind, types)),
+    ]
+    if not said:
+        return spec, ()
+    target = replace(
+        target, cluster=_here(target.cluster, names.clusters), pool=_here(target.pool, names.pools)
+    )
+    return replace(spec, target=target, roles=tuple(_role(role, types) for role in spec.roles)), tuple(said)
+
+
+def _types(role: Role) -> Iterator[str]:
+    for kind in (role.slot_type, *(process.resources.slot_type for process in role.processes)):
+        if kind is not None:
+            yield kind
+
+
+def _said(what: str, given: str | None, names: Mapping[str, str]) -> Iterator[str]:
+    if given is not None and (here := names.get(given, given)) != given:
+        meant = f"is {here!r} here" if here != ANY else "may be any here"
+        yield f"{what} {given!r} {meant}, as [names] in the settings says"
+
+
+def _here(given: str | None, names: Mapping[str, str]) -> str | None:
+    return given if given is None else names.get(given, given) or None
+
+
+def _role(role: Role, types: Mapping[str, str]) -> Role:
+    def process(item: Process) -> Process:
+        return replace(
+            item, resources=replace(item.resources, slot_type=_here(item.resources.slot_type, types))
+        )
+
+    return replace(
+        role,
+        slot_type=_here(role.slot_type, types),
+        processes=tuple(process(item) for item in role.processes),
+    )
