@@ -43,10 +43,12 @@ from tarmac.server.connections import Limits, limited
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.rim import Access, Rim
 from tarmac.server.said import SlotsNote
+from tarmac.server.secret_desk import SecretDesk
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
 from tarmac.store.memory import MemoryStore
+from tarmac.vault import KeyFile, Vault
 
 OWNER = "ada"
 TOKEN = "a-token-for-tests"
@@ -109,9 +111,11 @@ class Served:
             remembered=root / "artifact-store",
         )
         self.datasets = DatasetDesk(self.store, root / "datasets", self.clock)
+        vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
+        self.secrets = SecretDesk(vault, self.store)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.plane = ControlPlane(
-            settle=settling(self.artifacts, self.datasets),
+            settle=settling(self.artifacts, self.datasets, self.secrets),
             store=self.store,
             engine=self.engine,
             code=self.code if keeps_code else InstantCode(),
@@ -158,6 +162,7 @@ class Served:
         return Service(
             artifacts=self.artifacts,
             datasets=self.datasets,
+            secrets=self.secrets,
             plane=self.plane,
             arrivals=Arrivals(self.code),
             clock=self.clock,

@@ -46,6 +46,7 @@ COMMANDS: dict[str, Entry] = {
         "Files", f"{_HOME}.artifacts", "artifacts", "List, fetch and remove what runs left behind."
     ),
     "datasets": Entry("Files", f"{_HOME}.datasets", "datasets", "List, add and remove data that runs read."),
+    "secret": Entry("Files", f"{_HOME}.secret", "secret", "Set, list and remove keys that runs are given."),
     "clusters": Entry("Machines", f"{_HOME}.clusters", "clusters", "List clusters; add and remove them."),
     "sites": Entry("Machines", f"{_HOME}.sites", "sites", "List HPC sites that are known by their URLs."),
     "simulate": Entry(

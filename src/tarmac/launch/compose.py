@@ -15,6 +15,7 @@ from tarmac.launch.environment import (
     worker_environment,
 )
 from tarmac.launch.found import files, mounts
+from tarmac.launch.secrets import secret_launches
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Standing, standings
 from tarmac.model.cluster import Disks, Node
@@ -83,6 +84,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         allots_setup=spec.mode is not Mode.CYCLE,  # a turn begins when its workers run, a block when placed
         artifacts=spec.artifacts,
         input_artifacts=spec.input_artifacts,
+        secrets=secret_launches(spec.secrets),
     )
 
 

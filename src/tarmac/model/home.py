@@ -89,6 +89,11 @@ class Home:
         return self.root / "artifact-store"
 
     @property
+    def secret_keys(self) -> Path:
+        """The keys that secrets are sealed with, where the settings name no other file."""
+        return self.root / "secrets.key"
+
+    @property
     def datasets(self) -> Path:
         """What was fetched of datasets."""
         return self.root / "datasets"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tarmac.model.run import Attempt, Run
+from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import ArtifactRules, Checkout, PythonPackages, SystemPackages
 
 SetupLaunch = tuple[str, ...] | Checkout | PythonPackages | SystemPackages
@@ -87,7 +88,8 @@ class Launch:
     up for long is part of it (`allots_setup`). `artifacts` says how often they are synced, `input_artifacts`
     which versions are placed into the run's own directories before its first workers start. With
     `own_packages`, what its commands install with pip is theirs alone, with setup steps or without. With
-    `own_directories` each worker starts in a directory of its own, unless there are steps or hooks.
+    `own_directories` each worker starts in a directory of its own, unless there are steps or hooks. The
+    `secrets` that the attempt is given are named: their values are in no launch.
     """
 
     attempt_id: str
@@ -110,6 +112,7 @@ class Launch:
     input_artifacts: tuple[str, ...] = ()
     own_packages: bool = False
     own_directories: bool = False
+    secrets: tuple[SecretLaunch, ...] = ()
 
 
 Equip = Callable[[Run, Attempt, Launch], Launch]

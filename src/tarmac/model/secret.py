@@ -46,6 +46,28 @@ class SecretUse:
     path: str | None = None
 
 
+S3_VARIABLES = ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")
+
+FORM_VARIABLES: Mapping[SecretForm | None, tuple[str, ...]] = {
+    SecretForm.GIT: ("GIT_SSH_COMMAND",),
+    SecretForm.S3: S3_VARIABLES,
+    SecretForm.DOCKER: ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE"),
+}
+"""The variables that forms set by themselves."""
+
+
+def variables_of(use: SecretUse) -> tuple[str, ...]:
+    """The variables that a use sets."""
+    if use.form is SecretForm.FILE:
+        return (use.variable or path_variable(use.name),)
+    return FORM_VARIABLES.get(use.form, (use.variable,) if use.variable is not None else ())
+
+
+def path_variable(name: str) -> str:
+    """The variable that names the file of a secret where a run says no other."""
+    return "SECRET_PATH_" + "".join(one if one.isalnum() else "_" for one in name).upper()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretVersion:
     """One value that a secret has had, sealed with the key `key_id`.

@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.model.cluster import Cluster, NodeGroup, rehearsal_cluster
 from tarmac.model.described import renamed
 from tarmac.model.resources import Resources
+from tarmac.model.secret import SecretUse
 from tarmac.model.site import SiteRequest
 
 DEFAULT_GRACE_S = 30.0
@@ -292,6 +293,7 @@ class RunSpec:
     input_artifacts: tuple[str, ...] = ()
     artifacts: ArtifactRules = field(default_factory=ArtifactRules)
     parameters: Mapping[str, Any] | None = None
+    secrets: tuple[SecretUse, ...] = ()
     site: SiteRequest | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 

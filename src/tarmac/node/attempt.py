@@ -38,6 +38,15 @@ class MountPart(NamedTuple):
     variables: tuple[str, ...]
 
 
+class SecretPart(NamedTuple):
+    """A secret that the attempt is given, without its value: the variables, the file, where it is seen."""
+
+    name: str
+    variables: dict[str, str]
+    file: Optional[str]
+    target: Optional[str]
+
+
 class SyncPart(NamedTuple):
     """How artifacts are kept: by which command, how often, and what is placed into them at first."""
 
@@ -79,6 +88,7 @@ class AttemptPart(NamedTuple):
     sync: Optional[SyncPart]
     own_disk: bool
     artifact_state: Optional[str]
+    secrets: tuple[SecretPart, ...]
 
     @classmethod
     def unreadable(cls, node: str) -> AttemptPart:
@@ -114,6 +124,7 @@ class AttemptPart(NamedTuple):
             sync=None,
             own_disk=False,
             artifact_state=None,
+            secrets=(),
         )
 
 
@@ -169,6 +180,7 @@ def _part(told: dict[str, Any], node: str) -> AttemptPart:
         sync=_sync(told["sync"]) if told.get("sync") else None,
         own_disk=bool(mine.get("own_disk")),
         artifact_state=mine.get("artifact_state"),
+        secrets=tuple(_secret(item) for item in told.get("secrets") or ()),
     )
 
 
@@ -177,6 +189,15 @@ def _sync(told: dict[str, Any]) -> SyncPart:
         command=tuple(told["command"]),
         every_s={kind: float(every) for kind, every in told["every_s"].items()},
         inputs=tuple(told.get("inputs") or ()),
+    )
+
+
+def _secret(told: dict[str, Any]) -> SecretPart:
+    return SecretPart(
+        name=told["name"],
+        variables=dict(told["variables"]),
+        file=told.get("file"),
+        target=told.get("target"),
     )
 
 

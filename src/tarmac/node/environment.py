@@ -17,6 +17,7 @@ def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The whole environment of a process: what the attempt says, and what this node adds."""
     env = {**_account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     env.update(told)
+    env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:
         env["VIRTUAL_ENV"] = run.venv

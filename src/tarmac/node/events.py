@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Optional
 
 from tarmac.node import fifo, syscalls, untrusted
+from tarmac.node.masking import NO_SECRETS
 
 _RESERVED_BYTES = 32 * 1024
 _REMEMBERED = 10_000
@@ -26,9 +27,10 @@ _MENDED = "events.jsonl held what this runner had not written, or not what it ha
 
 
 class EventLog:
-    """Appends events and tells the engine of them."""
+    """Appends events and tells the engine of them. What `mask` hides is in none."""
 
     def __init__(self, path: str) -> None:
+        self.mask = NO_SECRETS
         self._path = path
         self._handle = -1
         self._pending = b""
@@ -44,7 +46,8 @@ class EventLog:
 
     def append(self, kind: str, **fields: object) -> None:
         """Add an event; it is on disk after the next `flush`."""
-        line = json.dumps({"at": round(time.time(), 6), "kind": kind, **fields}).encode() + b"\n"
+        told = {"at": round(time.time(), 6), "kind": kind, **self.mask.tree(fields)}
+        line = json.dumps(told).encode() + b"\n"
         self._pending += line
         self._said.append(line)
         if len(self._said) > _REMEMBERED:  # the first and the last ones tell most

@@ -6,11 +6,9 @@ straight into their files, so a secret stands there as it was printed, and is hi
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
-from urllib.parse import quote, quote_plus
 
 from tarmac.node import secrecy
 from tarmac.node.secrecy import Span
@@ -107,7 +105,7 @@ def pieces(data: bytes, spans: List[Span], start: int, stop: int) -> Iterator[by
     """`data[start:stop]` with `***` for what is hidden; a place that began earlier is hidden to its end."""
     at = start
     for begin, end in spans:
-        if end <= start or begin >= stop:
+        if end <= start or begin >= stop or start >= stop:
             continue
         yield data[at : max(at, begin)]
         yield secrecy.MASK.encode()
@@ -143,7 +141,7 @@ def _named(tree: Any, name: str = "") -> Iterator[str]:
 
 def _forms(value: str) -> Set[bytes]:
     """The byte strings that give a secret away."""
-    found = {value.encode(), value.strip().encode()}
+    found = {value.strip().encode()}
     for whole in (value, value.strip()):
         found |= {form for form in _coded(whole) if len(form) >= _LEAST_PART}
     for part in parts(value):
@@ -157,21 +155,23 @@ def _coded(text: str) -> Iterator[bytes]:
     data = text.encode()
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
-    for quoted in (quote(text, safe=""), quote(text), quote_plus(text)):
-        yield quoted.encode()
-        yield _lower_escapes(quoted).encode()
+    for kept in (_UNRESERVED, _UNRESERVED + b"/"):
+        for escape in ("%%%02X", "%%%02x"):
+            quoted = "".join(chr(one) if one in kept else escape % one for one in data)
+            yield quoted.encode()
+            yield quoted.replace("%20", "+").encode()
     yield binascii.hexlify(data)
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        yield encode(data)
-        for shift in range(3):
-            coded = encode(b"\0" * shift + data).rstrip(b"=")
-            torn = (shift + len(data)) % 3  # the last letter depends on what follows
-            yield coded[(0, 2, 3)[shift] : -1 if torn else None]
+    for shift in range(3):
+        coded = binascii.b2a_base64(b"\0" * shift + data, newline=False)
+        torn = (shift + len(data)) % 3  # the last letter depends on what follows
+        inner = coded.rstrip(b"=")[(0, 2, 3)[shift] : -1 if torn else None]
+        for found in (coded, inner) if shift == 0 else (inner,):
+            yield found
+            yield found.translate(_URL_SAFE)
 
 
-def _lower_escapes(quoted: str) -> str:
-    head, *escaped = quoted.split("%")
-    return "%".join([head, *(piece[:2].lower() + piece[2:] for piece in escaped)])
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def split_at(data: bytes, mask: Mask, start: int, *, final: bool) -> Tuple[bytes, int]:

@@ -16,6 +16,7 @@ from tarmac.node.events import EventLog
 from tarmac.node.evidence import Witness
 from tarmac.node.judge import Asked, Cause, Exit, Verdict
 from tarmac.node.keeper import Keeper
+from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.node.memory import Victims
 from tarmac.node.namespaces import Apart
 from tarmac.node.paths import AttemptPaths, NodePaths
@@ -67,6 +68,9 @@ class NodeRun:
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
+        self.secret_values: dict[str, str] = {}
+        self.secret_env: dict[str, str] = {}
+        self.secret_mounts: list[tuple[str, str, tuple[str, ...]]] = []
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.held: list[int] = []
@@ -75,6 +79,7 @@ class NodeRun:
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
         limit_s = part.time_limit_s
+        self.mask = NO_SECRETS
         self.limit_due = None if limit_s is None else self._claimed + limit_s
 
     @property
@@ -131,8 +136,14 @@ class NodeRun:
         cause = told.get("cause") if told else None
         return cause if isinstance(cause, dict) else None
 
+    def take_secrets(self, values: dict[str, str]) -> None:
+        """The values of the attempt's secrets: none of them stands in what is reported from now on."""
+        self.secret_values = values
+        self.events.mask = self.mask = Mask(values.values())
+
     def note_failure(self, cause: Cause) -> None:
         """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
+        cause = self.mask.tree(cause)
         told = {"node": self.part.node, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:

@@ -62,6 +62,10 @@ ATTEMPT_JSON
               "every_s": {kind: seconds}, "patience_s": how long to try at the start and the end of the
               attempt while the store is down, "inputs": [id, ...] placed into the directories at first},
      "sdk": directory that makes `import tarmac` work, or null,
+     "secrets": [{"name", "variables": {NAME: text}, "file", "target"}, ...] (may be absent): without their
+                values. In the variables "{value}", "{path}" and "{directory}" stand for the value, its file
+                (`file`, below a directory in memory that is removed at the end) and what that lies in;
+                `target` is a literal path where the file is to be seen, as in "mounts",
      "nodes": [{"node", "address", "rank",
                 "artifacts": {kind: dir} (may be absent): those of a node with a disk of its own ("own_disk"),
                 "artifact_state": file beside them that says which attempt they hold (may be absent),
@@ -110,14 +114,19 @@ REPORTS (one line per call of the SDK's `report`)
 STARTING A RUNNER
     In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that
     forks: `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a
-    socketpair), inherited. One line of JSON per request, {"directory", "node"}; one per answer, in order:
-    {"pid"} once the runner was forked, or {"error"}. It ends when the other end is closed; runners live on.
+    socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
+    last may be absent); one per answer, in order: {"pid"} once the runner was forked, or {"error"}. It ends
+    when the other end is closed; runners live on. The values of secrets travel here alone: an attempt with
+    secrets cannot be started in a new process.
     Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone.
 """
 
 from __future__ import annotations
 
 PROTOCOL = 1
+
+LONGEST_REQUEST_BYTES = 16 * 1024 * 1024
+"""Of a request to a warm parent; only one with many large secrets comes near it."""
 
 ATTEMPT_FILE = "attempt.json"
 ASK_FILE = "ask"

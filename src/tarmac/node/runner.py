@@ -22,6 +22,7 @@ from tarmac.node.hooks.claim import claim
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.mounts import bind_inside, mount
+from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
@@ -33,6 +34,7 @@ from tarmac.node.paths import AttemptPaths
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     artifacts_in,
     write_files,
+    give_secrets,
     mount,
     place_artifacts,
     copy_code,
@@ -48,10 +50,13 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
 _LOOK_AGAIN_S = 0.05
 
 
-def run_attempt(directory: str, node_name: str, apart: Optional[Apart]) -> None:
+def run_attempt(
+    directory: str, node_name: str, apart: Optional[Apart], secrets: Optional[dict[str, str]] = None
+) -> None:
     """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
 
-    `apart` if this process is the first of a namespace.
+    `apart` if this process is the first of a namespace. `secrets` are the values of those that attempt.json
+    names.
     """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
@@ -63,8 +68,11 @@ def run_attempt(directory: str, node_name: str, apart: Optional[Apart]) -> None:
     run = claim(part, attempt, apart)
     if run is None:
         return
+    if secrets:
+        run.take_secrets(secrets)
     end = _supervise(run)
     _end_everything(run)
+    take_secrets_back(run)
     run.keeper.finish(run.exits)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)

@@ -7,6 +7,7 @@ leave out of its report. `masking` hides the values that are known; what only lo
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from tarmac.node.gitrules import without_secrets
@@ -29,17 +30,17 @@ class Held(NamedTuple):
 
 def names_secret(name: str) -> bool:
     """Whether what has this name (of a variable, a key of a file, an option) is likely to be a secret."""
-    return _NAME.search(name.replace("-", "_")) is not None and _HARMLESS.search(name) is None
+    return _NAME().search(name.replace("-", "_")) is not None and _HARMLESS().search(name) is None
 
 
 def looks_like_key(value: str) -> bool:
     """Whether a text by itself is a key of a well-known kind."""
-    return _FORMAT.search(value) is not None
+    return _FORMAT().search(value) is not None
 
 
 def is_reference(value: str) -> bool:
     """Whether a value is no secret, whatever its name: it is empty, or says where the value comes from."""
-    return _REFERENCE.fullmatch(value.strip()) is not None
+    return _REFERENCE().fullmatch(value.strip()) is not None
 
 
 def keys_among(variables: Mapping[str, str]) -> List[Held]:
@@ -55,9 +56,9 @@ def hidden(text: str, also: Iterable[str] = ()) -> str:
     """A text of a user (run file, command) with `***` for each value that may be a secret, and for `also`."""
     for value in also:
         text = text.replace(value, MASK)
-    text = without_secrets(_FORMAT.sub(MASK, text))
-    text = _PAIR.sub(_without_value, text)
-    return _ASSIGNED.sub(_without_value, text)
+    text = without_secrets(_FORMAT().sub(MASK, text))
+    text = _PAIR().sub(_without_value, text)
+    return _ASSIGNED().sub(_without_value, text)
 
 
 def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
@@ -80,14 +81,14 @@ def hidden_line(line: str) -> str:
 
 def key_spans(text: str) -> List[Span]:
     """Where in what a program wrote a value looks like a key; not merged, in no order."""
-    found = [match.span() for match in _FORMAT.finditer(text)] if _may_hold_format(text) else []
+    found = [match.span() for match in _FORMAT().finditer(text)] if _may_hold_format(text) else []
     return found + [match.span("value") for match in _assigned(text)]
 
 
 def open_end(text: str) -> int:
     """Where at the end of `text` something begins that may become a key with what follows."""
     tail_at = max(0, len(text) - CONTEXT_BYTES)
-    found = _OPEN.search(text, tail_at)
+    found = _OPEN().search(text, tail_at)
     return found.start() if found is not None else len(text)
 
 
@@ -116,9 +117,9 @@ def _assigned(text: str) -> Iterator["re.Match[str]"]:
     lowered = text.lower()
     if not any(word in lowered for word in _WORDS):
         return
-    for match in _ASSIGNED.finditer(text):
+    for match in _ASSIGNED().finditer(text):
         value = match["value"]
-        if len(value) >= _LEAST_IN_LOGS and names_secret(_last(match["name"])) and _RANDOM.fullmatch(value):
+        if len(value) >= _LEAST_IN_LOGS and names_secret(_last(match["name"])) and _RANDOM().fullmatch(value):
             yield match
 
 
@@ -139,17 +140,32 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-_NAME = re.compile(
+class _Pattern:
+    """A pattern that is compiled when it is first used: most runners never do."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._told = (pattern, flags)
+
+    def __call__(self) -> "re.Pattern[str]":
+        return _compiled(*self._told)
+
+
+@lru_cache(maxsize=None)
+def _compiled(pattern: str, flags: int) -> "re.Pattern[str]":
+    return re.compile(pattern, flags)
+
+
+_NAME = _Pattern(
     r"(?:^auth|(?:^|_|(?<=[a-z0-9]))(?:password|passwd|passphrase|secret|connection_?string|credentials?"
     r"|(?:api|access|secret|private|account|encryption|signing|wandb|comet|openai|hf)_?key|token))_?\d*$",
     re.IGNORECASE | re.ASCII,
 )
-_HARMLESS = re.compile(
+_HARMLESS = _Pattern(
     r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|special|end|start|stop|max|min|num|n|per|new|next|prev|image|text"
     r"|time|bytes?|sec|each|first|last|input|output|target)_?token$",
     re.IGNORECASE,
 )
-_REFERENCE = re.compile(
+_REFERENCE = _Pattern(
     r"(?:\*+|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)|null|none|~|true|false|[a-z_.]+[(\[].*|)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -158,7 +174,7 @@ _SIGNS = (
     *("AIza", "dapi", "npm_", "pypi-", "dckr_pat_", "wandb_v1_", "eyJ", "PRIVATE KEY"),
 )
 """One of these stands in every text that `_FORMAT` finds."""
-_FORMAT = re.compile(
+_FORMAT = _Pattern(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
     r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])|AIza[A-Za-z0-9_-]{30,}|dapi[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}"
@@ -168,7 +184,7 @@ _FORMAT = re.compile(
     r"PRIVATE KEY-----",
     re.ASCII,
 )
-_OPEN = re.compile(
+_OPEN = _Pattern(
     r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|A(?:KIA|SIA)|AIza|dapi|npm_|pypi-|dckr_pat_"
     r"|wandb_v1_|eyJ)[A-Za-z0-9_.-]{0,400}\Z"
     r"|(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|string)[\"']?\s{0,3}[=:]\s{0,3}[\"']?[^\s\"',;]{0,400}\Z",
@@ -178,16 +194,16 @@ _VALUE = (
     r"(?P<quote>[\"'])?(?P<value>\$\{\{[^{}\n]{0,200}\}\}|\$\{[^{}\n]{0,200}\}|<[^<>\n]{0,200}>"
     r"|(?(quote)[^\"'\n]+|[^\s\"',;{}]+))"
 )
-_ASSIGNED = re.compile(
+_ASSIGNED = _Pattern(
     r"(?<![\w.-])(?P<dash>--?)?(?P<name>[A-Za-z_][\w.-]{0,100})[\"']?"
     r"(?(dash)[ \t]{0,8}[=: \t][ \t]{0,8}|[ \t]{0,8}[=:][ \t]{0,8})" + _VALUE,
     re.ASCII,
 )
-_PAIR = re.compile(
+_PAIR = _Pattern(
     r"(?:key|envKey|name)[\"']?:[ \t]{0,8}[\"']?(?P<name>[A-Za-z_]\w{0,100})[\"']?,?\s{0,40}"
     r"[\"']?(?:value|envValue)[\"']?:[ \t]{0,8}" + _VALUE,
     re.ASCII,
 )
 _WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "string")
 _LEAST_IN_LOGS = 16
-_RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+", re.ASCII)
+_RANDOM = _Pattern(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+", re.ASCII)

@@ -15,10 +15,8 @@ import socket
 from functools import partial
 from typing import Iterator, NoReturn, Optional
 
-from tarmac.node import detach, namespaces, runner
+from tarmac.node import detach, namespaces, protocol, runner
 from tarmac.node.namespaces import Apart, Way
-
-_LONGEST_REQUEST_BYTES = 64 * 1024
 
 
 def serve(fd: int) -> None:
@@ -48,7 +46,7 @@ def _lines(channel: socket.socket) -> Iterator[bytes]:
         while b"\n" in waiting:
             line, _, waiting = waiting.partition(b"\n")
             yield line
-        if len(waiting) > _LONGEST_REQUEST_BYTES:
+        if len(waiting) > protocol.LONGEST_REQUEST_BYTES:
             yield waiting
             waiting = b""
 
@@ -56,19 +54,21 @@ def _lines(channel: socket.socket) -> Iterator[bytes]:
 def _answer(request: bytes, channel: socket.socket, way: Way) -> dict[str, object]:
     try:
         told = json.loads(request)
-        directory, node = told["directory"], told["node"]
-        if not (isinstance(directory, str) and isinstance(node, str)):
-            raise TypeError("directory and node are text")
+        directory, node, secrets = told["directory"], told["node"], told.get("secrets") or {}
+        if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):
+            raise TypeError("directory and node are text, secrets a mapping")
     except (ValueError, KeyError, TypeError) as error:
         return {"error": f"not a request: {type(error).__name__}: {error}"}
     try:
-        pid = namespaces.fork(way, partial(_become_runner, channel, directory, node))
+        pid = namespaces.fork(way, partial(_become_runner, channel, directory, node, secrets))
     except OSError as error:
         return {"error": f"no runner can be forked: {error}"}
     return {"pid": pid}
 
 
-def _become_runner(channel: socket.socket, directory: str, node: str, apart: Optional[Apart]) -> NoReturn:
+def _become_runner(
+    channel: socket.socket, directory: str, node: str, secrets: dict[str, str], apart: Optional[Apart]
+) -> NoReturn:
     """In the child: let go of everything that is the parent's, and run the attempt."""
     try:
         channel.close()
@@ -77,6 +77,6 @@ def _become_runner(channel: socket.socket, directory: str, node: str, apart: Opt
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.chdir("/")
-        runner.run_attempt(directory, node, apart)
+        runner.run_attempt(directory, node, apart, secrets)
     finally:
         os._exit(0)

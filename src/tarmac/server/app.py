@@ -17,6 +17,7 @@ from tarmac.server.routes.following import following_routes
 from tarmac.server.routes.nodes import node_routes
 from tarmac.server.routes.queue import queue_routes
 from tarmac.server.routes.runs import run_routes
+from tarmac.server.routes.secrets import secret_routes
 from tarmac.server.routes.server import server_routes
 from tarmac.server.routes.submitting import submitting_routes
 from tarmac.server.schemas.server import Error
@@ -34,6 +35,7 @@ _ROUTES = (
     cluster_routes,
     artifact_routes,
     dataset_routes,
+    secret_routes,
     server_routes,
 )
 

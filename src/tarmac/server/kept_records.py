@@ -1,4 +1,4 @@
-"""Artifacts and datasets as JSON. Called by their routes; `schemas.kept` describes the same shapes."""
+"""Artifacts, datasets and secrets as JSON. Called by their routes; `schemas` has the same shapes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from tarmac.artifacts.versions.catalog import Kept
 from tarmac.artifacts.versions.manifest import Entry, Manifest
 from tarmac.model.dataset import Dataset
+from tarmac.model.secret import SecretVersion
 
 Json = dict[str, Any]
 
@@ -55,6 +56,19 @@ def dataset_record(dataset: Dataset) -> Json:
         "done_bytes": dataset.done_bytes,
         "total_bytes": dataset.total_bytes,
         "message": dataset.message,
+    }
+
+
+def secret_record(secret: SecretVersion) -> Json:
+    """A `Secret`: nothing of its value, sealed or not."""
+    return {
+        "name": secret.name,
+        "number": secret.number,
+        "user": secret.user,
+        "created_at": secret.created_at,
+        "form": secret.form,
+        "variable": secret.variable,
+        "path": secret.path,
     }
 
 

@@ -13,6 +13,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.model.errors import NotFound
 from tarmac.node import untrusted
 from tarmac.node.logroom import cut_note, gap_of
+from tarmac.node.masking import Mask, split_at
 
 BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
@@ -25,16 +26,22 @@ Read = Callable[[str, int, int], bytes]
 class LogFile:
     """One worker's log, read from its beginning on or from where `seek` puts it.
 
-    `key` are the fields that name it in a `LogChunk`.
+    `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run. `next` is the
+    place up to which it was shown: what may become a secret (or a whole character) with what follows is held
+    back.
     """
 
-    def __init__(self, read: Read, path: str, *, key: dict[str, Any]) -> None:
+    def __init__(self, read: Read, path: str, *, key: dict[str, Any], mask: Callable[[], Mask]) -> None:
         self.key = key
         self.next = 0
         self._read = read
         self._path = path
+        self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._read_to = 0
+        self._window = b""
+        self._window_at = 0
+        self._shown_to = 0
+        self._whole = True
 
     @property
     def name(self) -> str:
@@ -43,21 +50,28 @@ class LogFile:
 
     def seek(self, offset: int) -> None:
         """Begin at `offset` instead."""
-        self.next = self._read_to = offset
+        self.next = self._shown_to = self._window_at = offset
+        self._window, self._whole = b"", offset == 0
 
     def chunk(self) -> dict[str, Any] | None:
         """What was written since, up to a block of it; None when there is nothing new."""
-        data = self._read(self._path, self._read_to, BLOCK_BYTES)
-        if b"\0" in data and (gap := self._gap()) is not None:
-            begin, end = gap
-            if begin <= self._read_to < end:
-                return self._left_out(end)
-            if self._read_to < begin:
-                data = data[: begin - self._read_to]
-        return self._chunk(data, final=False) if data else None
+        while data := self._read(self._path, self._read_to, BLOCK_BYTES):
+            if b"\0" in data and (gap := self._gap()) is not None:
+                begin, end = gap
+                if begin <= self._read_to < end:
+                    return self._chunk(b"", final=True) or self._left_out(end)
+                if self._read_to < begin:
+                    data = data[: begin - self._read_to]
+            if (chunk := self._chunk(data, final=False)) is not None:
+                return chunk
+        return None
+
+    @property
+    def _read_to(self) -> int:
+        return self._window_at + len(self._window)
 
     def rest(self) -> dict[str, Any] | None:
-        """The broken character at the very end, once nothing more will be written."""
+        """What was held back, once nothing more will be written."""
         return self._chunk(b"", final=True)
 
     def _gap(self) -> tuple[int, int] | None:
@@ -73,12 +87,32 @@ class LogFile:
         return {**self.key, "offset": start, "next": end, "text": text}
 
     def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
-        text = self._decoder.decode(data, final)
-        self._read_to += len(data)
-        start, self.next = self.next, self._read_to - len(self._decoder.getstate()[0])
+        mask = self._mask()
+        if not self._whole:
+            self._look_back(mask.context_bytes)
+        self._window += data
+        shown, cut = split_at(self._window, mask, self._shown_to - self._window_at, final=final)
+        text = self._decoder.decode(shown, final)
+        self._shown_to = self._window_at + cut
+        start, self.next = self.next, self._shown_to - len(self._decoder.getstate()[0])
+        forgotten = max(0, cut - mask.context_bytes)
+        self._window, self._window_at = self._window[forgotten:], self._window_at + forgotten
         if not text:
             return None
         return {**self.key, "offset": start, "next": self.next, "text": text}
+
+    def _look_back(self, context_bytes: int) -> None:
+        """Read what stands before the place where reading began: a secret may reach from there on."""
+        begin = max(0, self._window_at - context_bytes)
+        before = b""
+        while begin + len(before) < self._window_at:
+            piece = self._read(self._path, begin + len(before), self._window_at - begin - len(before))
+            if not piece:
+                break  # shorter than the place that was asked for: nothing is shown before it has grown
+            before += piece
+        if begin + len(before) == self._window_at:
+            self._window, self._window_at = before + self._window, begin
+        self._whole = True
 
 
 def reader(plane: ControlPlane, attempt_id: str) -> Read:

@@ -6,15 +6,16 @@ byte of every log was sent: the state is read before the files are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.control.service import ControlPlane
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Notice
-from tarmac.model.run import Attempt
+from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Hooks, RunSpec
+from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.node.protocol import LOGS
 from tarmac.server.log_files import LogFile, reader, since_offset, tail_offset
 from tarmac.server.records import Json, run_record, state_record
@@ -58,10 +59,18 @@ class Look:
     over: bool
 
 
+def no_secrets(_run: Run) -> Mask:
+    """What hides the secrets of a run that has none."""
+    return NO_SECRETS
+
+
 class LogView:
     """Follows the logs of one run for one client."""
 
-    def __init__(self, plane: ControlPlane, run_id: str, query: LogQuery) -> None:
+    def __init__(
+        self, plane: ControlPlane, run_id: str, query: LogQuery, masks: Callable[[Run], Mask] = no_secrets
+    ) -> None:
+        self._masks = masks
         self._plane = plane
         self._run = plane.find_here(run_id)
         self._query = query
@@ -115,10 +124,15 @@ class LogView:
             if number in self._closed or self._query.attempt not in (None, number):
                 continue
             if number not in self._open:
-                self._open[number] = _AttemptView(self._plane, attempt, self._query, old=not self._surveyed)
+                self._open[number] = _AttemptView(
+                    self._plane, attempt, self._query, mask=self._mask, old=not self._surveyed
+                )
             self._open[number].update(attempt, setup=_sets_up(self._run.spec))
         self._surveyed = True
         return [] if self._run.state is RunState.ENDED else self._state_messages()
+
+    def _mask(self) -> Mask:
+        return self._masks(self._run)
 
     def _state_messages(self) -> list[Message]:
         state = state_record(self._run, self._newest)
@@ -151,8 +165,17 @@ def _sets_up(spec: RunSpec) -> bool:
 class _AttemptView:
     """The files of one attempt. `old`: it was there when the client came, so tail and since apply."""
 
-    def __init__(self, plane: ControlPlane, attempt: Attempt, query: LogQuery, *, old: bool) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        attempt: Attempt,
+        query: LogQuery,
+        *,
+        mask: Callable[[], Mask],
+        old: bool,
+    ) -> None:
         self.ended = False
+        self._mask = mask
         self._plane = plane
         self._attempt = attempt
         self._query = query
@@ -197,7 +220,7 @@ class _AttemptView:
             "worker": worker,
             "node": node,
         }
-        log = LogFile(self._read, path, key=key)
+        log = LogFile(self._read, path, key=key, mask=self._mask)
         if log.name in self._logs or not self._query.wants(key):
             return
         log.seek(self._first_offset(log.name, path))

@@ -7,21 +7,26 @@ from typing import Any
 from tarmac.control.service import ControlPlane
 from tarmac.model.run import Run
 from tarmac.node import untrusted
+from tarmac.node.masking import Mask
 from tarmac.node.protocol import NODES, REPORTS_FILE
 from tarmac.server.log_files import last_part, parsed, reader
 
 _LATEST = 1e12
 
 
-def reports_of(plane: ControlPlane, run: Run) -> list[dict[str, Any]]:
-    """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end."""
+def reports_of(plane: ControlPlane, run: Run, mask: Mask) -> list[dict[str, Any]]:
+    """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end.
+
+    What `mask` hides stands in none.
+    """
     reports = []
     for attempt in plane.attempts(run.id):
         read = reader(plane, attempt.id)
         for node in attempt.allocation.nodes:
             lines = last_part(read, f"{NODES}/{node}/{REPORTS_FILE}")[0].split(b"\n")
             told = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)
-            reports += [_record(line, attempt.number, node) for line in told if _is_report(line)]
+            found = (_record(line, attempt.number, node) for line in told if _is_report(line))
+            reports += [mask.tree(record) for record in found]
     return sorted(reports, key=lambda report: (report["attempt"], report["at"], report["node"]))
 
 

@@ -16,6 +16,7 @@ from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.said import SlotsNote
+from tarmac.server.secret_desk import SecretDesk
 from tarmac.spec.dialect import Dialect
 from tarmac.spec.dialects import DIALECTS
 from tarmac.spec.renaming import NO_NAMES, Names
@@ -33,6 +34,7 @@ class Service:
     plane: ControlPlane
     artifacts: ArtifactDesk
     datasets: DatasetDesk
+    secrets: SecretDesk
     arrivals: Arrivals
     clock: Clock
     changes: Changes

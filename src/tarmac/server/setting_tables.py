@@ -82,6 +82,14 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             meaning="how long after its end the artifacts of a run are kept; without it, always",
         ),
     ),
+    "secrets": (
+        Setting(
+            key="key_file",
+            kind=str,
+            meaning="the file with the keys that secrets are sealed with: an absolute path, the same for all "
+            "servers on one database; without it, `secrets.key` in the home",
+        ),
+    ),
     "list": (
         Setting(
             key="ended_days",

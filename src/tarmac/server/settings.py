@@ -76,6 +76,7 @@ class Settings:
     listen: str | None = None
     cluster: str = LOCAL_CLUSTER
     ended_days: float = 14.0
+    secret_keys: str | None = None
     artifacts: ArtifactSettings = ArtifactSettings()
     code: CodeSettings = CodeSettings()
     logs_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
@@ -137,6 +138,7 @@ class _Reader:
             listen=values["server"]["listen"],
             cluster=self._cluster(values["server"]["cluster"]),
             ended_days=values["list"]["ended_days"],
+            secret_keys=self._key_file(values["secrets"]["key_file"]),
             artifacts=artifacts,
             code=code,
             logs_limit_bytes=self._log_limit(values["logs"]["limit"]),
@@ -212,6 +214,11 @@ class _Reader:
     def _store(self, text: str | None) -> str | None:
         if text is not None and "://" not in text and not text.startswith("/"):
             self._problem(f"artifacts.store: an absolute path or a URL is expected, not {text!r}")
+        return text
+
+    def _key_file(self, text: str | None) -> str | None:
+        if text is not None and not text.startswith("/"):
+            self._problem(f"secrets.key_file: an absolute path is expected, not {text!r}")
         return text
 
     def _seconds(self, text: str, path: str) -> float:

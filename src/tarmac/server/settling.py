@@ -1,4 +1,4 @@
-"""What a new run names and only the server knows: datasets and input artifacts. Made by `wiring`."""
+"""What a new run names and only the server knows: datasets, input artifacts and secrets. Made by `wiring`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from tarmac.model.ports import Settle
 from tarmac.model.spec import RunSpec
 from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.dataset_desk import DatasetDesk
+from tarmac.server.secret_desk import SecretDesk
 
 
-def settling(artifacts: ArtifactDesk, datasets: DatasetDesk) -> Settle:
-    """Checks both, and pins input artifacts to the versions that stand now: the record says what was read."""
+def settling(artifacts: ArtifactDesk, datasets: DatasetDesk, secrets: SecretDesk) -> Settle:
+    """Checks all three, and pins input artifacts to the versions of now: the record says what was read."""
 
     def settle(spec: RunSpec) -> RunSpec:
-        if not spec.datasets and not spec.input_artifacts:
+        spec, unknown = secrets.settled(spec)
+        if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
         problems = datasets.problems(spec.datasets) if spec.datasets else []
         pinned, wrong = artifacts.settle(spec.input_artifacts)
-        problems += wrong
+        problems += [*wrong, *unknown]
         if problems:
             raise InvalidInput(problems)
         return replace(spec, input_artifacts=pinned)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.artifacts.code.git import RepositoryCodeStore
@@ -22,6 +23,7 @@ from tarmac.engines.local.nodes import local_nodes
 from tarmac.model.cluster import Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
+from tarmac.model.secret import SecretValues
 from tarmac.server.artifact_desk import ArtifactDesk
 from tarmac.server.changes import Changes
 from tarmac.server.code_desk import CodeDesk
@@ -29,6 +31,7 @@ from tarmac.server.connections import allow_open_files
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.said import SlotsNote
+from tarmac.server.secret_desk import SecretDesk
 from tarmac.server.service import Service
 from tarmac.server.serving import take_cluster
 from tarmac.server.settings import Settings
@@ -37,6 +40,7 @@ from tarmac.spec.determined.defaults import read_defaults
 from tarmac.spec.dialects import equip, for_cluster
 from tarmac.spec.renaming import Names
 from tarmac.store import SqlStore, open_store
+from tarmac.vault import KeyFile, Vault
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,7 @@ class Parts:
     clock: SystemClock
     artifacts: ArtifactDesk
     datasets: DatasetDesk
+    secrets: SecretDesk
     directories: DirectoryCodeStore
     code: CodeDesk
 
@@ -80,10 +85,17 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     clock = SystemClock()
     keeping = _keeping(home, settings)
     rules = settings.git.rules
-    engine = _local_engine(home, settings, keeping)
+
+    def values(names: Sequence[str]) -> Mapping[str, str]:
+        return vault.values(names)  # made below, once the store is open
+
+    engine = _local_engine(home, settings, keeping, values)
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
+    keys = Path(settings.secret_keys) if settings.secret_keys is not None else home.secret_keys
+    vault = Vault(store.secrets, KeyFile(keys), clock)
+    secrets = SecretDesk(vault, store)
     directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,
@@ -104,7 +116,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         ids=RandomIds(),
         pools=settings.pools,
         equip=datasets.equipped(equip),
-        settle=settling(artifacts, datasets),
+        settle=settling(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
     )
@@ -118,6 +130,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         clock=clock,
         artifacts=artifacts,
         datasets=datasets,
+        secrets=secrets,
         directories=directories,
         code=CodeDesk(
             directories,
@@ -130,7 +143,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     )
 
 
-def _local_engine(home: Home, settings: Settings, keeping: Keeping) -> LocalEngine:
+def _local_engine(home: Home, settings: Settings, keeping: Keeping, secrets: SecretValues) -> LocalEngine:
     machine = survey()
     return LocalEngine(
         home.root,
@@ -141,6 +154,7 @@ def _local_engine(home: Home, settings: Settings, keeping: Keeping) -> LocalEngi
         own_packages=settings.shared,
         open_files=allow_open_files(),
         log_limit_bytes=settings.logs_limit_bytes,
+        secrets=secrets,
     )
 
 
@@ -154,6 +168,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         arrivals=Arrivals(parts.directories),
         artifacts=parts.artifacts,
         datasets=parts.datasets,
+        secrets=parts.secrets,
         clock=parts.clock,
         changes=changes,
         home=str(home.root),

@@ -12,6 +12,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
 from tarmac.model.spec import RunSpec
 from tarmac.spec.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.spec.confidential import with_secrets
 from tarmac.spec.determined import master
 from tarmac.spec.determined.defaults import ClusterDefaults
 from tarmac.spec.determined.dialect import DeterminedDialect
@@ -54,7 +55,8 @@ def read(
         if dialect is not None
         else choose(text, filename=filename, directory=directory, extras=extras, dialects=dialects)
     )
-    return chosen.read(text, filename=filename, directory=directory, extras=extras)
+    reading = chosen.read(text, filename=filename, directory=directory, extras=extras)
+    return with_secrets(reading, filename=filename)
 
 
 def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:

@@ -11,14 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.model.resources import Resources
+from tarmac.model.secret import variables_of
 from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
 from tarmac.spec import names, quantities
+from tarmac.spec.confidential import with_references, without_variables
 from tarmac.spec.kinds import Kind, choice, flag, integer
 from tarmac.spec.located import Table, from_plain
 from tarmac.spec.native.commands import read_command
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.spec.native.roles import MOST_NODES
+from tarmac.spec.native.secrets import read_secrets
 from tarmac.spec.native.surroundings import IMAGE, path_from, read_labels, read_variables
 from tarmac.spec.priorities import priority
 from tarmac.spec.problems import Problems
@@ -28,7 +31,7 @@ from tarmac.spec.section import Fields, Section, Value
 OVERRIDES = Fields(
     known=frozenset(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
-        | {"mode", "max_rapid_cycles", "priority", "weight", "env", "labels"}
+        | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
     ),
     synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
@@ -59,8 +62,24 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         labels=_labels(spec.labels, flags.get("labels")),
     )
     changed = _placed(_asked_of_site(spec, changed, flags), flags)
+    changed = _with_secrets(changed, flags)
     problems.raise_any()
-    return changed
+    return with_references(changed)
+
+
+def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
+    """What is said last of a variable counts, be it a value or a secret."""
+    if (value := flags.get("env")) is not None and isinstance(value.node, Table):
+        spec = without_variables(spec, {key.text for key, _ in value.node.entries})
+    uses = read_secrets(flags.get("secrets"))
+    if not uses:
+        return spec
+    given = {variable for use in uses for variable in variables_of(use)}
+    variables = {name: text for name, text in spec.environment.variables.items() if name not in given}
+    named = {use.name for use in uses if not variables_of(use)}
+    kept = [use for use in without_variables(spec, given).secrets if use.name not in named]
+    environment = replace(spec.environment, variables=variables)
+    return replace(spec, environment=environment, secrets=(*kept, *uses))
 
 
 def _unquoted(kind: Kind[int]) -> Kind[int]:

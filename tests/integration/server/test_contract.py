@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from served import HELLO, Served, served
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.client import kept_records, records
+from tarmac.client import kept_records, records, secret_calls
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
-from tarmac.server.schemas import clusters, kept, placement, queue, runs, server
+from tarmac.server.schemas import clusters, kept, placement, queue, runs, secrets, server
 
 API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
@@ -50,6 +50,8 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     kept.ArtifactContent: kept_records.ArtifactContentRecord,
     kept.ArtifactEntry: kept_records.ArtifactEntryRecord,
     kept.Dataset: kept_records.DatasetRecord,
+    secrets.Secret: secret_calls.SecretRecord,
+    secrets.Rotation: secret_calls.RotationRecord,
     placement.DryRun: records.DryRunRecord,
     placement.Placement: records.PlacementRecord,
     placement.NodeLaunch: records.NodeLaunchRecord,
@@ -86,6 +88,8 @@ def test_every_answer_is_as_openapi_describes_it(plane: Served) -> None:
         (kept.Artifact, client.artifacts("hello")),
         (kept.ArtifactContent, [client.artifact(f"{run['id']}.lossy")]),
         (kept.Dataset, [client.add_dataset("here", str(plane.home.root))]),
+        (secrets.Secret, [client.set_secret("wandb", "a-value-1"), *client.secrets()]),
+        (secrets.Rotation, [client.rotate_secrets()]),
         (placement.DryRun, [client.dry_run(HELLO)]),
         (server.Version, [client.version()]),
         (server.CheckReport, [client.check("slotz: 1")]),

@@ -143,7 +143,7 @@ def complete(tmp_path: Path, words: str, at: int) -> list[str]:
 
 def test_commands_and_options_are_completed(tmp_path: Path) -> None:
     assert complete(tmp_path, "tarmac s", 1) == [
-        *("plain,show", "plain,stop", "plain,sites", "plain,simulate", "plain,server")
+        *("plain,show", "plain,stop", "plain,secret", "plain,sites", "plain,simulate", "plain,server")
     ]
     assert "plain,--rehearse" in complete(tmp_path, "tarmac run --re", 2)
     assert complete(tmp_path, "tarmac nodes dr", 2) == ["plain,drain"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.server.log_files import (
     BLOCK_BYTES,
     LONGEST_BYTES,
@@ -47,7 +48,7 @@ def test_a_tail_of_nothing_is_its_end() -> None:
 def test_text_comes_whole_however_it_was_written(text: str, pieces: list[int]) -> None:
     data = text.encode("utf-8", "surrogatepass")
     files = {"log": b""}
-    log = LogFile(over(files), "log", key=KEY)
+    log = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
     seen, reached = "", 0
     for size in [*pieces, len(data)]:
         files["log"] = data[: len(files["log"]) + size]
@@ -64,10 +65,10 @@ def test_text_comes_whole_however_it_was_written(text: str, pieces: list[int]) -
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_a_reader_that_comes_back_goes_on_at_the_next_byte(data: bytes, cut: int) -> None:
     files = {"log": data[:cut]}
-    first = LogFile(over(files), "log", key=KEY)
+    first = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
     before = first.chunk() or {"next": 0, "text": ""}
     files["log"] = data
-    second = LogFile(over(files), "log", key=KEY)
+    second = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
     second.seek(before["next"])
     after = "".join(chunk["text"] for chunk in (second.chunk(), second.rest()) if chunk)
     assert before["text"] + after == data.decode("utf-8", "replace")
@@ -125,7 +126,7 @@ def test_a_garbled_time_index_is_no_harm(line: bytes) -> None:
 
 def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
     note = b'{"begin": 6, "end": 1000000}'
-    log = LogFile(over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}), "l.log", key=KEY)
+    log = LogFile(over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}), "l.log", key=KEY, mask=lambda: NO_SECRETS)
     chunks = []
     while chunk := log.chunk():
         chunks.append((chunk["offset"], chunk["next"], chunk["text"]))
@@ -138,5 +139,63 @@ def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
 
 @pytest.mark.parametrize("note", [b"{", b"[]", b'{"begin": "x"}', b'{"begin": 9, "end": 1}'])
 def test_a_garbled_note_leaves_nothing_out(note: bytes) -> None:
-    log = LogFile(over({"l.log": b"a\0b\n", "l.cut": note}), "l.log", key=KEY)
+    log = LogFile(over({"l.log": b"a\0b\n", "l.cut": note}), "l.log", key=KEY, mask=lambda: NO_SECRETS)
     assert (log.chunk() or {})["text"] == "a\0b\n"
+
+
+SECRET = "s3cret-Value/1"
+
+
+@given(
+    st.lists(st.sampled_from([SECRET, SECRET[:9], "x", "é", "\n"]), max_size=30),
+    st.lists(st.integers(1, 40), min_size=1, max_size=40),
+)
+def test_a_secret_is_hidden_however_its_log_grows(written: list[str], sizes: list[int]) -> None:
+    """Followed while it is written, in pieces that tear secrets and characters apart."""
+    data = "".join(written).encode()
+    files = {"log": b""}
+    log = LogFile(over(files), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    seen, reached = "", 0
+    for size in [*sizes, len(data)]:
+        files["log"] = data[: len(files["log"]) + size]
+        if chunk := log.chunk():
+            assert chunk["offset"] == reached
+            seen, reached = seen + chunk["text"], chunk["next"]
+    if chunk := log.rest():
+        seen, reached = seen + chunk["text"], chunk["next"]
+    assert reached == len(data)
+    ends_torn = "".join(written).endswith(SECRET[:9])
+    expected = "".join(written).replace(SECRET, "***")
+    assert seen == (expected[: -len(SECRET[:9])] + "***" if ends_torn else expected)
+
+
+@given(st.integers(0, 200))
+def test_a_secret_is_hidden_wherever_reading_begins(place: int) -> None:
+    """Also from within it: a client may ask for any place."""
+    data = ("-" * 70 + SECRET) * 2 + "-" * 30
+    log = LogFile(over({"log": data.encode()}), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    log.seek(place)
+    chunks = [chunk for chunk in (log.chunk(), log.rest()) if chunk]
+    shown = "".join(chunk["text"] for chunk in chunks)
+    assert set(shown) <= set("-*")
+    assert not chunks or chunks[0]["offset"] == place
+
+
+def test_a_secret_is_hidden_across_blocks() -> None:
+    data = b"x" * (BLOCK_BYTES - 5) + SECRET.encode() + b"y" * BLOCK_BYTES
+    log = LogFile(over({"log": data}), "log", key=KEY, mask=lambda: Mask([SECRET]))
+    shown = ""
+    while chunk := log.chunk():
+        shown += chunk["text"]
+    assert shown == "x" * (BLOCK_BYTES - 5) + "***" + "y" * BLOCK_BYTES
+
+
+def test_what_looks_like_a_key_is_hidden_in_every_log() -> None:
+    key = "hf_" + "aB3" * 11
+    files = {"log": b"using h"}
+    log = LogFile(over(files), "log", key=KEY, mask=lambda: NO_SECRETS)
+    shown = [chunk["text"] for chunk in (log.chunk(),) if chunk]
+    for grown in (f"using {key[:6]}", f"using {key}", f"using {key} now\n"):
+        files["log"] = grown.encode()
+        shown += [chunk["text"] for chunk in (log.chunk(),) if chunk]
+    assert "".join(shown) == "using h*** now\n"

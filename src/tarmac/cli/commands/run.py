@@ -87,6 +87,13 @@ class RunCommand(click.Command):
     type=KeyValue(inherit=True),
     help="Set a variable; K alone takes its value from here. May be repeated.",
 )
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="VARIABLE=NAME",
+    help="Give the secret NAME as a variable; NAME alone as it was set. May be repeated.",
+)
 @click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
 @click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first), interruptible or burst.")
 @click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5.")
@@ -170,6 +177,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         given["rehearse"] = rehearsal_of(rehearsal)
     if options["variables"]:
         given["env"] = dict(options["variables"])
+    if options["secrets"]:
+        given["secrets"] = [secret_use(text) for text in options["secrets"]]
     if options["labels"]:
         given["labels"] = dict(options["labels"])
     if options["fail_if_busy"]:
@@ -177,6 +186,12 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
     if command is not None:
         given["command"] = list(command)
     return given
+
+
+def secret_use(text: str) -> str | dict[str, str]:
+    """`VARIABLE=NAME` or `NAME`, as an item of `secrets` in a run file."""
+    variable, equals, name = text.rpartition("=")
+    return {"name": name, "as": "variable", "variable": variable} if equals else name
 
 
 def _one_source(

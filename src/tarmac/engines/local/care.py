@@ -14,13 +14,13 @@ import signal
 import time
 from dataclasses import dataclass
 
+from tarmac.engines.local.starter import Starter
 from tarmac.engines.local.verdict import Phase
 from tarmac.engines.local.view import AttemptView, NodeView
-from tarmac.engines.local.warm import WarmParent
 from tarmac.model import codec
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node import claims, fifo, liveness, signals, strays, untrusted
+from tarmac.node import claims, fifo, liveness, secretfiles, signals, strays, untrusted
 from tarmac.node.protocol import HEARTBEAT_LEASE_S
 
 END_TIMEOUT_S = 5.0
@@ -42,20 +42,20 @@ class Patience:
 DEFAULT_PATIENCE = Patience()
 
 
-def start(view: AttemptView, warm: WarmParent) -> None:
+def start(view: AttemptView, starter: Starter) -> None:
     """Start the runner of every node that has none, unless the attempt was stopped before."""
     if view.ask() is Ask.STOP:
         fence(view)
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
-            _start(view, node, warm)
+            _start(view, node, starter)
 
 
-def tend(view: AttemptView, warm: WarmParent, patience: Patience) -> None:
+def tend(view: AttemptView, starter: Starter, patience: Patience) -> None:
     """See to nodes that nobody claimed and to runners that died; end what a lost runner left behind."""
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
-            _tend_unclaimed(view, node, warm, patience)
+            _tend_unclaimed(view, node, starter, patience)
         elif not node.over:
             _tend_claimed(view, node, patience)
     if any(node.lost for node in view.nodes) and all(node.over for node in view.nodes) and not view.reaped:
@@ -88,13 +88,13 @@ def reap(view: AttemptView) -> None:
     _end_strays(view)
 
 
-def _start(view: AttemptView, node: NodeView, warm: WarmParent) -> None:
+def _start(view: AttemptView, node: NodeView, starter: Starter) -> None:
     node.care.starts += 1
     node.care.asked_for_at = time.monotonic()
-    warm.start_runner(view.directory, node.node)
+    starter.start(view, node)
 
 
-def _tend_unclaimed(view: AttemptView, node: NodeView, warm: WarmParent, patience: Patience) -> None:
+def _tend_unclaimed(view: AttemptView, node: NodeView, starter: Starter, patience: Patience) -> None:
     """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
     with contextlib.suppress(Unavailable):  # the next look tries again
         asked_for_at = node.care.asked_for_at
@@ -102,9 +102,19 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, warm: WarmParent, patienc
             fence(view)
         elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
             if node.care.starts < patience.starts:
-                _start(view, node, warm)
+                _start_or_refuse(view, node, starter)
             else:
                 _give_up(view, node)
+
+
+def _start_or_refuse(view: AttemptView, node: NodeView, starter: Starter) -> None:
+    """Start its runner; where that can never be (a secret was removed), its part has failed."""
+    try:
+        _start(view, node, starter)
+    except InvalidInput as error:
+        fence(view)
+        if node.facts.phase is Phase.FENCED:
+            node.fail(Cause(code=CauseCode.SETUP_FAILED, message=str(error), node=node.node))
 
 
 def _give_up(view: AttemptView, node: NodeView) -> None:
@@ -176,8 +186,17 @@ def _end_runner(node: NodeView) -> None:
 def _end_strays(view: AttemptView) -> None:
     """Only now that no runner is left: the token is the same on all nodes of an attempt."""
     if not any(node.claim is None or node.of_this_boot() for node in view.nodes):
+        _remove_secrets(view)
         view.reaped = True
         return
     with contextlib.suppress(TimeoutError):  # something does not end yet: looked at again next time
         strays.end_strays(view.token)
+        _remove_secrets(view)
         view.reaped = True
+
+
+def _remove_secrets(view: AttemptView) -> None:
+    """What a lost runner left of the files of secrets: nobody reads them any more."""
+    if view.secrets:
+        for node in view.nodes:
+            secretfiles.remove(view.token, node.node, node.paths.directory)

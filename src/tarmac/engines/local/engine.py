@@ -19,6 +19,7 @@ from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
 from tarmac.engines.local.request import NO_RULES, Keeping, LocalRequest, render
+from tarmac.engines.local.starter import Starter
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import OpenFiles, WarmParent
@@ -28,6 +29,7 @@ from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node import fifo, words
 from tarmac.node.gitrules import GitRules
 from tarmac.node.starting import SDK_DIRECTORY
@@ -42,9 +44,9 @@ class LocalEngine:
 
     `nodes` are those of its lasting cluster; `python` runs the runners; `keeping` says how artifacts are kept
     (None: they stay where they are), `git` how nodes fetch repositories, `own_packages` that every run has
-    packages of its own, `open_files` how many files runs may open (None: as many as this process). After
-    `close` nothing is started any
-    more, and what runs goes on.
+    packages of its own, `open_files` how many files runs may open (None: as many as this process). `secrets`
+    has the values of those that attempts name. After `close` nothing is started any more, and what runs
+    goes on.
     """
 
     name = "local"
@@ -62,6 +64,7 @@ class LocalEngine:
         own_packages: bool = False,
         open_files: OpenFiles | None = None,
         log_limit_bytes: int | None = None,
+        secrets: SecretValues = no_secrets,
     ) -> None:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
@@ -77,6 +80,7 @@ class LocalEngine:
         self._staging_lock = Lock()
         staging.prepare(self._layout)
         self._warm = WarmParent(python, open_files=open_files)
+        self._starter = Starter(self._warm, secrets)
         self._news = NewsBoard(self._layout.notify)
 
     def start(self) -> None:
@@ -102,13 +106,14 @@ class LocalEngine:
         )
 
     def submit(self, request: LocalRequest) -> None:
+        self._starter.check(request.secrets)
         with self._staging_lock:
             staging.stage(request, self._layout)
         view = self._view(request.attempt_id)
         if view is not None:
             with view.lock:
                 view.refresh()
-                care.start(view, self._warm)
+                care.start(view, self._starter)
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
@@ -207,7 +212,7 @@ class LocalEngine:
             cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
             return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
         view.refresh()
-        care.tend(view, self._warm, self._patience)
+        care.tend(view, self._starter, self._patience)
         over = all(node.over for node in view.nodes)
         seen = observation([node.facts for node in view.nodes], view.ask() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):

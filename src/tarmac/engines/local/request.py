@@ -15,6 +15,7 @@ from tarmac.engines.local.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
 from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
+from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
 from tarmac.node import protocol, steps
 from tarmac.node.gitrules import GitRules
@@ -45,6 +46,11 @@ class LocalRequest:
     attempt_id: str
     directory: Path
     document: Mapping[str, Any]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that it is given when it is started."""
+        return tuple(secret["name"] for secret in self.document.get("secrets", ()))
 
     def __str__(self) -> str:
         shown = {**self.document, "token": HIDDEN}
@@ -107,6 +113,8 @@ def render(
             "patience_s": keeping.patience_s,
             "inputs": list(launch.input_artifacts),
         }
+    if launch.secrets:
+        document["secrets"] = [_secret(secret) for secret in launch.secrets]
     if launch.hooks != HooksLaunch():
         document["hooks"] = _hooks(launch.hooks)
     document.update(_own(launch, layout, packages=own_packages or launch.own_packages))
@@ -137,6 +145,16 @@ def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: Keeping | None
     if keeping is not None:
         told["artifact_state"] = str(layout.artifact_state(run_id, disk=disk))
     return told
+
+
+def _secret(secret: SecretLaunch) -> dict[str, Any]:
+    """A secret as attempt.json names it: its value is in no request."""
+    return {
+        "name": secret.name,
+        "variables": dict(sorted(secret.variables.items())),
+        "file": secret.file,
+        "target": secret.target,
+    }
 
 
 def _hooks(hooks: HooksLaunch) -> dict[str, list[list[str]]]:

@@ -102,6 +102,11 @@ class NodeView:
         ended_at = self.heartbeat() or time.time()
         self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=ended_at, ended=lost(cause))
 
+    def fail(self, cause: Cause) -> None:
+        """Take the node's part as failed before it could start."""
+        ended = {"outcome": Outcome.FAILED, "cause": codec.encode(cause)}
+        self.facts = replace(self.facts, phase=Phase.ENDED, ended_at=time.time(), ended=ended)
+
     def _read_claim(self) -> None:
         try:
             self.claim = claims.read(self.paths)
@@ -240,6 +245,7 @@ class AttemptView:
     directory: Path
     paths: AttemptPaths
     token: str = ""
+    secrets: tuple[str, ...] = ()
     nodes: tuple[NodeView, ...] = ()
     damage: str | None = None
     reaped: bool = False
@@ -272,10 +278,13 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         document = untrusted.read_object(paths.description, untrusted.DOCUMENT_BYTES)
         nodes = tuple(_node_view(paths, node) for node in document["nodes"])
         token = str(document["token"])
+        secrets = tuple(str(secret["name"]) for secret in document.get("secrets", ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
-    return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, token=token, nodes=nodes)
+    return AttemptView(
+        attempt_id=attempt_id, directory=directory, paths=paths, token=token, secrets=secrets, nodes=nodes
+    )
 
 
 def _node_view(paths: AttemptPaths, told: Mapping[str, Any]) -> NodeView:

@@ -11,10 +11,12 @@ import json
 import resource
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import warm_command
 
 ANSWER_TIMEOUT_S = 10.0
@@ -45,12 +47,17 @@ class WarmParent:
             if not self._closed and self._socket is None:
                 self._begin()
 
-    def start_runner(self, directory: Path, node: str) -> None:
+    def start_runner(self, directory: Path, node: str, secrets: Mapping[str, str]) -> None:
         """Fork the runner of one node of an attempt. Raises Unavailable when that is not possible now.
+
+        The values of `secrets` go over the socket and nowhere else; InvalidInput where they are too many.
 
         May be called again for the same node: the second runner finds the claim taken and leaves.
         """
-        request = json.dumps({"directory": str(directory), "node": node}).encode() + b"\n"
+        told = {"directory": str(directory), "node": node, **({"secrets": dict(secrets)} if secrets else {})}
+        request = json.dumps(told).encode() + b"\n"
+        if len(request) > LONGEST_REQUEST_BYTES:
+            raise InvalidInput("the secrets of the run are too large together")
         with self._lock:
             if self._closed:
                 raise Unavailable("the local engine is closed")

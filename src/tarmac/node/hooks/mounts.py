@@ -79,6 +79,8 @@ def _wishes(run: NodeRun) -> Iterator[tuple[Bind, Sequence[str]]]:
                 source = run.node.work
                 os.makedirs(source, exist_ok=True)  # before the code is in it: it is filled in place
             yield Bind(source, part.target, part.read_only), part.variables
+    for source, target, variables in run.secret_mounts:
+        yield Bind(source, target, read_only=True), variables
 
 
 def _make_room(bind: Bind, work: str) -> bool:

@@ -68,7 +68,7 @@ def following_routes(service: Service) -> APIRouter:
     ) -> Response:
         """What a run's workers wrote; as an event stream also what they write, until its end."""
         query = _log_query(parameters, last_event_id, now=service.clock.now())
-        view = await run_in_threadpool(LogView, plane, ref, query)
+        view = await run_in_threadpool(LogView, plane, ref, query, service.secrets.mask)
         if wants_stream(request):
             return StreamResponse(log_frames(service, request, view, follow=parameters.follow))
         return StreamingResponse(_log_list(view), media_type="application/json")
@@ -76,7 +76,8 @@ def following_routes(service: Service) -> APIRouter:
     @router.get("/runs/{ref}/reports", response_model=list[Report])
     def reports(ref: str) -> Response:
         """The metrics and progress that a run's workers reported."""
-        return JsonAnswer(reports_of(plane, plane.find_here(ref)))
+        run = plane.find_here(ref)
+        return JsonAnswer(reports_of(plane, run, service.secrets.mask(run)))
 
     return router
 

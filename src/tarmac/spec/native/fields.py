@@ -29,7 +29,7 @@ RUN = Fields(
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
-    | {"parameters", "conventions", "site", "unique_name"},
+    | {"parameters", "secrets", "conventions", "site", "unique_name"},
     later=frozenset({"search"}),
     synonyms={
         **ROLE.synonyms,
@@ -63,6 +63,7 @@ RUN = Fields(
         "compute_mode": "mode",
         "tags": "labels",
         "metadata": "labels",
+        "secret": "secrets",
         "envs": "env",
         "variables": "env",
         "env_variables": "env",

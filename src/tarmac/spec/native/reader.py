@@ -16,6 +16,7 @@ from tarmac.spec.native.fields import RUN
 from tarmac.spec.native.hooks import read_hooks
 from tarmac.spec.native.modes import read_mode, read_rapid_cycles
 from tarmac.spec.native.roles import read_roles
+from tarmac.spec.native.secrets import read_secrets
 from tarmac.spec.native.setup import read_setup
 from tarmac.spec.native.surroundings import read_environment, read_labels, read_pause
 from tarmac.spec.priorities import priority
@@ -68,6 +69,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         input_artifacts=read_ids(run.get("input_artifacts"), "artifacts"),
         artifacts=read_artifacts(run.get("artifacts")),
         parameters=read_parameters(run),
+        secrets=read_secrets(run.get("secrets")),
         site=read_site(run.get("site")),
         labels=_labels(run.get("labels")),
     )

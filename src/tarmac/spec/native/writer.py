@@ -7,11 +7,12 @@ text is read is the same spec, less the text itself and the dialect it came in.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tarmac.model.codec import encode
 from tarmac.model.resources import Resources
+from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import (
     DEFAULT_RAPID_CYCLES,
     DEFAULT_ROLE,
@@ -81,6 +82,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "input_artifacts": list(spec.input_artifacts),
         "artifacts": _artifacts(spec.artifacts),
         "parameters": _plain(spec.parameters) if spec.parameters else None,
+        "secrets": _secrets(spec.secrets),
         "site": encode(spec.site) if spec.site is not None else None,
         "conventions": _conventions(spec.conventions),
     }
@@ -218,6 +220,24 @@ def _environment(environment: Environment, directory: str | None) -> Fields:
 
 def _bind(bind: Bind) -> Fields:
     return {"source": bind.source, "target": bind.target} | ({"read_only": True} if bind.read_only else {})
+
+
+def _secrets(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
+    """A mapping from variables where every secret has one, else a list."""
+    if all(use.variable is not None and use.form in (SecretForm.VARIABLE, SecretForm.FILE) for use in uses):
+        return {str(use.variable): _secret(use) for use in uses}
+    return [
+        use.name
+        if use.form is None
+        else given({"name": use.name, "as": use.form.value, "variable": use.variable, "path": use.path})
+        for use in uses
+    ]
+
+
+def _secret(use: SecretUse) -> str | Fields:
+    if use.form is SecretForm.VARIABLE:
+        return use.name
+    return given({"name": use.name, "as": "file", "path": use.path})
 
 
 def _artifacts(rules: ArtifactRules) -> Fields:

@@ -1,0 +1,157 @@
+"""`tarmac secret`: keys and passwords that runs are given by name; set, listed, removed.
+
+A value comes from a prompt, standard input or a file, never from an argument: arguments are seen by everybody
+on the machine, and stay in the history of the shell.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from tarmac.cli.lazy import Subcommands
+from tarmac.cli.options import json_option
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.secretview import secret_table, usage_of
+from tarmac.cli.session import connect
+from tarmac.cli.terminal import stdout_terminal
+
+FORMS = ("variable", "file", "git", "s3", "docker")
+MOST_BYTES = 64 * 1024
+
+
+@click.group(cls=Subcommands)
+def secret() -> None:
+    """Set, list and remove secrets: keys that runs are given by name."""
+
+
+class SetCommand(click.Command):
+    """`set`, which refuses a value among the arguments without repeating it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        if rest:
+            raise click.UsageError(
+                "a value is never given as an argument, where everybody on this machine sees it: leave it "
+                "out and type it when you are asked, or pipe it in. If it was a real one, replace it",
+                ctx,
+            )
+        return rest
+
+
+@secret.command(cls=SetCommand, context_settings={"allow_extra_args": True})
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--file",
+    "-f",
+    "path_of_value",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Take the value from this file; - is standard input.",
+)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(FORMS),
+    help="How runs that name it alone are given it, and all runs of MCLI files.",
+)
+@click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")
+@click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
+@json_option
+def set(
+    *,
+    name: str,
+    path_of_value: Path | None,
+    form: str | None,
+    variable: str | None,
+    path: str | None,
+    as_json: bool,
+) -> None:
+    """Keep a value under NAME, in place of an earlier one.
+
+    The value is asked for, without an echo; from a pipe or with --file it is read. Runs get it when they
+    are next started.
+
+    \b
+    tarmac secret set wandb
+    tarmac secret set wandb --as variable --variable WANDB_API_KEY < key.txt
+    tarmac secret set deploy-key --as git --file ~/.ssh/deploy
+    """
+    if form is None and (variable is not None or path is not None):
+        form = "variable" if path is None else "file"
+    value = _value(name, path_of_value)
+    kept = connect().set_secret(name, value, form=form, variable=variable, path=path)
+    if as_json:
+        print_json(kept)
+    else:
+        print_text(f"{kept['name']} is set; {usage_of(kept)}")
+
+
+@secret.command()
+@json_option
+def ls(*, as_json: bool) -> None:
+    """List the secrets; no value is ever shown."""
+    known = connect().secrets()
+    if as_json:
+        print_json({"secrets": known})
+    elif known:
+        print_text(secret_table(known, stdout_terminal(), now=time.time()))
+    else:
+        remark("there is no secret; tarmac secret set NAME sets one")
+
+
+@secret.command()
+@click.argument("name", metavar="NAME")
+@click.option("--force", is_flag=True, help="Although runs are to be given it: they fail when started again.")
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Forget its values altogether: logs that show them are no longer hidden.",
+)
+@json_option
+def rm(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
+    """Remove a secret; refused while a run is to be given it.
+
+    Its values stay sealed on the server, to be hidden in the logs of runs that had them.
+    """
+    gone = connect().remove_secret(name, force=force, purge=purge)
+    if as_json:
+        print_json(gone)
+    else:
+        print_text(f"{name} is gone")
+
+
+@secret.command()
+@json_option
+def rotate(*, as_json: bool) -> None:
+    """Seal all secrets with a new key, and forget the old one."""
+    done = connect().rotate_secrets()
+    if as_json:
+        print_json(done)
+    else:
+        count = done["values"]
+        print_text(f"{count} value{'s are' if count != 1 else ' is'} sealed with a new key")
+
+
+def _value(name: str, path: Path | None) -> str:
+    """The value as it is typed, piped in or read from a file."""
+    if path is None and sys.stdin.isatty():
+        typed: str = click.prompt(f"value of {name}", hide_input=True, err=True)
+        return typed
+    try:
+        if path is None or str(path) == "-":
+            data = sys.stdin.buffer.read(MOST_BYTES + 2)
+        else:
+            with path.expanduser().open("rb") as file:
+                data = file.read(MOST_BYTES + 2)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("the value is not text in UTF-8; keep it as base64") from None
+    single = text.count("\n") <= 1
+    return text.removesuffix("\n").removesuffix("\r") if single else text

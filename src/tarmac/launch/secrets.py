@@ -1,0 +1,38 @@
+"""How a run is given its secrets: variables and files, by form. Called by `launch.compose`.
+
+No value is known here: `{value}`, `{path}` and `{directory}` are filled in by the runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.model.secret import S3_VARIABLES, SecretForm, SecretLaunch, SecretUse, variables_of
+
+VALUE, PATH, DIRECTORY = "{value}", "{path}", "{directory}"
+
+SSH_COMMAND = f"ssh -i {PATH} -o IdentitiesOnly=yes -o IdentityAgent=none -o StrictHostKeyChecking=accept-new"
+
+
+def secret_launches(uses: Sequence[SecretUse]) -> tuple[SecretLaunch, ...]:
+    """The secrets of an attempt, each in its form."""
+    return tuple(_launch(use) for use in uses)
+
+
+def _launch(use: SecretUse) -> SecretLaunch:
+    name = use.name
+    match use.form:
+        case SecretForm.FILE:
+            variables = dict.fromkeys(variables_of(use), PATH)
+            target = use.path or f"/secrets/{name}/secret"
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/secret", target=target)
+        case SecretForm.GIT:
+            return SecretLaunch(name=name, variables={"GIT_SSH_COMMAND": SSH_COMMAND}, file=f"{name}/ssh-key")
+        case SecretForm.S3:
+            variables = dict.fromkeys(S3_VARIABLES, PATH)
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/credentials")
+        case SecretForm.DOCKER:
+            variables = {"DOCKER_CONFIG": DIRECTORY, "REGISTRY_AUTH_FILE": PATH}
+            return SecretLaunch(name=name, variables=variables, file=f"{name}/config.json")
+        case _:
+            return SecretLaunch(name=name, variables=dict.fromkeys(variables_of(use), VALUE))

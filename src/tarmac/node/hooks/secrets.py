@@ -1,0 +1,63 @@
+"""Hook: give the attempt its secrets, as variables and as files in memory. Called by `runner`.
+
+The values came with the request to start, over a socket (see `warm`): they stand in no file but those that
+the run is given as files, and those are removed when its part of the attempt has ended.
+"""
+
+from __future__ import annotations
+
+from tarmac.node import secretfiles
+from tarmac.node.attempt import SecretPart
+from tarmac.node.noderun import NodeRun
+
+_VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"
+"""What stands for the value, its file and the directory of that, in the variables of a secret."""
+
+
+class ValueMissing(OSError):
+    """Whoever started the runner did not give it the value."""
+
+
+def give_secrets(run: NodeRun) -> None:
+    """Set the variables and write the files; raises OSError where that cannot be."""
+    secrets, values = run.part.secrets, run.secret_values
+    if not secrets:
+        return
+    for secret in secrets:
+        if secret.name not in values:
+            raise ValueMissing(f"the value of secret {secret.name} did not come with the request to start")
+    paths = _write_files(run)
+    for secret in secrets:
+        path = paths.get(secret.file or "", "")
+        _set_variables(run, secret, value=values[secret.name], path=path)
+        if secret.target is not None:
+            names = tuple(name for name, told in secret.variables.items() if told == _PATH)
+            run.secret_mounts.append((path, secret.target, names))
+
+
+def take_secrets_back(run: NodeRun) -> None:
+    """The attempt has ended on this node: nothing of its secrets stays."""
+    if any(secret.file is not None for secret in run.part.secrets):
+        secretfiles.remove(run.part.token, run.part.node, run.node.directory)
+
+
+def _write_files(run: NodeRun) -> dict[str, str]:
+    """The path of each file, by its name below the directory of the secrets."""
+    values = {secret.file: run.secret_values[secret.name] for secret in run.part.secrets if secret.file}
+    if not values:
+        return {}
+    place, in_memory = secretfiles.make(run.part.token, run.part.node, run.node.directory)
+    if not in_memory:
+        run.events.append(
+            "notice", text=f"no file system in memory at {secretfiles.MEMORY}: files of secrets lie on disk"
+        )
+    return {name: secretfiles.write(place, name, value) for name, value in values.items()}
+
+
+def _set_variables(run: NodeRun, secret: SecretPart, *, value: str, path: str) -> None:
+    for name, told in secret.variables.items():
+        if told == _VALUE:
+            run.secret_env[name] = value
+        else:
+            text = told.replace(_PATH, path)
+            run.secret_env[name] = text.replace(_DIRECTORY, path.rpartition("/")[0])
