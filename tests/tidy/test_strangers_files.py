@@ -18,6 +18,7 @@ PLAIN = {
     "tarmac.node.mounts": "/proc, and places held before the workers start",
     "tarmac.node.hooks.mounts": "before the workers start",
     "tarmac.node.hooks.files": "before anything of the run starts",
+    "tarmac.node.secretfiles": "made before the workers start, exclusively",
     "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
     "tarmac.node.layers": "environments that runs share lie beside the attempts",
     "tarmac.node.interpreter": "the same",

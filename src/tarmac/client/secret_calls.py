@@ -1,4 +1,4 @@
-"""The methods of `tarmac.Client` about secrets, and their records of docs/api.md."""
+"""The methods about secrets, and their records of docs/api.md. Used by `client.Client`."""
 
 from __future__ import annotations
 

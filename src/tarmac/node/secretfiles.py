@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
+from contextlib import suppress
 from typing import Tuple
+
+from tarmac.node import untrusted
 
 MEMORY = "/dev/shm"
 """Where Linux keeps files that are on no disk."""
@@ -47,7 +49,8 @@ def write(place: str, name: str, text: str) -> str:
 def remove(token: str, node: str, node_directory: str) -> None:
     """Remove it with all it holds; nothing happens where there is none."""
     for place in (_in_memory(token, node), os.path.join(node_directory, _ON_DISK)):
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            untrusted.remove_tree(place)
 
 
 def _in_memory(token: str, node: str) -> str:

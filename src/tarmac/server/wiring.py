@@ -84,7 +84,6 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     """
     clock = SystemClock()
     keeping = _keeping(home, settings)
-    rules = settings.git.rules
 
     def values(names: Sequence[str]) -> Mapping[str, str]:
         return vault.values(names)  # made below, once the store is open
@@ -93,14 +92,13 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
-    keys = Path(settings.secret_keys) if settings.secret_keys is not None else home.secret_keys
-    vault = Vault(store.secrets, KeyFile(keys), clock)
+    vault = _vault(home, settings, store, clock)
     secrets = SecretDesk(vault, store)
     directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,
         home.repositories,
-        rules=rules,
+        rules=settings.git.rules,
         timeout_s=settings.git.timeout_s,
         limit_bytes=directories.limit_bytes,
     )
@@ -141,6 +139,11 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
             work_days=settings.code.work_days,
         ),
     )
+
+
+def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:
+    keys = Path(settings.secret_keys) if settings.secret_keys is not None else home.secret_keys
+    return Vault(store.secrets, KeyFile(keys), clock)
 
 
 def _local_engine(home: Home, settings: Settings, keeping: Keeping, secrets: SecretValues) -> LocalEngine:
