@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
@@ -42,6 +43,10 @@ class SecretDesk:
         self._store = store
         self._masks: OrderedDict[MaskKey, tuple[float, Mask]] = OrderedDict()
         self._lock = Lock()
+
+    def values(self, names: Sequence[str]) -> Mapping[str, str]:
+        """The values that secrets have now: `model.secret.SecretValues`."""
+        return self.vault.values(names)
 
     def set(self, new: NewSecret, *, user: str) -> SecretVersion:
         """Keep a value, in place of an earlier one; runs get it from their next attempt on."""

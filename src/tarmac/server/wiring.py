@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,16 +84,11 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     """
     clock = SystemClock()
     keeping = _keeping(home, settings)
-
-    def values(names: Sequence[str]) -> Mapping[str, str]:
-        return vault.values(names)  # made below, once the store is open
-
-    engine = _local_engine(home, settings, keeping, values)
+    engine = _local_engine(home, settings, keeping, lambda names: secrets.values(names))  # noqa: PLW0108 - below
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
-    vault = _vault(home, settings, store, clock)
-    secrets = SecretDesk(vault, store)
+    secrets = SecretDesk(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,

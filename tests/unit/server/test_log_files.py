@@ -126,7 +126,12 @@ def test_a_garbled_time_index_is_no_harm(line: bytes) -> None:
 
 def test_what_was_left_out_of_a_log_is_said_in_its_place() -> None:
     note = b'{"begin": 6, "end": 1000000}'
-    log = LogFile(over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}), "l.log", key=KEY, mask=lambda: NO_SECRETS)
+    log = LogFile(
+        over({"l.log": b"first\n" + bytes(999_994) + b"last\n", "l.cut": note}),
+        "l.log",
+        key=KEY,
+        mask=lambda: NO_SECRETS,
+    )
     chunks = []
     while chunk := log.chunk():
         chunks.append((chunk["offset"], chunk["next"], chunk["text"]))
