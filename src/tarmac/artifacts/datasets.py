@@ -14,6 +14,13 @@ from tarmac.model.errors import InvalidInput, Unavailable
 
 PIECE_BYTES = 4 * 1024 * 1024
 
+REMOTE = frozenset(
+    {"http", "https", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "hdfs", "webhdfs", "hf"}
+    | {"ftp", "sftp", "oss", "oci", "github"}
+)
+"""What data may be fetched by. Not `local`, and no chain of several (`simplecache::...`): they would read the
+server's own files in a way around their paths."""
+
 Progress = Callable[[int, int | None], None]
 """Told how many bytes have come, of how many (None: nobody knows)."""
 
@@ -26,6 +33,16 @@ def is_url(source: str) -> bool:
 def local_path(source: str) -> Path:
     """The place of this machine that a source names."""
     return Path(unquote(urlsplit(source).path) if source.startswith("file://") else source)
+
+
+def check_url(source: str) -> None:
+    """Raise InvalidInput for a URL of a kind that is not fetched."""
+    scheme = urlsplit(source).scheme.lower()
+    if "::" in source or scheme not in REMOTE:
+        raise InvalidInput(
+            f"{source} cannot be fetched: {scheme or source}:// is not among {', '.join(sorted(REMOTE))}",
+            hint="a directory or file of the server's machine is given by its path",
+        )
 
 
 def fetch(url: str, target: Path, progress: Progress) -> None:

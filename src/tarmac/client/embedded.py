@@ -7,6 +7,7 @@ itself settles with a lock which of them stays.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -26,6 +27,8 @@ START_LIMIT_S = 30.0
 _END_LIMIT_S = 2.0
 """How long a server that broke off is given to end, so that its last words can be read."""
 _GLANCE_S = 0.01
+_PATIENCE_S = 2.0
+"""How long an answer is waited for before the state of the server is looked at, again and again."""
 _LOG_LINES = 5
 _LOG_BYTES = 8192
 _SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
@@ -58,6 +61,21 @@ class EmbeddedServer:
                 raise
         return self._connect_to_new()
 
+    def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
+        """Wait for the first byte of an answer; raises Unavailable when the server has been stopped."""
+        poll = select.poll()
+        poll.register(opened, select.POLLIN)
+        deadline = time.monotonic() + limit_s
+        while not poll.poll(_PATIENCE_S * 1000):
+            pid = _stopped(self.home)
+            if pid is not None:
+                raise Unavailable(
+                    f"the server (process {pid}) was stopped by a signal and does not answer",
+                    hint=f"kill -CONT {pid} lets it go on; kill -9 {pid} ends it, and its runs go on",
+                )
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no answer within {limit_s:.0f} s")
+
     def explain(self, problem: OSError) -> TarmacError:
         """What to say of connections that broke: the last words of a server that we started, if it ended."""
         server, self._started = self._started, None
@@ -65,7 +83,7 @@ class EmbeddedServer:
             with suppress(subprocess.TimeoutExpired):
                 status = server.wait(_END_LIMIT_S)
                 if status > 0 and status != ALREADY_SERVED:
-                    return _died(self.home)
+                    return _died(self.home, server)
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _connect_to_new(self) -> HTTPConnection:
@@ -84,7 +102,7 @@ class EmbeddedServer:
                 if status == ALREADY_SERVED:
                     server = self._started = _start(self.home, self._options)
                 elif status is not None:
-                    raise _died(self.home) from None
+                    raise _died(self.home, server) from None
             time.sleep(_GLANCE_S)
         raise Unavailable(
             f"the server did not listen within {START_LIMIT_S:.0f} s", hint=f"its log is {self.home.log}"
@@ -131,7 +149,12 @@ def _short_name(path: Path) -> Iterator[str]:
 
 
 class _Detached(subprocess.Popen[bytes]):
-    """A process that is meant to go on after us: leaving it is no oversight to warn of."""
+    """A process that is meant to go on after us: leaving it is no oversight to warn of.
+
+    `log_from` is where what it says begins in the log.
+    """
+
+    log_from = 0
 
     def __del__(self) -> None:
         pass
@@ -141,14 +164,20 @@ def _start(home: Home, options: Sequence[str]) -> _Detached:
     """Start a server that is free of this process: own session, no terminal, no inherited files."""
     try:
         home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = os.open(home.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        if home.root.stat().st_uid != os.geteuid():
+            raise TarmacError(
+                f"the tarmac home {home.root} belongs to another user", hint="TARMAC_HOME names another place"
+            )
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        log = os.open(home.log, flags, 0o600)
     except OSError as problem:
         raise TarmacError(
             f"the tarmac home {home.root} cannot be used: {problem.strerror}",
             hint="TARMAC_HOME names another place",
         ) from problem
     try:
-        return _Detached(
+        begins_at = os.fstat(log).st_size
+        started = _Detached(
             # -P: nothing that lies in the current directory may be taken for a module
             [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root), *options],
             stdin=subprocess.DEVNULL,
@@ -158,14 +187,28 @@ def _start(home: Home, options: Sequence[str]) -> _Detached:
             close_fds=True,
             cwd=home.root,
         )
+        started.log_from = begins_at
+        return started
     finally:
         os.close(log)
 
 
-def _died(home: Home) -> TarmacError:
-    """What to say of a server that ended at start: its own last words."""
+def _died(home: Home, server: _Detached) -> TarmacError:
+    """What to say of a server that ended at start: its own last words, not those of earlier ones."""
     with home.log.open("rb") as log:
-        log.seek(max(0, home.log.stat().st_size - _LOG_BYTES))
+        end = os.fstat(log.fileno()).st_size
+        begins_at = server.log_from if server.log_from <= end else 0  # else it was rotated meanwhile
+        log.seek(max(begins_at, end - _LOG_BYTES))
         lines = log.read().decode(errors="replace").splitlines()
     words = "\n".join(line for line in lines[-_LOG_LINES:] if line.strip())
     return Unavailable(f"the server ended as soon as it was started:\n{words}", hint=f"its log is {home.log}")
+
+
+def _stopped(home: Home) -> int | None:
+    """The process id of a server that a signal has stopped (SIGSTOP, Ctrl-Z), if it was."""
+    try:
+        pid = int(home.lock.read_text())
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, ValueError, IndexError):
+        return None
+    return pid if state in ("T", "t") else None

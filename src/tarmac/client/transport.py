@@ -66,6 +66,10 @@ class Address(Protocol):
         """
         ...
 
+    def await_answer(self, opened: socket.socket, /, *, limit_s: float) -> None:
+        """Wait for the first byte of an answer, where something can be told meanwhile; raises TarmacError."""
+        ...
+
     def explain(self, problem: OSError, /) -> TarmacError:
         """What to say when a connection broke off and a fresh one did as well."""
         ...
@@ -89,6 +93,9 @@ class TcpAddress:
         connection = (HTTPSConnection if self.tls else HTTPConnection)(self.host, self.port)
         connection.connect()
         return connection
+
+    def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
+        """Nothing can be told of a server elsewhere: the socket waits by itself."""
 
     def explain(self, problem: OSError) -> TarmacError:
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
@@ -220,6 +227,7 @@ class Transport:
             body=body.begin() if isinstance(body, Pieces) else body,
             headers={**self._address.headers, **content, **headers},
         )
+        self._address.await_answer(connection.sock, limit_s=ANSWER_LIMIT_S)
         return connection.getresponse()
 
 

@@ -5,7 +5,9 @@ Called by `service.ControlPlane.submit` and the dry run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from tarmac.control.burst import refuse_burst
 from tarmac.control.facts import Shape, candidate_of
@@ -13,14 +15,14 @@ from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
 from tarmac.launch import site_name
 from tarmac.model.changes import NewRun
-from tarmac.model.cluster import Node, rehearsal_cluster
+from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import CauseCode, Run
-from tarmac.model.spec import RunSpec, SystemPackages
+from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
 from tarmac.sched import ReasonCode, Refusal, Snapshot, explain
 
 PACKAGES_NAMED = 4
@@ -83,6 +85,7 @@ class Admission:
         shape = self._world.shapes.of(run.spec)
         if shape not in fitting:
             refuse_elsewhere(self._world, run.spec)
+            refuse_unknown_pool(run.spec, nodes)
             if isinstance(self._world.engine, OffersNodes):
                 self._refuse(run, nodes)
             fitting.add(shape)
@@ -94,6 +97,19 @@ class Admission:
             unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
             hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
             raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
+
+
+def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
+    """Refuse a run for a pool that no cluster it may run on has, naming those there are."""
+    wanted = spec.target.pool
+    pools = {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)}
+    if wanted is not None and pools and wanted not in pools:
+        near = get_close_matches(wanted, sorted(pools), n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise Refused(
+            f"{spec.name} wants pool {wanted!r}, and there is none of that name",
+            hint=f"{meant}pools: {', '.join(sorted(pools))}",
+        )
 
 
 def refuse_elsewhere(world: World, spec: RunSpec) -> None:
@@ -136,6 +152,26 @@ def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
             f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
             hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine",
         )
+
+
+def same_request(one: RunSpec, other: RunSpec) -> bool:
+    """Whether two submissions ask for the same, apart from what is found out when they arrive."""
+    return one is other or _as_asked(one) == _as_asked(other)
+
+
+def _as_asked(spec: RunSpec) -> RunSpec:
+    """The spec less what depends on the moment and the place of its submission."""
+    code = spec.code
+    if isinstance(code, LocalDirectory):
+        code = replace(code, digest=None)
+    target = replace(spec.target, cluster=None) if spec.rehearsal is not None else spec.target
+    return replace(
+        spec,
+        code=code,
+        target=target,
+        input_artifacts=(),
+        environment=replace(spec.environment, inherited={}),
+    )
 
 
 def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.control import draining, queueing, reports, steps
-from tarmac.control.admission import Accepted, Admission, Submission
+from tarmac.control.admission import Accepted, Admission, Submission, same_request
 from tarmac.control.clusters import Clusters
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
@@ -104,7 +104,7 @@ class ControlPlane:
         accepted = []
         for item, run in zip(new, self.world.accept(new), strict=True):
             created = run.id == item.run.id
-            if not created and run.spec.source != item.run.spec.source:
+            if not created and not same_request(run.spec, item.run.spec):
                 raise Refused(
                     f"the idempotency key {run.idempotency_key!r} was used for another run, {run.id}",
                     hint="use a new key for a new run",

@@ -35,6 +35,11 @@ class Home:
         return self.root / "tarmac.db"
 
     @property
+    def damage(self) -> Path:
+        """Says what was wrong with the database when it was last looked through; there only then."""
+        return self.root / "tarmac.db.damage"
+
+    @property
     def socket(self) -> Path:
         return self.root / "server.sock"
 

@@ -70,7 +70,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_in_loop)
     server = Server(_config(build(service, home=home, access=access)))
-    parts.start(on_lost=stop)
+    parts.start(stop=stop)
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again
     gc.enable()

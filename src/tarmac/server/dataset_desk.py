@@ -14,7 +14,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from tarmac.artifacts.datasets import fetch, is_url, local_path
+from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path
 from tarmac.launch.datasets import variable, with_datasets
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
@@ -109,6 +109,8 @@ class DatasetDesk:
             if not path.is_absolute() or not path.exists():
                 raise InvalidInput(f"{source} does not exist on the machine of the server")
             dataset = replace(dataset, state=DatasetState.AVAILABLE, path=str(path.resolve()))
+        else:
+            check_url(source)
         self._store.put_dataset(dataset)
         self._bell.set()
         return dataset

@@ -26,6 +26,9 @@ def install(app: FastAPI, home: Home) -> None:
         assert isinstance(error, RequestValidationError)
         return response(InvalidInput(tuple(_problems(error.errors()))))
 
+    def too_deep(_request: Request, _error: Exception) -> JsonAnswer:
+        return response(InvalidInput("the request is nested too deeply"))
+
     def unrouted(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, HTTPException)
         return JsonAnswer(_unrouted_form(error), status_code=error.status_code, headers=error.headers)
@@ -40,6 +43,7 @@ def install(app: FastAPI, home: Home) -> None:
 
     app.add_exception_handler(TarmacError, expected)
     app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(RecursionError, too_deep)
     app.add_exception_handler(HTTPException, unrouted)
     app.add_exception_handler(Exception, unexpected)
 

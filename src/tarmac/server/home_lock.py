@@ -27,7 +27,14 @@ class HomeLock:
     def take(self) -> None:
         """Make the home, closed to others, and take its lock; raises AlreadyServed if somebody has it."""
         own_directory(self._home.root)
-        self._file = os.open(self._home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            self._file = os.open(self._home.lock, flags, 0o600)
+        except OSError as problem:
+            raise TarmacError(
+                f"the lock {self._home.lock} cannot be opened: {problem.strerror}",
+                hint="a server makes this file; remove what lies there, if no server runs",
+            ) from problem
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -94,6 +94,8 @@ def _prepared(draft: Draft, plane: ControlPlane) -> Prepared | TarmacError:
         return prepare(draft, plane)
     except TarmacError as problem:
         return problem
+    except RecursionError:  # others of the batch have nothing to do with it
+        return InvalidInput("the run file is nested too deeply")
 
 
 def _submitted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Entered | TarmacError]:

@@ -9,11 +9,16 @@ import ipaddress
 import os
 import secrets
 import socket
+import stat
+from typing import IO
 
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.home import Home
 
 _BACKLOG = 2048
+
+SHORTEST_TOKEN = 20
+_NEW_TOKEN = "remove it, and the next server makes a new one"
 
 
 def listen_on_home(home: Home) -> socket.socket:
@@ -63,13 +68,40 @@ def loopback_address(address: str) -> tuple[str, int]:
 
 
 def token_of(home: Home) -> str:
-    """The token of a home, made when it is first needed; only the user can read it."""
+    """The token of a home, made when it is first needed; only the user can read it.
+
+    Raises Refused for one that others could have read or written, or could guess.
+    """
     try:
-        return home.token.read_text().strip()
+        file = os.open(home.token, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         pass
+    except OSError as problem:
+        raise Refused(
+            f"the token {home.token} cannot be read: {problem.strerror}", hint=_NEW_TOKEN
+        ) from problem
+    else:
+        with os.fdopen(file, "rb") as stream:
+            return _checked_token(home, stream)
     token = secrets.token_urlsafe(32)
     file = os.open(home.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w") as stream:
         stream.write(f"{token}\n")
+    return token
+
+
+def _checked_token(home: Home, stream: IO[bytes]) -> str:
+    found = os.fstat(stream.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        raise Refused(f"the token {home.token} is no file", hint=_NEW_TOKEN)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+        raise Refused(f"others than you can read or change the token {home.token} ({mode})", hint=_NEW_TOKEN)
+    token = stream.read(4096).decode(errors="replace").strip()
+    if len(token) < SHORTEST_TOKEN or len(set(token)) < SHORTEST_TOKEN // 2 or not token.isprintable():
+        raise Refused(
+            f"the token in {home.token} can be guessed: it has {len(token)} characters, "
+            f"{len(set(token))} of them different",
+            hint=_NEW_TOKEN,
+        )
     return token

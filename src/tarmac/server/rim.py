@@ -19,6 +19,11 @@ from tarmac.server.errors import response
 API_USER = "api"
 """The user of requests that come with the token."""
 
+_TOKEN_WANTED = (
+    "set TARMAC_TOKEN to the content of the file `token` in the server's home; "
+    "a program sends the header Authorization: Bearer TOKEN"
+)
+
 _CALLER = "tarmac.caller"
 
 
@@ -55,9 +60,7 @@ class Rim:
 
         caller = self._caller(scope)
         if caller is None:
-            refusal = response(
-                Unauthorized("this server wants its token", hint="Authorization: Bearer TOKEN")
-            )
+            refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_WANTED))
             await refusal(scope, receive, send_with_version)
             return
         scope[_CALLER] = caller

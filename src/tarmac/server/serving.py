@@ -27,6 +27,11 @@ def take_cluster(store: Store, home: Home, clock: Clock, *, cluster: str, take_o
     return serve(store, wish, now=clock.now())
 
 
+def newest_run(store: Store) -> str | None:
+    """The id of the newest run there is."""
+    return next((run.id for run in store.runs(RunQuery(limit=1))), None)
+
+
 def identity_of(home: Home) -> HomeIdentity:
     """Who this home is, where; its id is made when it is first served. Called under the lock of the home."""
     return HomeIdentity(
@@ -72,7 +77,7 @@ def _elsewhere(recorded: Path, home: Home) -> bool:
 
 def _refuse_emptied(store: Store, home: Home) -> None:
     """An empty database beside the directories of runs is none: theirs was lost, or is another one."""
-    if not home.runs.is_dir() or store.runs(RunQuery(limit=1)):
+    if not home.runs.is_dir() or newest_run(store) is not None:
         return
     with os.scandir(home.runs) as found:
         if next(found, None) is not None:

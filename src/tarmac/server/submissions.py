@@ -22,6 +22,7 @@ from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.repositories import check_repositories
 from tarmac.server.rim import Caller
+from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
 from tarmac.spec import Reading, override, read
 from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.spec.dialects import DIALECTS
@@ -53,6 +54,7 @@ class Draft:
     idempotency_key: str | None = None
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
+    code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.user} {key}')}")
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
-        refuse_unfit(spec.code, filename=draft.filename)
+        refuse_unfit(spec.code, filename=draft.filename, usual_bytes=draft.code_limit_bytes)
     submission = Submission(spec=spec, user=draft.caller.user, idempotency_key=key)
     return Prepared(submission=submission, warnings=reading.warnings)
 

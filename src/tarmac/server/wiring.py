@@ -29,11 +29,12 @@ from tarmac.server.changes import Changes
 from tarmac.server.code_desk import CodeDesk
 from tarmac.server.connections import allow_open_files
 from tarmac.server.dataset_desk import DatasetDesk
+from tarmac.server.health import DatabaseCheck
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.said import SlotsNote
 from tarmac.server.secret_desk import SecretDesk
 from tarmac.server.service import Service
-from tarmac.server.serving import take_cluster
+from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
 from tarmac.spec.determined.defaults import read_defaults
@@ -59,16 +60,19 @@ class Parts:
     secrets: SecretDesk
     directories: DirectoryCodeStore
     code: CodeDesk
+    check: DatabaseCheck
 
-    def start(self, *, on_lost: Callable[[], None]) -> None:
-        """Begin everything that goes on by itself. `on_lost`: another server has taken the cluster."""
-        self.loops.start(on_lost=on_lost)
+    def start(self, *, stop: Callable[[], None]) -> None:
+        """Begin everything that goes on by itself. `stop`: this server must not go on."""
+        self.loops.start(on_lost=stop)
+        self.check.start(on_damage=stop)
         self.artifacts.tidier.start()
         self.datasets.start()
         self.code.tidier.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
+        self.check.stop()
         self.code.tidier.stop()
         self.datasets.stop()
         self.artifacts.tidier.stop()
@@ -87,6 +91,8 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     engine = _local_engine(home, settings, keeping, lambda names: secrets.values(names))  # noqa: PLW0108 - below
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
+    check = DatabaseCheck(home, store)
+    check.before_start()
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
     secrets = SecretDesk(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
@@ -106,7 +112,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         engine=engine,
         code=code,
         clock=clock,
-        ids=RandomIds(),
+        ids=RandomIds(newest_run(store)),
         pools=settings.pools,
         equip=datasets.equipped(equip),
         settle=settling(artifacts, datasets, secrets),
@@ -125,6 +131,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         datasets=datasets,
         secrets=secrets,
         directories=directories,
+        check=check,
         code=CodeDesk(
             directories,
             store,

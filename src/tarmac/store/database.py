@@ -50,12 +50,14 @@ class Database:
         parsed = _parse(url)
         self.name = parsed.render_as_string(hide_password=True)
         self.dialect = parsed.get_backend_name()
+        self.path: Path | None = None
+        """Of a SQLite database: its file."""
         self._directory: Path | None = None
         self._reserve: Reserve | None = None
         self._lock = Lock()
         if self.dialect == "sqlite":
             path = Path(url.partition(":///")[2]).absolute()  # verbatim: a path may contain ? and %
-            self._directory = path.parent
+            self.path, self._directory = path, path.parent
             self.name = str(path)
             self._reserve = Reserve(path.parent / "reserve")
             self._reader, self._writer = _sqlite_engines(path, patience_s)

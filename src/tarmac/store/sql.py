@@ -6,7 +6,7 @@ part of the UPDATE, so a step is stale exactly when the UPDATE finds no row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from sqlalchemy import Connection
 
@@ -32,6 +32,7 @@ from tarmac.store.checks import (
 )
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
+from tarmac.store.integrity import damage
 from tarmac.store.secrets import SqlSecrets
 from tarmac.store.upgrade import bring_up_to_date
 
@@ -69,6 +70,22 @@ class SqlStore:
     def close(self) -> None:
         """Close every connection; a later call opens them again."""
         self._database.close()
+
+    @property
+    def name(self) -> str:
+        """What the database is called in messages."""
+        return self._database.name
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file of a SQLite database; 0 for a database that looks after itself."""
+        path = self._database.path
+        return path.stat().st_size if path is not None else 0
+
+    def damage(self, *, limit_s: float, wanted: Callable[[], bool] = lambda: True) -> str | None:
+        """What is wrong with the file of a SQLite database, as far as it can be found in this time."""
+        path = self._database.path
+        return damage(path, limit_s=limit_s, wanted=wanted) if path is not None else None
 
     # --- runs -------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from served import HELLO, OWNER, Served
-from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull
+from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull, TarmacError, Unauthorized
 
 
 def test_a_run_from_submission_to_end(plane: Served) -> None:
@@ -185,3 +185,71 @@ def test_only_the_users_own_shell_is_inherited(plane: Served, monkeypatch: pytes
     inherited = plane.client().submit(HELLO)["spec"]["environment"]["inherited"]
     assert inherited["PATH"] == "/my/bin"
     assert inherited.keys() <= {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}
+
+
+def test_a_key_that_comes_again_with_another_request_is_refused(plane: Served) -> None:
+    """Whatever differs: the answer of the first would be taken for that of the second."""
+    client = plane.client()
+    first = client.submit(HELLO, idempotency_key="once", overrides={"env": {"A": "1"}})
+    again = client.submit(HELLO, idempotency_key="once", overrides={"env": {"A": "1"}})
+    assert again["id"] == first["id"]
+    for other in ({"env": {"A": "2"}}, {"name": "other"}, {}, {"priority": 5}):
+        with pytest.raises(Refused, match="was used for another run") as refused:
+            client.submit(HELLO, idempotency_key="once", overrides=other)
+        assert refused.value.http_status == 409
+    rehearsed = {"rehearse": "2x1"}
+    second = client.submit(HELLO, idempotency_key="twice", overrides=rehearsed)
+    assert client.submit(HELLO, idempotency_key="twice", overrides=rehearsed)["id"] == second["id"]
+
+
+def test_a_key_has_a_length(plane: Served) -> None:
+    client = plane.client()
+    assert client.submit(HELLO, idempotency_key="k" * 255)["name"] == "hello"
+    with pytest.raises(InvalidInput, match=r"idempotency_key: .*255"):
+        client.submit(HELLO, idempotency_key="k" * 256)
+
+
+@pytest.mark.parametrize("depth", [100, 900, 100_000])
+def test_values_that_are_nested_without_end_are_refused(plane: Served, depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    body = f'{{"source": "command: echo", "overrides": {{"labels": {nested}}}}}'
+    with pytest.raises(TarmacError) as refused:
+        plane.transport().request("POST", "/runs", body=body.encode())
+    assert refused.value.http_status in (400, 422)
+    assert plane.client().submit(HELLO)["name"] == "hello"
+
+
+def test_an_unknown_pool_is_answered_with_those_there_are(plane: Served) -> None:
+    with pytest.raises(Refused, match="wants pool 'defualt', and there is none") as refused:
+        plane.client().submit("name: lost\npool: defualt\ncommand: echo\n")
+    assert refused.value.hint == "did you mean default? pools: default"
+
+
+def test_a_missing_token_is_answered_with_where_to_put_it(plane: Served) -> None:
+    with pytest.raises(Unauthorized, match="TARMAC_TOKEN"):
+        plane.remote_client("wrong").runs()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "local:///etc/passwd",
+        "LOCAL:///etc/passwd",
+        "simplecache::file:///etc/passwd",
+        "memory://x",
+        "dir::/etc",
+    ],
+)
+def test_datasets_read_the_files_of_the_server_by_their_path_alone(plane: Served, source: str) -> None:
+    with pytest.raises(InvalidInput):
+        plane.client().add_dataset("stolen", source)
+    assert plane.client().datasets() == []
+
+
+def test_code_over_the_usual_limit_is_refused_at_submission(plane: Served, tmp_path: Path) -> None:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    with (directory / "data.bin").open("wb") as data:
+        data.truncate(2 << 30)
+    with pytest.raises(InvalidInput, match="more than"):
+        plane.client().submit("code: .\ncommand: echo\n", directory=directory)

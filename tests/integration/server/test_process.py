@@ -235,3 +235,53 @@ def test_a_server_says_where_settings_and_an_added_cluster_call_two_nodes_alike(
         pytest.raises(TarmacError, match=r"two nodes would be called 'a\.b'"),
     ):
         client.version()
+
+
+def test_a_server_that_a_signal_stopped_is_not_waited_for(home: Home) -> None:
+    with Client(home=home.root) as client:
+        pid = client.version()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable, match=f"process {pid}. was stopped by a signal") as stopped:
+                client.runs()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert stopped.value.hint is not None
+        assert f"kill -CONT {pid}" in stopped.value.hint
+        assert client.runs()["runs"] == []
+
+
+def test_a_start_that_fails_says_its_own_errors_alone(home: Home) -> None:
+    home.root.mkdir(mode=0o700)
+    home.settings.write_text("[first]\n")
+    with Client(home=home.root) as client, pytest.raises(TarmacError, match="first is no setting"):
+        client.version()
+    home.settings.write_text("[second]\n")
+    with Client(home=home.root) as client, pytest.raises(TarmacError) as refused:
+        client.version()
+    assert "second is no setting" in str(refused.value)
+    assert "first" not in str(refused.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_nothing_is_written_into_the_home_of_another(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    os.chown(foreign, 65534, 65534)
+    with Client(home=foreign) as client, pytest.raises(TarmacError, match="belongs to another user"):
+        client.version()
+    assert list(foreign.iterdir()) == []
+
+
+def test_a_damaged_database_is_said_at_start(home: Home) -> None:
+    with Client(home=home.root) as client:
+        client.version()
+        end_server(client, signal.SIGTERM)
+    whole = home.database.read_bytes()
+    home.database.write_bytes(whole[: -3 * 4096] + b"\xff" * 3 * 4096)
+    refused = run_server(home.root)
+    home.database.write_bytes(whole)
+    assert refused.returncode == TarmacError.exit_code
+    assert f"the database {home.database} is damaged" in refused.stderr
+    assert "bring back a copy" in refused.stderr
+    assert "Traceback" not in refused.stderr

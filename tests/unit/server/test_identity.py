@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,3 +36,16 @@ def test_tokens_are_long_and_different() -> None:
 
 def test_the_clock_is_the_machines() -> None:
     assert abs(SystemClock().now() - time.time()) < 5
+
+
+def test_ids_go_on_from_the_newest_there_is_when_the_clock_was_set_back() -> None:
+    before = RandomIds().run_id(2_000_000_000.0)
+    after = RandomIds(newest=before)
+    made = [after.run_id(1_000_000_000.0) for _ in range(100)]
+    assert [before, *made] == sorted({before, *made})
+    assert RandomIds(newest=made[-1]).run_id(2_100_000_000.0) > made[-1]
+
+
+@pytest.mark.parametrize("odd", ["", "r", "dry-run", "r" + "é" * 12])
+def test_an_odd_id_is_no_beginning(odd: str) -> None:
+    assert RandomIds(newest=odd).run_id(1_000_000_000.0) < RandomIds().run_id(1_000_000_001.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.model.errors import InvalidInput
+from tarmac.model.errors import InvalidInput, Refused, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.home_lock import AlreadyServed, HomeLock
 from tarmac.server.listeners import loopback_address, token_of
@@ -73,3 +73,40 @@ def test_a_token_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert len(token) >= 40
     assert token_of(home) == token
     assert stat.S_IMODE(home.token.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o640, 0o604])
+def test_a_token_that_others_can_read_or_change_is_refused(tmp_path: Path, mode: int) -> None:
+    home = Home(tmp_path)
+    token_of(home)
+    home.token.chmod(mode)
+    with pytest.raises(Refused, match=rf"others than you .*mode {mode:04o}") as refused:
+        token_of(home)
+    assert refused.value.hint == "remove it, and the next server makes a new one"
+
+
+@pytest.mark.parametrize("weak", ["", "secret", "a" * 40, "too-short-by-one-ok"])
+def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path, weak: str) -> None:
+    home = Home(tmp_path)
+    home.token.touch(mode=0o600)
+    home.token.write_text(f"{weak}\n")
+    with pytest.raises(Refused, match="can be guessed"):
+        token_of(home)
+
+
+def test_what_is_no_file_is_no_token(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    os.mkfifo(home.token)
+    with pytest.raises(Refused, match="is no file"):
+        token_of(home)
+    home.token.unlink()
+    home.token.symlink_to("/etc/hostname")
+    with pytest.raises(Refused, match="cannot be read"):
+        token_of(home)
+
+
+def test_a_lock_that_is_no_file_is_said_to_be_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.lock.mkdir()
+    with pytest.raises(TarmacError, match=r"server.lock cannot be opened: Is a directory"):
+        HomeLock(home).take()

@@ -11,19 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from tarmac.artifacts.code.archives import is_archive
+from tarmac.artifacts.code.store import DEFAULT_LIMIT_BYTES
 from tarmac.artifacts.code.tree import TooSlow, at_most, check_size, scan
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory, RunSpec
+
+GLANCE_S = 0.25
+"""How long one may take for which no more than the usual limit holds: what is over it is mostly large files."""
 
 COUNT_S = 5.0
 """How long a directory with a limit may take to be counted before the code is accepted as it is."""
 
 
-def refuse_unfit(code: LocalDirectory, *, filename: str) -> None:
+def refuse_unfit(code: LocalDirectory, *, filename: str, usual_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
     """Raise InvalidInput for a directory of code that cannot be copied.
 
-    How much it holds is counted only where its dialect or the run file sets a limit: the usual run file of a
-    few lines is not slowed by a walk through its directory.
+    How much it holds is counted at length where its dialect or the run file sets a limit: the usual run file
+    of a few lines is not slowed by a walk through its directory. `usual_bytes`: the limit of any other code.
     """
     path = Path(code.path)
     if not os.path.exists(path):  # noqa: PTH110 -- a name longer than any file's does not exist either
@@ -37,10 +41,11 @@ def refuse_unfit(code: LocalDirectory, *, filename: str) -> None:
     elif not os.access(path, os.R_OK | os.X_OK):
         found = "cannot be read"
     else:
-        if code.limit_bytes is not None:
-            with suppress(TooSlow):  # the copy is counted again, and has more time
-                entries = scan(path, code=code, check_time=at_most(COUNT_S))
-                check_size(entries, source=code.path, code=code, limit_bytes=code.limit_bytes)
+        limited = code.limit_bytes is not None
+        limit_bytes = usual_bytes if code.limit_bytes is None else code.limit_bytes
+        with suppress(TooSlow):  # the copy is counted again, and has more time
+            entries = scan(path, code=code, check_time=at_most(COUNT_S if limited else GLANCE_S))
+            check_size(entries, source=code.path, code=code, limit_bytes=limit_bytes)
         return
     message, hint = f"code: {code.path} {found}", "code names the directory to copy"
     raise InvalidInput([Problem(message=message, file=filename, hint=hint)])

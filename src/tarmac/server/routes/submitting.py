@@ -84,6 +84,7 @@ def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:
         idempotency_key=body.idempotency_key,
         dialects=service.dialects,
         names=service.names,
+        code_limit_bytes=service.arrivals.limit_bytes,
     )
 
 

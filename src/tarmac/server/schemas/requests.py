@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+LONGEST_KEY = 255
+DEEPEST = 64
+"""How deep values may be nested: what is kept is read again, and deeper ones are nobody's settings."""
+
+
+def _shallow(value: Any) -> Any:
+    level, depth = [value], 0
+    while level:
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]
+        depth += 1
+    return value
 
 
 class ExtrasBody(BaseModel):
@@ -28,12 +43,16 @@ class SubmissionBody(BaseModel):
     dialect: str | None = Field(None, description="dialect of the text; else its content shows it")
     extras: ExtrasBody = Field(default_factory=ExtrasBody, description="what goes along with it")
     code_digest: str | None = Field(None, description="snapshot of the code directory, sent before")
-    overrides: dict[str, Any] = Field(default_factory=dict, description="values in place of the file's own")
+    overrides: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(
+        default_factory=dict, description="values in place of the file's own"
+    )
     clone: str | None = Field(None, description="run reference, instead of source")
     submitter: dict[str, str] = Field(
         default_factory=dict, description="PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell"
     )
-    idempotency_key: str | None = Field(None, description="the same key twice is the same run")
+    idempotency_key: str | None = Field(
+        None, max_length=LONGEST_KEY, description="the same key twice is the same run"
+    )
 
 
 class BatchBody(BaseModel):
