@@ -17,7 +17,7 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory, RunSpec
 
 GLANCE_S = 0.25
-"""How long one may take for which no more than the usual limit holds: what is over it is mostly large files."""
+"""The same for one that only the usual limit holds for: what is over it is mostly large files."""
 
 COUNT_S = 5.0
 """How long a directory with a limit may take to be counted before the code is accepted as it is."""
