@@ -16,6 +16,7 @@ from tarmac.model.run import (
     CauseCode,
     Evidence,
     Outcome,
+    Retry,
     Run,
     Share,
     Standing,
@@ -74,6 +75,7 @@ def test_every_field_that_a_step_may_change_is_kept(store: Store, queued: Run) -
         ran_s=6.5,
         standing=Standing(priority=7, weight=0.5, position=8.5, pool="other"),
         share=Share(period_at=7200.0, allotted_s=9.5, rank=1, used_s=10.5, credit_s=11.5),
+        retry=Retry(at=30.0, tries=2, end="abc"),
         verdict=Verdict(turns=4, first_output_s=None, committed=True, resumed=False),
         attempt=attempt_of(
             queued,

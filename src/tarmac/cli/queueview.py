@@ -70,6 +70,14 @@ def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
     return render(heads, rows, terminal)
 
 
+def _state(run: QueueEntryRecord, now: float) -> Cell:
+    """Its state; of a run that pauses before its next try, until when."""
+    cell = state_cell(run["state"])
+    if run["retry_at"] is None or run["retry_at"] <= now:
+        return cell
+    return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
+
+
 def _row(run: QueueEntryRecord, *, shared: bool, now: float) -> Sequence[Cell | str]:
     return (
         str(run["number"]),
@@ -79,7 +87,7 @@ def _row(run: QueueEntryRecord, *, shared: bool, now: float) -> Sequence[Cell | 
         number(run["weight"]) if shared else str(run["priority"]),
         age(run["submitted_at"], now),
         f"{run['slots_acquired']}/{run['slots_needed']}",
-        state_cell(run["state"]),
+        _state(run, now),
         run["user"],
         start_text(run["estimate"], now),
     )

@@ -67,6 +67,7 @@ class RunRecord(TypedDict):
     preemptions: int
     turns: int
     max_turns: int | None
+    retry_at: float | None
     attained_slot_s: float
     ran_s: float
     verdict: VerdictRecord | None
@@ -257,6 +258,7 @@ class QueueEntryRecord(TypedDict):
     state: str
     user: str
     project: str
+    retry_at: float | None
     estimate: EstimateRecord | None
 
 

@@ -46,6 +46,7 @@ def candidate_of(run: Run, shape: Shape | None = None) -> Candidate:
         pool=place.pool,
         share=run.share,
         turns_left=spec.max_rapid_cycles - run.turns,
+        not_before=None if run.retry is None else run.retry.at,
     )
 
 

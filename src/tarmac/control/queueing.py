@@ -46,7 +46,8 @@ class QueueEntry:
     """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
 
     `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
-    are held now. `estimate` says when a queued run is likely to start (None: it holds its slots).
+    are held now. `estimate` says when a queued run is likely to start (None: it holds its slots),
+    `retry_at` until when one that failed pauses before its next try.
     """
 
     number: int
@@ -65,6 +66,7 @@ class QueueEntry:
     cluster: str
     pool: str
     estimate: Estimate | None = None
+    retry_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,4 +275,5 @@ def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> Que
         cluster=place.cluster,
         pool=place.pool,
         estimate=expected.get(run.id, too_far(run.id)) if waits else None,
+        retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
     )

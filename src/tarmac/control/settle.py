@@ -10,14 +10,14 @@
                            nothing                   queues again (counted as a fault of the platform)
     stopped                anything                  ends stopped
     failed                 stop                      ends failed
-                           pause                     is paused, if a retry is left; else ends failed
-                           otherwise                 queues again, if a retry is left; else ends failed
+                           pause                     is paused, if it may be retried; else ends failed
+                           otherwise                 queues again, if it may be retried; else ends failed
     lost                   stop                      ends stopped
                            pause                     is paused
                            otherwise                 queues again, MAX_FAULTS times; then ends failed
 
-A cycle run is not retried: an error in a turn is what it was to find. What is counted stands in `counting`.
-Called by the reconcile pass.
+A cycle run is not retried: an error in a turn is what it was to find. Whether and when another is stands in
+`retrying`, what is counted in `counting`. Called by the reconcile pass.
 """
 
 from __future__ import annotations
@@ -26,17 +26,14 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
+from tarmac.control.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
 from tarmac.control.steps import ending_detail, noted, started
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Run
-from tarmac.model.spec import Mode
 from tarmac.spec.dialects import explained
-
-MAX_FAULTS = 3
-"""How many attempts the platform may lose before a run is given up."""
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
@@ -46,7 +43,6 @@ _LEAVES = {
     RunState.PREEMPTING: RunEvent.VACATED,
 }
 _VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished from its engine")
-_NO_RETRY = frozenset({CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED})
 
 
 def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -109,9 +105,14 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     changes: dict[str, Any] = {"state": state, "seq": seq, "verdict": verdict}
     if run_outcome is not None:
         cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
+        if cause is not None and run_outcome is Outcome.FAILED:
+            cause = changed(cause, message=cause.message + given_up_text(current, over))
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now
+    failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
+    again = failed and run_outcome is None
+    changes["retry"] = next_try(current, over, now) if again else None
     retried = outcome is Outcome.FAILED and run_outcome is None
     after = counted(current, over, retried=retried, **changes)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
@@ -119,12 +120,11 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
 
 def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     """The event, and the outcome of the run if it ends; see the table above."""
-    outcome, cause = attempt.outcome, attempt.cause
+    outcome = attempt.outcome
     if outcome in (Outcome.COMPLETED, Outcome.STOPPED):
         return RunEvent.FINISHED, outcome
     if outcome is Outcome.FAILED:
-        retry = run.failures < run.spec.retries and run.spec.mode is not Mode.CYCLE
-        if run.state is RunState.STOPPING or not retry or (cause and cause.code in _NO_RETRY):
+        if run.state is RunState.STOPPING or not may_retry(run, attempt):
             return RunEvent.FINISHED, Outcome.FAILED
         return (_LEAVES[run.state] if run.state is RunState.PAUSING else RunEvent.RETRIED), None
     if run.state is RunState.STOPPING:

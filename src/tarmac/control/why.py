@@ -9,9 +9,19 @@ from tarmac.control.serving import whereabouts
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
-from tarmac.model.run import Attempt, CauseCode, Run
+from tarmac.model.run import Attempt, CauseCode, Outcome, Run
 from tarmac.model.spec import Repository
-from tarmac.sched import Estimate, EstimateBasis, Placement, Reason, Refusal, duration, explain, scope_of_run
+from tarmac.sched import (
+    Estimate,
+    EstimateBasis,
+    Placement,
+    Reason,
+    ReasonCode,
+    Refusal,
+    duration,
+    explain,
+    scope_of_run,
+)
 
 NAMES_SHOWN = 4
 """So many of the runs that another one waits for are named."""
@@ -69,11 +79,24 @@ def why(world: World, run: Run) -> Why:
         headline = f"{run.state}: it is looked after by {who}"
         return Why(run_id=run.id, state=run.state, headline=headline)
     if run.state is RunState.QUEUED:
-        return replace(_why_queued(world, run), lost=_lost(world, run))
+        told = replace(_why_queued(world, run), lost=_lost(world, run))
+        pauses = any(reason.code is ReasonCode.RESTS for reason in told.reasons)
+        return replace(told, headline=_pausing(world, run)) if pauses else told
     with world.lock:
         attempt = world.mirror().attempts.get(run.id)
     lost = _lost(world, run) if run.state is RunState.PAUSED else ""
     return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost)
+
+
+def _pausing(world: World, run: Run) -> str:
+    """What happened to the last attempt of a run that pauses before its next try."""
+    last = world.store.attempts(run.id)[-1]
+    because = f": {last.cause.message}" if last.cause is not None else ""
+    if last.outcome is Outcome.FAILED:
+        which = f"retry {run.failures} of {run.spec.retries}"
+    else:
+        which = f"attempt {run.attempt + 1}; the platform's faults cost no retry"
+    return f"queued: it pauses before {which}, because attempt {last.number} {last.outcome}{because}"
 
 
 def _lost(world: World, run: Run) -> str:

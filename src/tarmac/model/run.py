@@ -186,6 +186,19 @@ def block_begins_at(placed_at: float, started_at: float | None) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When a run that failed, or that the platform ended, may start again: not before `at`.
+
+    `tries` counts the ends of that kind in a row; `end` tells the last one from others (None: nothing is to
+    be compared with it).
+    """
+
+    at: float
+    tries: int
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the turns of a cycle run have shown (I11).
 
@@ -247,7 +260,8 @@ class Run:
     `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
     from. `standing` None is what the spec says.
     `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
-    how many turns of a cycle run are over, and `verdict` what they have shown so far. `server` names the
+    how many turns of a cycle run are over, and `verdict` what they have shown so far. `retry` is when it may
+    start again after its last attempt, where that failed or was lost. `server` names the
     server it was submitted to, by that server's own cluster: no other places it.
     """
 
@@ -274,6 +288,7 @@ class Run:
     standing: Standing | None = None
     share: Share | None = None
     verdict: Verdict | None = None
+    retry: Retry | None = None
     idempotency_key: str | None = None
     server: str = LOCAL_CLUSTER
 

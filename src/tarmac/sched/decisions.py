@@ -24,6 +24,7 @@ class ReasonCode(StrEnum):
     BUSY = "busy"  # it could, but others hold it
     BEHIND = "behind"  # free enough, but kept for a run ordered before
     GANG = "gang"  # fits a part of the run, and all or none are placed
+    RESTS = "rests"  # it failed, and pauses before its next try
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

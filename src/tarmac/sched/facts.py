@@ -43,7 +43,8 @@ class Candidate:
     `attained_slot_s` is what ended attempts used and `ran_s` how much of `time_limit_s` they spent;
     `position` a place given by a person, on the scale of submission times (None: by submission); bigger
     `priority` is sooner; `pool` the one a person moved it to (None: as the target says). `turns_left` is how
-    many turns a cycle run has left, the one it is having among them.
+    many turns a cycle run has left, the one it is having among them. `not_before` is when it may start at the
+    earliest: it failed, and rests (None: at once).
     """
 
     run_id: str
@@ -67,6 +68,7 @@ class Candidate:
     pool: str | None = None
     share: Share | None = None
     turns_left: int = DEFAULT_RAPID_CYCLES
+    not_before: float | None = None
 
     @property
     def told(self) -> str:

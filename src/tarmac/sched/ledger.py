@@ -16,6 +16,7 @@ class Ledger(Books):
 
     def plan(self, now: float) -> Plan:
         """One pass: what is decided at `now`. It changes no fact; the caller records what it carries out."""
+        self.wake(now)
         current = Pass(self, now)
         try:
             return current.run()

@@ -62,5 +62,6 @@ def _entry_record(entry: QueueEntry) -> Json:
         "state": entry.state,
         "user": entry.user,
         "project": entry.project,
+        "retry_at": entry.retry_at,
         "estimate": estimate_record(entry.estimate),
     }

@@ -50,6 +50,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "preemptions": run.preemptions,
         "turns": run.turns,
         "max_turns": max_turns_of(run.spec),
+        "retry_at": _retry_at(run),
         "attained_slot_s": run.attained_slot_s,
         "ran_s": run.ran_s,
         "verdict": _verdict_record(run.verdict),
@@ -62,6 +63,11 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "warnings": list(warnings),
         "labels": dict(run.spec.labels),
     }
+
+
+def _retry_at(run: Run) -> float | None:
+    """Until when a run that failed, and is to be tried again, pauses."""
+    return run.retry.at if run.retry is not None and run.state is RunState.QUEUED else None
 
 
 def summary_record(summary: RunSummary) -> Json:

@@ -28,6 +28,7 @@ from tarmac.model.run import (
     Event,
     Evidence,
     Outcome,
+    Retry,
     Run,
     Share,
     Standing,
@@ -191,6 +192,7 @@ def _progress(run: Run) -> Values:
         "standing": _body(run.standing),
         "share": _body(run.share),
         "verdict": _body(run.verdict),
+        "retry": _body(run.retry),
     }
 
 
@@ -264,6 +266,7 @@ def to_run(row: Sequence[Any]) -> Run:
         verdict=_record(Verdict, row[22]),
         code_commit=row[23],
         server=row[24],
+        retry=_record(Retry, row[25]),
     )
 
 

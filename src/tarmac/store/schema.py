@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -96,6 +96,7 @@ run = Table(
     Column("image", Text),
     Column("max_turns", Integer),
     Column("server", Bytewise, nullable=False, server_default=text("'local'")),  # by its own cluster
+    Column("retry", Text),
     UniqueConstraint("idempotency_key", "user_name"),
     Index("ix_run_state", "state", "id"),
     Index("ix_run_user", "user_name", "id"),

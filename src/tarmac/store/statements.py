@@ -104,6 +104,7 @@ _RUNS = select(
     run.c.verdict,
     run.c.code_commit,
     run.c.server,
+    run.c.retry,
 ).join_from(run, run_spec)
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))

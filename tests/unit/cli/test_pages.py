@@ -154,6 +154,7 @@ def failed_run() -> Any:
         "pool": None,
         "turns": 0,
         "max_turns": None,
+        "retry_at": None,
         "verdict": None,
         "share": None,
         "labels": {"team": "x"},

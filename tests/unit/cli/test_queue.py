@@ -28,6 +28,7 @@ def entry(number: int, **changes: Any) -> dict[str, Any]:
         "state": "queued",
         "user": "ada",
         "project": "default",
+        "retry_at": None,
         "estimate": {"start_at": 1720.0, "latest_at": None, "basis": "history"},
     }
     return {**whole, **changes}

@@ -35,7 +35,7 @@ def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -
     _write(plane, f"{run}.1", "first")
     seen = _drain(view)
     plane.advance(10)
-    plane.turn()
+    plane.advance(5)  # the pause before the retry
     _write(plane, f"{run}.2", "second")
     seen += _drain(view)
     plane.advance(10)
@@ -82,7 +82,7 @@ def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> N
     view = LogView(plane.plane, run, LogQuery(tail=1, role="main", replica=0))
     assert [data["text"] for name, data in _drain(view) if name == "log"] == ["3\n"]
     plane.advance(10)
-    plane.turn()
+    plane.advance(5)  # the pause before the retry
     plane.engine.write(f"{run}.2", "logs/main.0.0.log", b"4\n5\n")
     assert [data["text"] for name, data in _drain(view) if name == "log"] == ["4\n5\n"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.amounts import age, duration, number
+from tarmac.cli.amounts import age, duration, number, until
 from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.displays.registry import as_option, display, worded
 from tarmac.cli.followview import report_text
@@ -154,7 +154,6 @@ def _fields(
 ) -> Iterator[str]:
     """Name and value, a line each; what does not apply is left out."""
     state = state_cell(state_of(run))
-    retries = run["spec"].get("retries", 0)
     fields = {
         "run": run["id"],
         "name": terminal.paint(run["name"], "bold"),
@@ -176,7 +175,7 @@ def _fields(
         "created": age(run["created_at"], now),
         "started": age(run["started_at"], now),
         "ran": _ran(attempts, now),
-        "retries": f"{run['failures']} of {retries} used" if retries else "",
+        "retries": _retries(run, now),
         "saved": checkpoint_text(run["state"], attempts, now),
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
@@ -208,6 +207,16 @@ def _notices(attempts: Sequence[AttemptRecord]) -> Iterator[str]:
         first, *others = nodes
         more = f" and {len(others)} more" if others else ""
         yield f"{text} (on {first}{more})" if len(attempts[-1]["nodes"]) > 1 else text
+
+
+def _retries(run: RunRecord, now: float) -> str:
+    """How many retries are used: the failure that ended a run was none. And when the next try is due."""
+    retries = run["spec"].get("retries", 0)
+    last = run["outcome"] == "failed" and run["failures"] > 0
+    used = f"{min(run['failures'] - last, retries)} of {retries} used" if retries else ""
+    if run["retry_at"] is None or run["retry_at"] <= now:
+        return used
+    return f"{used}{used and ', '}next try {until(run['retry_at'], now)}"
 
 
 def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:

@@ -13,6 +13,7 @@ from tarmac.model.cluster import Node, Pool
 from tarmac.sched.books.forecast import Held, ends
 from tarmac.sched.books.lanes import Kind
 from tarmac.sched.books.pool_state import PoolState
+from tarmac.sched.books.resting import Resting
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.placing.admission import Admission
 from tarmac.sched.placing.board import PoolKey, boards
@@ -28,14 +29,16 @@ class Books:
     """Pools, nodes, queued runs, holdings and usage. Not for use by two threads at once.
 
     `pools` has the state of each pool that has nodes, in the order in which they are tried. A queued run is
-    in the queue of its home pool, or `refused` because no empty cluster could hold it, or `homeless` because
-    a cluster that could has not told its nodes yet. `moved` are holdings in another pool than a person wants.
+    in the queue of its home pool, or `resting` because it may not start yet, or `refused` because no empty
+    cluster could hold it, or `homeless` because a cluster that could has not told its nodes yet. `moved` are
+    holdings in another pool than a person wants.
     """
 
     def __init__(self, snapshot: Snapshot = EMPTY) -> None:
         self.pools: dict[PoolKey, PoolState] = {}
         self.refused: dict[str, tuple[Candidate, Kind]] = {}
         self.homeless: dict[str, tuple[Candidate, Kind]] = {}
+        self.resting = Resting()
         self.moved: dict[str, Held] = {}
         self.admission = Admission((), ())
         self._rules: tuple[Pool, ...] = ()
@@ -79,8 +82,15 @@ class Books:
         self._candidates[run_id] = candidate
         kind = self.kind(candidate)
         state = self._home(candidate, kind)
-        if state is not None:
+        if state is not None and not self.resting.takes(candidate):
             state.enqueue(candidate, kind)
+
+    def wake(self, now: float) -> None:
+        """Queue who may start by now, and let those rest who may not: somebody may ask about the past."""
+        for candidate in self.resting.woken(now):
+            self._homes[candidate.run_id].enqueue(candidate, self.kind(candidate))
+        for candidate in self.resting.put_back(now):
+            self._homes[candidate.run_id].queue.remove(candidate.run_id)
 
     def hold(self, holding: Holding) -> None:
         """Take up a run that holds an allocation as it is now, whatever it was before."""
@@ -105,8 +115,10 @@ class Books:
         """A run is neither queued nor holds anything; nothing happens if it was not known."""
         if self._candidates.pop(run_id, None) is not None:
             state = self._homes.pop(run_id, None)
+            rested = self.resting.forget(run_id)
             if state is not None:
-                state.queue.remove(run_id)
+                if not rested:
+                    state.queue.remove(run_id)
             elif self.refused.pop(run_id, None) is None:
                 self.homeless.pop(run_id, None)
             return
@@ -171,7 +183,11 @@ class Books:
 
     def home(self, run_id: str) -> PoolState | None:
         """The pool whose queue a run is in."""
-        return self._homes.get(run_id)
+        return None if run_id in self.resting else self._homes.get(run_id)
+
+    def rests_in(self, candidate: Candidate) -> PoolKey:
+        """The home pool of a candidate that rests."""
+        return self._homes[candidate.run_id].key
 
     def _home(self, candidate: Candidate, kind: Kind) -> PoolState | None:
         """File a candidate: its home pool, unless it is refused or homeless."""
@@ -190,7 +206,7 @@ class Books:
             self._candidates[candidate.run_id] = candidate
             kind = self.kind(candidate)
             state = self._home(candidate, kind)
-            if state is not None:
+            if state is not None and not self.resting.takes(candidate):
                 by_pool.setdefault(state.key, []).append((candidate, kind))
         for key, runs in by_pool.items():
             self.pools[key].queue.add_all(runs)
@@ -233,6 +249,7 @@ class Books:
         self._candidates, self._homes, self._held = {}, {}, {}
         self._kinds, self._places, self._loads = {}, {}, {}
         self.refused, self.homeless, self.moved = {}, {}, {}
+        self.resting = Resting(self.resting.now)
         self.admission = Admission(pools, nodes)
         loaded = [(holding, loads_of(holding.allocation)) for holding in holdings]
         for holding, loads in loaded:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -13,6 +13,7 @@ from tarmac.sched.books.lanes import Queued
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.passing.planning import Pass
+from tarmac.sched.placing.board import PoolKey
 
 BEHIND = 1_000
 """So many runs that are ordered after those asked for are taken along: some of them may pass."""
@@ -47,6 +48,7 @@ def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
     """The first runs in order of each pool, at most so many, and those that wait for nodes to be reported."""
     most = min(most, FIRST)
     wanted = list(islice((candidate for candidate, _ in ledger.homeless.values()), most))
+    wanted += islice(ledger.resting.candidates(), most)
     queue, current = list(wanted), Pass(ledger, now)
     try:
         for key, state in ledger.pools.items():
@@ -70,11 +72,21 @@ def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
     facts = ledger.snapshot()
     home = ledger.home(run_id)
     if home is None:
+        if run_id in ledger.resting:
+            candidate, kind = ledger.candidate(run_id), ledger.kind(ledger.candidate(run_id))
+            return _one(ledger, run_id, now, pools=kind.verdict.pools, first=[candidate])
         candidate, _ = ledger.refused[run_id] if run_id in ledger.refused else ledger.homeless[run_id]
         return Scope(replace(facts, queue=(candidate,), holdings=()), (run_id,), one=True)
-    keys = set(home.queue.runs[run_id].kind.verdict.pools)
+    return _one(ledger, run_id, now, pools=home.queue.runs[run_id].kind.verdict.pools)
+
+
+def _one(
+    ledger: Ledger, run_id: str, now: float, *, pools: Iterable[PoolKey], first: Iterable[Candidate] = ()
+) -> Scope:
+    """One run that some pools could take; `first` are those of the queue that no pool has in its own."""
+    facts, home, keys = ledger.snapshot(), ledger.home(run_id), set(pools)
     current = Pass(ledger, now)
-    queue: list[Candidate] = []
+    queue = list(first)
     try:
         for key, state in ledger.pools.items():
             if key not in keys:

@@ -34,7 +34,8 @@ class Pass:
         if len(self.pools) > 1:
             for current in self.pools.values():
                 self._spill(current)
-        preemptions, shares, next_at = list(self._returning()), list[ShareGrant](), inf
+        preemptions, shares = list(self._returning()), list[ShareGrant]()
+        next_at = self._books.resting.wakes_at()
         for current in self.pools.values():
             preemptions += current.preemptions
             shares += current.opening.shares

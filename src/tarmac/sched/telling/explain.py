@@ -12,7 +12,7 @@ from math import inf
 
 from tarmac.sched.books.forecast import Forecast, awaited
 from tarmac.sched.books.lanes import Kind
-from tarmac.sched.decisions import Placement, Plan, Refusal, Waiting
+from tarmac.sched.decisions import Placement, Plan, Reason, ReasonCode, Refusal, Waiting
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.passing.deciding import PoolPass
@@ -30,13 +30,28 @@ def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refu
     A ledger is asked many questions, and is afterwards as it was.
     """
     ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
-    candidate, kind = _queued(ledger, run_id)
     plan = ledger.plan(now)
+    if run_id in ledger.resting:
+        return _resting(ledger.candidate(run_id), now)
+    candidate, kind = _queued(ledger, run_id)
     decisions: tuple[Placement | Refusal, ...] = (*plan.placements, *plan.refusals)
     for decision in decisions:
         if decision.run_id == run_id:
             return decision
     return _waiting(ledger, candidate, kind, plan, now)
+
+
+def _resting(candidate: Candidate, now: float) -> Waiting:
+    """It failed, and may not start before its pause is over."""
+    assert candidate.not_before is not None, "what rests has a time at which it wakes"
+    pause = duration(candidate.not_before - now)
+    return Waiting(
+        run_id=candidate.run_id,
+        seq=candidate.seq,
+        ahead=0,
+        reasons=(Reason(code=ReasonCode.RESTS, text=f"it may start again in {pause}"),),
+        unblocked_by="",
+    )
 
 
 def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, Kind]:

@@ -87,8 +87,11 @@ def pages(
         for key, state in ledger.pools.items():
             held = holdings.pop(key, [])
             if pools(key):
+                rest = [item for item in ledger.resting.candidates() if ledger.rests_in(item) == key]
                 there = {*state.queue.runs, *(holding.candidate.run_id for holding in held)}
-                found.append(_page(state.rules, there, _in_order(current.enter(key), held, now), part))
+                there |= {candidate.run_id for candidate in rest}
+                lines = _in_order(current.enter(key), held, rest, now)
+                found.append(_page(state.rules, there, lines, part))
     finally:
         current.close()
     return (*found, *_elsewhere(ledger, holdings, part, pools))
@@ -114,11 +117,15 @@ def _page(rules: Pool, run_ids: Set[str], lines: Iterable[_Line], part: Part) ->
     return PoolPage(cluster=rules.cluster, pool=rules.name, total=total, places=tuple(places))
 
 
-def _in_order(pool: PoolPass, holdings: Iterable[Holding], now: float) -> Iterator[_Line]:
-    """What holds slots and what waits in a pool, as one line."""
+def _in_order(
+    pool: PoolPass, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
+) -> Iterator[_Line]:
+    """What holds slots, what rests and what waits in a pool, as one line."""
     held = [
-        (_standing(pool, holding, now), (holding.candidate, holding.allocation.slots)) for holding in holdings
+        (_standing(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
+        for holding in holdings
     ]
+    held += [(_standing(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
     held.sort(key=_first)
     waiting = (((*pool.rank(queued.line), queued.key), (queued.candidate, 0)) for queued in pool.in_order())
     return (line for _, line in merge(held, waiting, key=_first))
@@ -128,16 +135,16 @@ def _first(item: tuple[Standing, _Line]) -> Standing:
     return item[0]
 
 
-def _standing(pool: PoolPass, holding: Holding, now: float) -> Standing:
-    """Where a run that holds slots would stand."""
-    rules, candidate = pool.state.rules, holding.candidate
+def _standing(pool: PoolPass, candidate: Candidate, holding: Holding | None, now: float) -> Standing:
+    """Where a run that holds slots, or rests, would stand."""
+    rules = pool.state.rules
     rank = RANKS[candidate.mode]
     order = ordering(rank, rules)
     claims = pool.opening.claims
     claim = 0.0
     if order.entity is not None and claims is not None:
         claim = claims.of(order.entity(candidate, rules))
-    if rank == BATCH:
+    if rank == BATCH and holding is not None:
         return rank, claim, held_key(holding, rules, now)
     if candidate.share is not None:
         began = period_at(rules, now)

@@ -34,6 +34,7 @@ class QueueEntry(BaseModel):
     state: str
     user: str
     project: str
+    retry_at: float | None
     estimate: Estimate | None
 
 

@@ -73,6 +73,7 @@ class Run(BaseModel):
     preemptions: int
     turns: int
     max_turns: int | None
+    retry_at: float | None
     attained_slot_s: float
     ran_s: float
     verdict: Verdict | None

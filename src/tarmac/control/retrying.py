@@ -1,0 +1,92 @@
+"""Whether and when a run that failed, or that the platform ended, is tried again. Pure; called by `settle`.
+
+The pauses between tries grow from seconds to minutes, each a little longer or shorter than the rule says, so
+that runs which failed together do not come back together. By how much follows from the attempt's id alone:
+who decides it again decides the same. An attempt that ran for long begins the pauses anew.
+
+An end that repeats alike is not worth another try: the same exit with the same last lines, twice in a row
+within seconds of starting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from tarmac.model.run import Attempt, CauseCode, Outcome, Retry, Run
+from tarmac.model.spec import Mode
+
+FIRST_S = 2.0
+LONGEST_S = 300.0
+JITTER = 0.25
+"""A pause is up to so much of itself longer or shorter."""
+
+LONG_S = 600.0
+"""An attempt that ran for so long was no failed start: the next pause is the first again."""
+
+QUICK_S = 10.0
+"""An end within so long of the start is compared with the one before."""
+
+MAX_FAULTS = 3
+"""How many attempts the platform may lose before a run is given up."""
+
+_CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+")
+"""What differs from line to line though the line says the same: addresses, times, numbers of processes."""
+
+_NO_RETRY = frozenset({CauseCode.TIME_LIMIT})
+
+
+def may_retry(run: Run, attempt: Attempt) -> bool:
+    """Whether a run whose attempt failed has a retry left, and another try may end otherwise."""
+    cause = attempt.cause
+    if run.failures >= run.spec.retries or run.spec.mode is Mode.CYCLE:
+        return False
+    return (cause is None or cause.code not in _NO_RETRY) and not repeats(run, attempt)
+
+
+def repeats(run: Run, attempt: Attempt) -> bool:
+    """Whether an attempt failed as the one before it did, both within seconds of their start."""
+    end = _end(attempt)
+    return end is not None and run.retry is not None and run.retry.end == end
+
+
+def next_try(run: Run, attempt: Attempt, now: float) -> Retry:
+    """When the run may start again after this attempt, which failed or was lost."""
+    tries = 1 if run.retry is None or _ran_s(attempt) >= LONG_S else run.retry.tries + 1
+    end = _end(attempt) if attempt.outcome is Outcome.FAILED else None
+    return Retry(at=now + pause_s(tries, attempt.id), tries=tries, end=end)
+
+
+def pause_s(tries: int, attempt_id: str) -> float:
+    """How long to wait after so many ends in a row, the last that of this attempt."""
+    usual_s = min(LONGEST_S, FIRST_S * 2.0 ** min(tries - 1, 30))
+    number = int.from_bytes(hashlib.sha256(attempt_id.encode()).digest()[:4], "big")
+    return usual_s * (1.0 - JITTER + 2.0 * JITTER * number / 2**32)
+
+
+def given_up_text(run: Run, attempt: Attempt) -> str:
+    """What is added to the cause of a run that is not tried again though it has retries left."""
+    left = run.spec.retries - run.failures
+    if left <= 0 or run.spec.mode is Mode.CYCLE or not repeats(run, attempt):
+        return ""
+    retries = "1 retry is" if left == 1 else f"{left} retries are"
+    return (
+        f"; it ended alike twice in a row, within {QUICK_S:g} s of starting: not tried again ({retries} left)"
+    )
+
+
+def _end(attempt: Attempt) -> str | None:
+    """What an end that came quickly looks like, in short; None for one that came later."""
+    cause = attempt.cause
+    if cause is None or _ran_s(attempt) >= QUICK_S:
+        return None
+    lines = [_CHANGING.sub("#", line) for line in cause.tail]
+    told = repr((cause.code.value, cause.exit_code, cause.signal, cause.role, lines))
+    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _ran_s(attempt: Attempt) -> float:
+    """How long an attempt that has ended took, from its start or, where it never started, from its grant."""
+    assert attempt.ended_at is not None, "it has ended"
+    began_at = attempt.created_at if attempt.started_at is None else attempt.started_at
+    return max(0.0, attempt.ended_at - began_at)
