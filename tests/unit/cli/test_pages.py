@@ -158,7 +158,7 @@ def failed_run() -> Any:
         "verdict": None,
         "share": None,
         "labels": {"team": "x"},
-        "failures": 2,
+        "failures": 3,  # the last one ended it, and was no retry
         "faults": 0,
         "preemptions": 0,
         "warnings": ["no GPU was found"],

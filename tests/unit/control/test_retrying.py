@@ -140,7 +140,7 @@ def test_a_run_pauses_before_its_next_try_and_why_and_queue_say_until_when() -> 
     assert [reason.code for reason in told.reasons] == ["rests"]
     assert told.estimate is not None
     assert told.estimate.start_at == pytest.approx(failed.retry.at)
-    (line,) = plane.queue()
+    (line,) = [entry for page in plane.queue() for entry in page.entries]
     assert line.retry_at == failed.retry.at
 
     simulation.start()
