@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from shell import Shell
 from tarmac.spec.mcli.variables import VARIABLES
@@ -208,6 +209,11 @@ def test_m1_m10_overrides_hold_for_a_file_and_for_a_clone(settled: Shell) -> Non
     assert re.fullmatch(r"renamed-\w{6}", first)
     assert (run["priority"], run["spec"]["environment"]["image"], run["slots"]) == (1, "python", 1)
     assert settled.tarmac("logs", first).stdout == "1 1 0.1\n"
+    page = settled.tarmac("show", first, "--as", "mcli", code=0).stdout
+    ran = yaml.safe_load(page.split("Submitted YAML\n")[1])
+    assert (ran["name"], ran["image"], ran["env_variables"]) == (first, "python", {"LR": "0.1"})
+    assert ran["compute"] == {"cluster": "local", "gpus": 1, "gpu_type": "a100_80gb"}
+    assert ran["scheduling"] == {"priority": "high"}
     again = settled.tarmac("run", "--clone", first, "--gpus", "4", code=0)
     assert re.search(r"2 4 0\.1\n", again.stdout)
     named = re.search(r"(renamed-\w{6}) is run", again.stderr)

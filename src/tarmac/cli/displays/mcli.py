@@ -11,8 +11,13 @@ from datetime import datetime
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
+from tarmac.model.codec import decode
+from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
+from tarmac.model.spec import RunSpec
 from tarmac.spec.dialect import Report
+from tarmac.spec.mcli.configuration import submitted
+from tarmac.spec.mcli.reader import NAME
 from tarmac.spec.mcli.statuses import Status, status
 
 _NONE = "-"
@@ -67,7 +72,7 @@ class McliDisplay:
         parts = [
             ["Run Metadata", *_metadata(run, attempts)],
             ["Run Lifecycle", *_lifecycle(run, status(report_of(run)))],
-            ["Submitted YAML", str(run["source"]).rstrip("\n")],
+            ["Submitted YAML", _submitted(run).rstrip("\n")],
         ]
         return "\n\n".join("\n".join(part) for part in parts)
 
@@ -76,6 +81,17 @@ class McliDisplay:
 
 
 DISPLAY = McliDisplay()
+
+
+def _submitted(run: Json) -> str:
+    """The run file; of a clone or a run that the command line changed, what ran."""
+    source = str(run["source"])
+    if run["dialect"] != NAME:
+        return source
+    try:
+        return submitted(decode(RunSpec, {**run["spec"], "source": source}), name=run["name"])
+    except InvalidInput:  # of a server of another version
+        return source
 
 
 def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:

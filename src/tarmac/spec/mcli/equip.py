@@ -6,16 +6,13 @@ Users may say otherwise in `env_variables`, as they could there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
-from tarmac.model.resources import ACCELERATOR
 from tarmac.model.run import Attempt, Run
-from tarmac.model.spec import Command, RunSpec
+from tarmac.model.spec import RunSpec
 from tarmac.spec import equipping
 from tarmac.spec.mcli import variables
-from tarmac.spec.mcli.priorities import PRIORITIES
-from tarmac.spec.mcli.reader import SHELL
+from tarmac.spec.mcli.configuration import configuration, script
 from tarmac.spec.plain import to_yaml
 
 _PARAMETERS = "mcli/parameters.yaml"
@@ -46,8 +43,10 @@ def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
     files = {
         _PARAMETERS: _parameters(run.spec),
-        _RUN_CONFIG: to_yaml(_run_config(run, attempt)),
-        _COMMAND: _script(run.spec) + "\n",
+        _RUN_CONFIG: to_yaml(
+            configuration(run.spec, name=run.name, slot_types=attempt.allocation.slot_types)
+        ),
+        _COMMAND: script(run.spec) + "\n",
     }
     named = () if variables.PARAMETERS in own else (variables.PARAMETERS,)
     mounts: tuple[Mount, ...] = (
@@ -66,47 +65,3 @@ def _parameters(spec: RunSpec) -> str:
     """The parameters as YAML; those whose name begins with `_` are the file's own business."""
     given = spec.parameters or {}
     return to_yaml({name: value for name, value in given.items() if not name.startswith("_")})
-
-
-def _run_config(run: Run, attempt: Attempt) -> dict[str, Any]:
-    """The run as it was launched, in MCLI's words of today."""
-    spec, facts = run.spec, run.spec.conventions.facts
-    asked, given = spec.roles[0].slot_type, attempt.allocation.slot_types
-    slot_type = asked if asked != ACCELERATOR else (given[0] if len(given) == 1 else None)
-    compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": slot_type}
-    scheduling = {
-        "priority": _priority(spec),
-        "preemptible": facts.get("preemptible"),
-        "max_retries": spec.retries or None,
-        "max_duration": None if spec.time_limit_s is None else spec.time_limit_s / 3600,
-    }
-    config = {
-        "name": run.name,
-        "image": spec.environment.image,
-        "command": _script(spec),
-        "compute": _given(compute),
-        "scheduling": _given(scheduling),
-        "integrations": facts.get("integrations"),
-        "env_variables": dict(spec.environment.variables),
-        "parameters": dict(spec.parameters or {}),
-        "metadata": facts.get("metadata"),
-    }
-    return {name: value for name, value in config.items() if value not in (None, {}, [])}
-
-
-def _priority(spec: RunSpec) -> str | None:
-    """The word of the file, or of what the command line has put in its place."""
-    word = spec.conventions.facts.get("priority")
-    if PRIORITIES.get(str(word), 0) == spec.priority:
-        return word
-    return next((other for other, value in PRIORITIES.items() if value == spec.priority), None)
-
-
-def _script(spec: RunSpec) -> str:
-    command: Command = spec.roles[0].processes[0].command
-    argv = command.argv or ()
-    return argv[-1] if argv[:-1] == SHELL else str(command)
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
