@@ -183,7 +183,7 @@ def _missed(names: str, words: str, filename: str) -> Problem:
     )
 
 
-_COMMENTS = re.compile(r"^\s*#.*$", re.MULTILINE)
+_COMMENTS = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
 _SHORTEST = "the shortest run file is one line: 'command: echo hello'"
 _TOLD_OF_EACH = 2

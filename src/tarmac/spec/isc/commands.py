@@ -18,8 +18,16 @@ NAMES = topology.Names(nodes="$NNODES", processes="$N_PROC", world="$((NNODES * 
 
 def joined(text: str) -> str:
     """The command as the node's shell is given it (I5)."""
-    continued = re.sub(r"\\\n", "", text)
-    return re.sub(r"[ \t]*\\?[ \t]*\n", " ", re.sub(r"\\[ \t]+\n", "\n", continued)).strip()
+    *lines, last = text.replace("\\\n", "").split("\n")
+    return "".join([*(f"{_without_end(line)} " for line in lines), last]).strip()
+
+
+def _without_end(line: str) -> str:
+    """A line less the blanks and the backslash at its end; a backslash with blanks behind it counts apart."""
+    bare = line.rstrip(" \t")
+    if bare != line:
+        bare = bare.removesuffix("\\").rstrip(" \t")
+    return bare.removesuffix("\\").rstrip(" \t")
 
 
 def command_of(text: str) -> Command:

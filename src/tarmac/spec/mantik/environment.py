@@ -142,7 +142,7 @@ def _options(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
     words: list[str] = []
     for item in given:
         read = item.read(text("options, as one text or a list of texts,"), "")
-        if "\\$" in read or re.search(r"'[^']*\$[^']*'", read):
+        if "\\$" in read or any("$" in part for part in re.findall(r"'[^']*+'", read)):
             warnings.append(f"{where(item)}variables in options are expanded in quotes, too")
         if found := re.search(r"\$\([^)]*\)?|`[^`]*`?|\$\{[A-Za-z0-9_]*[^A-Za-z0-9_}][^}]*\}?", read):
             warnings.append(

@@ -193,9 +193,10 @@ def _usual_type(written: str) -> bool:
 
 def _filled(template: str, values: Mapping[str, str], command: Value, warnings: list[str]) -> str | None:
     """The command with the values in place of their names; None, with the problem noted, where that fails."""
-    if found := re.search(r"\"[^\"]*\{(\w+)\}[^\"]*\"|'[^']*\{(\w+)\}[^']*'", template):
+    quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
+    if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
         warnings.append(
-            f"MLproject: {where(command)}values are quoted already: take the quotes away: {found[0][:60]}"
+            f"MLproject: {where(command)}values are quoted already: take the quotes away: {found[:60]}"
         )
     try:
         pieces = list(Formatter().parse(_on_one_line(template)))

@@ -39,7 +39,7 @@ _FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"}
 """Fields that may hold what elsewhere would be a placeholder."""
 
 _PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
-_SHOUTED = re.compile(r"[A-Z][A-Z _-]*[ _-][A-Z _-]*")
+_SHOUTED = re.compile(r"[A-Z]++[ _-][A-Z _-]*+")
 _DEPLOYMENT = (
     "this is the file of an inference deployment, not of a run",
     "tarmac runs training: a run has name, image, command and compute",

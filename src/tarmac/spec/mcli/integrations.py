@@ -23,7 +23,7 @@ _USUAL_SITE = "github.com"
 
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
 _WHOLE_COMMIT = re.compile(r"[0-9a-fA-F]{40}([0-9a-fA-F]{24})?", re.ASCII)
-_ACCOUNT = re.compile(r"[^\s/@]*@")
+_ACCOUNT = re.compile(r"(?<![^\s/@])[^\s/@]*+@")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
