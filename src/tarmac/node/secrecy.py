@@ -18,6 +18,9 @@ MASK = "***"
 CONTEXT_BYTES = 512
 """How far before a place a key that reaches into it may begin."""
 
+LEAST_INLINE = 8
+"""From this length on, a key that stands in a run file as plain text is hidden wherever it stands again."""
+
 Span = Tuple[int, int]
 
 
@@ -43,6 +46,12 @@ def is_reference(value: str) -> bool:
     return _REFERENCE().fullmatch(value.strip()) is not None
 
 
+def may_hold_secret(text: str) -> bool:
+    """Whether `hidden` could find anything in a text: quick, for what is often shown."""
+    lowered = text.lower()
+    return "@" in text or any(word in lowered for word in _WORDS) or _may_hold_format(text)
+
+
 def keys_among(variables: Mapping[str, str]) -> List[Held]:
     """The variables that hold a key as plain text, by name."""
     return [
@@ -56,6 +65,8 @@ def hidden(text: str, also: Iterable[str] = ()) -> str:
     """A text of a user (run file, command) with `***` for each value that may be a secret, and for `also`."""
     for value in also:
         text = text.replace(value, MASK)
+    if not may_hold_secret(text):
+        return text
     text = without_secrets(_FORMAT().sub(MASK, text))
     text = _PAIR().sub(_without_value, text)
     return _ASSIGNED().sub(_without_value, text)
@@ -166,7 +177,7 @@ _HARMLESS = _Pattern(
     re.IGNORECASE,
 )
 _REFERENCE = _Pattern(
-    r"(?:\*+|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)|null|none|~|true|false|[a-z_.]+[(\[].*|)",
+    r"(?:\*+|\(hidden\)|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)|null|none|~|true|false|[a-z_.]+[(\[].*|)",
     re.IGNORECASE | re.DOTALL,
 )
 _SIGNS = (
@@ -204,6 +215,6 @@ _PAIR = _Pattern(
     r"[\"']?(?:value|envValue)[\"']?:[ \t]{0,8}" + _VALUE,
     re.ASCII,
 )
-_WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "string")
+_WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "string", "auth")
 _LEAST_IN_LOGS = 16
 _RANDOM = _Pattern(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+", re.ASCII)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tarmac.node import untrusted
+from tarmac.node.masking import NO_SECRETS, Mask
 
 LINES = 20
 _BYTES = 32 * 1024
@@ -14,8 +15,10 @@ _FRAME = re.compile(r'  File "[^"<>]+", line \d+', re.ASCII)
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 
 
-def last_lines(path: str) -> list[str]:
+def last_lines(path: str, mask: Mask = NO_SECRETS) -> list[str]:
     """The last `LINES` lines, oldest first; [] when there is no such file or nothing in it.
+
+    What `mask` hides is hidden before lines are cut: no part of a secret stays.
 
     Where they begin in the middle of a traceback of Python, its last line of the user's own goes before them.
 
@@ -25,7 +28,7 @@ def last_lines(path: str) -> list[str]:
         end, whole = untrusted.last_bytes(path, _BYTES)
     except OSError:
         return []
-    lines = end.decode("utf-8", errors="replace").rstrip().split("\n")
+    lines = mask.data(end).decode("utf-8", errors="replace").rstrip().split("\n")
     if not whole and len(lines) > 1:
         del lines[0]  # it began before what was read
     if lines == [""]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
@@ -16,7 +18,9 @@ from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
 from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
+from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
+from tarmac.node.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
 from tarmac.sched import Reason
 
 Json = dict[str, Any]
@@ -24,8 +28,7 @@ Json = dict[str, Any]
 
 def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
     """A `Run`."""
-    spec = encode(run.spec)
-    spec.pop("source", None)
+    spec, source = _shown(run.spec)
     return {
         "id": run.id,
         "name": run.name,
@@ -59,7 +62,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> Json:
         "code_commit": run.code_commit,
         "exit_status": exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         "spec": spec,
-        "source": run.spec.source,
+        "source": source,
         "warnings": list(warnings),
         "labels": dict(run.spec.labels),
     }
@@ -192,10 +195,11 @@ def node_record(report: NodeReport) -> Json:
 
 
 def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
-    """A `DryRun`."""
+    """A `DryRun`, without what looks like a key."""
     launch = dry_run.launch
-    return {
-        "run": encode(dry_run.run.spec),
+    spec = dry_run.run.spec
+    record = {
+        "run": encode(spec),
         "warnings": list(warnings),
         "placement": None if launch is None else [_placement_record(node) for node in launch.nodes],
         "reasons": [_reason_record(reason) for reason in dry_run.reasons],
@@ -204,6 +208,24 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
         "rendered": dry_run.rendered,
         "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
     }
+    shown: Json = hidden_tree(record, _inline_keys(spec))
+    return shown
+
+
+def _shown(spec: RunSpec) -> tuple[Json, str]:
+    """A spec as JSON and its source, without what looks like a key."""
+    record, source = encode(spec), spec.source
+    record.pop("source", None)
+    if may_hold_secret(source) or may_hold_secret(orjson.dumps(record).decode()):
+        keys = _inline_keys(spec)
+        return hidden_tree(record, keys), hidden(source, keys)
+    return record, source
+
+
+def _inline_keys(spec: RunSpec) -> list[str]:
+    """The keys that stand among the variables of a spec, wherever else they stand in it."""
+    found = keys_among(spec.environment.variables)
+    return [key.value for key in found if len(key.value) >= LEAST_INLINE]
 
 
 def _verdict_record(verdict: Verdict | None) -> Json | None:

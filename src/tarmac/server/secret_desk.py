@@ -17,15 +17,12 @@ from tarmac.model.run import Run
 from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_of
 from tarmac.model.spec import RunSpec
 from tarmac.node.masking import NO_SECRETS, Mask
-from tarmac.node.secrecy import keys_among
+from tarmac.node.secrecy import LEAST_INLINE, keys_among
 from tarmac.spec.names import reserved
 from tarmac.vault.vault import NewSecret, Vault
 
 EVERY_SECRET = frozenset({"mcli"})
 """Systems that give every secret to every run."""
-
-LEAST_INLINE = 8
-"""From this length on, a key that stands in a run file as plain text is hidden in the run's logs."""
 
 LOOK_AGAIN_S = 1.0
 """How old what is known of a run's secrets may be: another server may have set a new value."""

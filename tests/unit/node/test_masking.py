@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.node.masking import Mask, split_at
+from tarmac.node.tail import last_lines
 
 SECRET = "s3cr3t/Value+with=signs"
 LOWER = quote(SECRET, safe="").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d")
@@ -86,3 +88,10 @@ def test_however_a_log_is_torn_the_same_is_shown(written: list[str], steps: list
         assert secret not in shown
     for place in range(len(data)):
         assert b"cret-one" not in split_at(data, mask, place, final=True)[0] or b"s3cret-one" not in data
+
+
+def test_last_lines_hold_no_part_of_a_secret(tmp_path: Path) -> None:
+    """A line is cut after it was masked: its end may be within a secret."""
+    log = tmp_path / "log"
+    log.write_text("x" * 490 + SECRET + "\n" + SECRET + "\n")
+    assert last_lines(str(log), Mask([SECRET])) == ["x" * 490 + "***", "***"]

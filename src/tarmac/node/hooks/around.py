@@ -189,7 +189,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> judge.Cause:
         "node": run.part.node,
         "exit_code": child.exit_code,
         "signal": child.signal,
-        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")),
+        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.part.node}.log"), run.mask),
     }
     return {key: value for key, value in told.items() if value not in (None, [])}
 

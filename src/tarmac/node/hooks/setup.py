@@ -67,7 +67,7 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
     """The end of an attempt whose setup failed: the other nodes are told too."""
-    lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log)]
+    lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )

@@ -83,7 +83,7 @@ class Watch:
         assert child is not None
         worker.index.note(time.time(), final=True)
         self._witness.note_exit(good=child.exit_code == 0)
-        lines = tail.last_lines(worker.log) if child.exit_code != 0 else []
+        lines = tail.last_lines(worker.log, run.mask) if child.exit_code != 0 else []
         struck = child.signal == signal.SIGKILL.name
         ours = struck and self._swept_at is not None
         theirs = not ours and (struck or child.exit_code == 128 + signal.SIGKILL)

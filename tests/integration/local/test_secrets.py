@@ -1,0 +1,118 @@
+"""Secrets under the local engine: whoever dies between staging and start, the values come, and go again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine_harness import LocalHarness, Work, ended, running
+from tarmac.launch.secrets import secret_launches
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.launch import Launch
+from tarmac.model.run import CauseCode, Outcome
+from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.node import secretfiles
+
+VALUES = {"plain": "plain-value-1", "key": "line-of-a-key-1\nline-of-a-key-2\n"}
+LOG = "logs/main.0.0.log"
+
+
+def given(_names: Sequence[str]) -> Mapping[str, str]:
+    return VALUES
+
+
+def gone(_names: Sequence[str]) -> Mapping[str, str]:
+    raise InvalidInput("there is no secret 'plain' any more")
+
+
+def away(_names: Sequence[str]) -> Mapping[str, str]:
+    raise Unavailable("the key is not here")
+
+
+def with_secrets(local: LocalHarness, script: str, **wanted: object) -> Launch:
+    uses = [
+        SecretUse(name="plain", form=SecretForm.VARIABLE, variable="PLAIN"),
+        SecretUse(name="key", form=SecretForm.FILE, variable="KEY"),
+    ]
+    launch = local.launch(Work(), argvs={0: ("bash", "-c", script)}, **wanted)
+    return replace(launch, secrets=secret_launches(uses))
+
+
+def files_in_memory() -> set[str]:
+    return {path.name for path in Path(secretfiles.MEMORY).glob("tarmac-*")}
+
+
+def test_values_reach_the_workers_and_nothing_else(local: LocalHarness) -> None:
+    """N4: the request names secrets; attempt.json, its print and the report hold no value."""
+    local.reopen(secrets=given)
+    launch = with_secrets(local, 'test "${#PLAIN}" = 13 && cat "$KEY"; echo "$PLAIN" >&2; exit 5')
+    request = local.engine.render(launch)
+    local.engine.submit(request)
+    seen = local.settle(launch.attempt_id, ended)
+    assert (seen.outcome, seen.cause and seen.cause.exit_code) == (Outcome.FAILED, 5)
+    assert local.engine.read(launch.attempt_id, LOG).decode() == VALUES["key"] + "plain-value-1\n"
+    assert seen.cause is not None
+    assert list(seen.cause.tail) == ["***", "***"]  # the two lines of the key are one value
+    told = str(request) + json.dumps(request.document)
+    for path in local.home.rglob("*"):
+        if path.is_file() and path.name != "main.0.0.log":
+            told += path.read_bytes().decode("latin-1")
+    assert not any(line in told for value in VALUES.values() for line in value.splitlines())
+
+
+def test_what_was_staged_before_a_crash_gets_its_secrets_from_the_next_server(local: LocalHarness) -> None:
+    local.hang()
+    local.reopen(secrets=given, python=str(local.home / "python-that-hangs"))
+    launch = with_secrets(local, 'echo "${#PLAIN}"')
+    local.engine.submit(local.engine.render(launch))
+    local.reopen(secrets=given)
+    assert local.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+    assert local.engine.read(launch.attempt_id, LOG) == b"13\n"
+
+
+def test_a_secret_removed_between_staging_and_start_ends_the_attempt_with_a_reason(
+    local: LocalHarness,
+) -> None:
+    local.hang()
+    local.reopen(secrets=given, python=str(local.home / "python-that-hangs"))
+    launch = with_secrets(local, "echo never")
+    local.engine.submit(local.engine.render(launch))
+    local.reopen(secrets=gone)
+    seen = local.settle(launch.attempt_id, ended)
+    assert seen.outcome is Outcome.FAILED
+    assert seen.cause is not None
+    assert seen.cause.code is CauseCode.SETUP_FAILED
+    assert "no secret 'plain' any more" in seen.cause.message
+
+
+@pytest.mark.parametrize(("values", "error"), [(gone, InvalidInput), (away, Unavailable)])
+def test_an_attempt_whose_secrets_cannot_be_had_leaves_nothing_behind(
+    local: LocalHarness, values: object, error: type[Exception]
+) -> None:
+    local.reopen(secrets=values)
+    launch = with_secrets(local, "echo never")
+    with pytest.raises(error):
+        local.engine.submit(local.engine.render(launch))
+    assert list((local.home / "runs").glob("*/attempts/*")) == []
+
+
+def test_files_of_secrets_go_with_the_attempt_also_when_its_runner_is_killed(local: LocalHarness) -> None:
+    before = files_in_memory()
+    local.reopen(secrets=given)
+    launch = with_secrets(local, 'stat -c %a "$KEY"; exec sleep 3600')
+    local.engine.submit(local.engine.render(launch))
+    local.settle(
+        launch.attempt_id,
+        lambda seen: running(seen) and local.engine.read(launch.attempt_id, LOG) == b"600\n",
+    )
+    assert len(files_in_memory() - before) == 1
+    claim = json.loads(local.engine.read(launch.attempt_id, "nodes/node1/claim"))
+    os.kill(int(claim["pid"]), signal.SIGKILL)
+    assert local.settle(launch.attempt_id, ended).outcome is Outcome.LOST
+    assert files_in_memory() - before == set()
