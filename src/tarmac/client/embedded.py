@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 START_LIMIT_S = 30.0
-_END_LIMIT_S = 2.0
+_END_LIMIT_S = 10.0
 """How long a server that broke off is given to end, so that its last words can be read."""
 _GLANCE_S = 0.01
 _PATIENCE_S = 2.0

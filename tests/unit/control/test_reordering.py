@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from simulated import Simulation, nodes, spec
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queueing import QueueChange, QueueEntry
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool
@@ -50,8 +50,12 @@ def submit(plane: ControlPlane, name: str, pool: str = "plain", **wanted: object
     return plane.submit([Submission(spec=spec(name=name, **wanted), user="ada")])[0].run
 
 
+def entries(plane: ControlPlane, pool: str = "plain") -> list[QueueEntry]:
+    return [entry for page in plane.queue(cluster="site", pool=pool) for entry in page.entries]
+
+
 def names(plane: ControlPlane, pool: str = "plain") -> list[str]:
-    return [entry.name for entry in plane.queue(cluster="site", pool=pool)]
+    return [entry.name for entry in entries(plane, pool)]
 
 
 def change(reference: str, **what: object) -> QueueChange:
@@ -142,7 +146,7 @@ def test_a_list_is_checked_as_if_made_one_after_another_and_made_whole(plane: Co
     submit(plane, "a")
     assert "a weight does not count" in said(plane, change("a", weight=2.0))
     plane.reorder([change("a", pool="fair"), change("a", weight=2.0)])
-    (entry,) = plane.queue(pool="fair")
+    (entry,) = entries(plane, "fair")
     assert (entry.name, entry.weight, entry.policy) == ("a", 2.0, Policy.FAIR_SHARE)
 
 
@@ -214,7 +218,7 @@ def test_a_line_of_the_queue_says_what_a_person_needs(simulation: Simulation, pl
     submit(plane, "first", project="vision")
     simulation.server.turn("schedule")
     submit(plane, "second", priority=-1)
-    one, two = plane.queue(cluster="site", pool="plain")
+    one, two = entries(plane)
     assert (one.number, one.name, one.state, one.slots_acquired, one.slots_needed) == (
         1,
         "first",
@@ -256,7 +260,7 @@ def test_a_preempted_run_keeps_its_place(simulation: Simulation, plane: ControlP
     for _ in range(4):
         simulation.turn_all()
     assert names(plane) == ["urgent", "a", "b"]
-    (victim,) = [entry for entry in plane.queue(pool="plain") if entry.name == "a"]
+    (victim,) = [entry for entry in entries(plane) if entry.name == "a"]
     assert (victim.state, plane.find("a").preemptions) == (RunState.QUEUED, 1)
 
 
