@@ -25,6 +25,7 @@ PLAIN = {
     "tarmac.node.venv": "environments in the making",
     "tarmac.node.procfs": "/proc",
     "tarmac.node.strays": "/proc",
+    "tarmac.node.writers": "/proc",
     "tarmac.node.memory": "/proc and /sys",
     "tarmac.node.namespaces": "/proc",
     "tarmac.node.spawn": "a pipe, and /dev/null",
@@ -38,7 +39,6 @@ PLAIN = {
     "tarmac.engines.local.ports": "/proc",
     "tarmac.artifacts.versions.sync": "never waits, and looks what it has opened",
     "tarmac.artifacts.versions.restore": "made new, exclusively",
-    "tarmac.artifacts.versions.stillness": "/proc",
     "tarmac.artifacts.versions.catalog": "in the home",
     "tarmac.artifacts.versions.blobs": "the store",
 }

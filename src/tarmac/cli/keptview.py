@@ -40,7 +40,7 @@ def artifact_table(artifacts: Sequence[ArtifactRecord], terminal: Terminal, *, n
             artifact["run_name"] or "",
             artifact["kind"],
             str(artifact["attempt"]),
-            str(artifact["files"]),
+            _files(artifact),
             size(artifact["bytes"]),
             age(artifact["created_at"], now),
         )
@@ -63,6 +63,12 @@ def dataset_table(datasets: Sequence[DatasetRecord], terminal: Terminal, *, now:
         for dataset in datasets
     )
     return render(_DATASETS, rows, terminal)
+
+
+def _files(artifact: ArtifactRecord) -> str:
+    """How many, and how many more there were that were not whole."""
+    left_out = len(artifact["left_out"])
+    return f"{artifact['files']} ({left_out} left out)" if left_out else str(artifact["files"])
 
 
 def _amount(dataset: DatasetRecord) -> str:

@@ -113,5 +113,6 @@ def _evidence(verdict: Json, *, over: bool) -> Sequence[str]:
         read = "a later turn read it" if verdict["resumed"] else "no later turn read it"
         if not verdict["resumed"] and over and verdict["turns"] <= 1:
             read = "there was no second turn to read it"
-        return said, "a checkpoint was left", read
+        left = "a checkpoint was left" if verdict["kept"] else "a checkpoint was left, but none was kept"
+        return said, left, read
     return said, "no checkpoint was left"

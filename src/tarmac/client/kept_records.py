@@ -16,6 +16,7 @@ class ArtifactRecord(TypedDict):
     created_at: float
     files: int
     bytes: int
+    left_out: list[str]
 
 
 class PieceRecord(TypedDict):

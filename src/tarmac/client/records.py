@@ -31,6 +31,7 @@ class VerdictRecord(TypedDict):
     turns: int
     first_output_s: float | None
     committed: bool
+    kept: bool
     resumed: bool
     proven: bool
 
@@ -138,6 +139,7 @@ class EvidenceRecord(TypedDict):
     first_output_at: float | None
     checkpoint_at: float | None
     read_at: float | None
+    kept_at: float | None
     checkpoint_step: int | None
 
 

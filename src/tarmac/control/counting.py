@@ -77,6 +77,7 @@ def witnessed(known: Evidence, seen: Evidence) -> Evidence:
         checkpoint_at=newest.checkpoint_at,
         read_at=known.read_at if known.read_at is not None else seen.read_at,
         checkpoint_step=newest.checkpoint_step,
+        kept_at=seen.kept_at if seen.kept_at is not None else known.kept_at,
     )
 
 
@@ -94,6 +95,7 @@ def judged(run: Run, attempt: Attempt) -> Verdict | None:
         turns=run.turns + turn_is_over(run, attempt),
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
+        kept=before.kept or seen.kept_at is not None,
         # What a first turn reads is no checkpoint of this run, but an input artifact.
         resumed=before.resumed or (before.committed and seen.read_at is not None),
     )
@@ -110,6 +112,8 @@ def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
     missing = "the next turn did not read it"
     if not verdict.committed:
         missing = "no checkpoint was left"
+    elif not verdict.kept:
+        missing = "a checkpoint was left, but none was kept"
     elif run.spec.max_rapid_cycles == 1:
         missing = "with max_rapid_cycles 1 no turn follows that could read the checkpoint"
     elif before is None or not before.committed:

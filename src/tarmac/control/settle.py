@@ -70,9 +70,10 @@ def _worth_noting(known: Evidence, seen: Evidence) -> bool:
         return False
     if known.checkpoint_at is None or seen.checkpoint_at is None:
         return True
-    only_newer = (
-        changed(known, checkpoint_at=seen.checkpoint_at, checkpoint_step=seen.checkpoint_step) == seen
-    )
+    if (known.kept_at is None) != (seen.kept_at is None):
+        return True
+    newer = {name: getattr(seen, name) for name in ("checkpoint_at", "checkpoint_step", "kept_at")}
+    only_newer = changed(known, **newer) == seen
     return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
 
 

@@ -134,14 +134,15 @@ class Evidence:
     """What the nodes saw of an attempt: its first output, its last whole checkpoint, and whether it read one.
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
-    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left.
-    None: not seen.
+    of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
+    `kept_at` when a version of its checkpoints last came to stand in the artifact store. None: not seen.
     """
 
     first_output_at: float | None = None
     checkpoint_at: float | None = None
     read_at: float | None = None
     checkpoint_step: int | None = None
+    kept_at: float | None = None
 
 
 NOTHING_SEEN = Evidence()
@@ -203,18 +204,19 @@ class Verdict:
     """What the turns of a cycle run have shown (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
-    whole checkpoint; `resumed` whether a later turn read it.
+    whole checkpoint; `kept` whether the artifact store has it; `resumed` whether a later turn read it.
     """
 
     turns: int
     first_output_s: float | None
     committed: bool
     resumed: bool
+    kept: bool = False
 
     @property
     def proven(self) -> bool:
-        """Whether the run has shown that it can be paused and go on from where it was."""
-        return self.committed and self.resumed
+        """Whether the run has shown that it can be paused and go on from where it was, on any node."""
+        return self.committed and self.kept and self.resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

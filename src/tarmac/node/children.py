@@ -55,6 +55,7 @@ class Children:
         self._by_pid: dict[int, Child] = {}
         self.none_left = True
         self.aside: frozenset[int] = frozenset()
+        self._ends: dict[int, bool] = {}
 
     def start(
         self,
@@ -87,6 +88,10 @@ class Children:
         self.aside |= {pid}
         return child
 
+    def ended_by_signal(self, pid: int) -> Optional[bool]:
+        """Whether a signal ended a process that was reaped here since it was last asked; None: it was not."""
+        return self._ends.pop(pid, None)
+
     def reap(self) -> list[Child]:
         """Those of our processes that left since the last call, in that order; orphans are reaped too."""
         left: list[Child] = []
@@ -99,6 +104,7 @@ class Children:
             if pid == 0:
                 self.none_left = bool(self.aside) and not procfs.descendants(os.getpid(), but=self.aside)
                 return left
+            self._ends[pid] = os.WIFSIGNALED(status)
             child = self._by_pid.pop(pid, None)
             if child is not None:
                 _note_exit(child, status)

@@ -13,7 +13,8 @@ from typing import Callable, Optional, Sequence, Union
 
 from tarmac.node import protocol, untrusted
 from tarmac.node.events import EventLog
-from tarmac.node.tree import Glimpse
+from tarmac.node.torn import Torn
+from tarmac.node.tree import Change, Glimpse
 from tarmac.node.treetimes import TreeTimes
 from tarmac.node.treewatch import TreeWatch
 
@@ -50,6 +51,7 @@ class Witness:
         reports: str,
         tree: Optional[Tree],
         checkpoints: Optional[str] = None,
+        torn: Optional[Torn] = None,
         tell_again_s: float = TELL_AGAIN_S,
     ) -> None:
         self._began_at = time.time()
@@ -58,6 +60,9 @@ class Witness:
         self._logs = logs
         self._reports = reports
         self._tree = tree
+        self._torn = torn
+        self.torn: Optional[list[str]] = None
+        """Once closed: the files that were torn, by their paths below the root; None: nobody can tell."""
         self._tell_again_s = tell_again_s
         self._output_seen = False
         self._read_seen = False
@@ -72,14 +77,20 @@ class Witness:
         self._look_for_output()
         if self._tree is None:
             return
-        self._take(self._tree.look(writers_done=writers_done))
+        self._look_at_tree(self._tree, writers_done=writers_done)
         if not self._told_to_leave and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
             self._believe()
         if time.monotonic() >= self._tell_due:
             self._tell_checkpoint()
 
+    def fileno(self) -> int:
+        """What becomes readable when a checkpoint changes; -1 where nothing does."""
+        return -1 if self._tree is None else self._tree.fileno()
+
     def before_leaving(self) -> None:
         """Workers are about to be told to leave: what they closed so far was of their own accord."""
+        if self._torn is not None:
+            self._torn.look_at_processes(told=True)
         if not self._told_to_leave:
             self.look()
             self._believe()
@@ -96,9 +107,20 @@ class Witness:
     def close(self) -> None:
         """The workers have ended: whoever reads now is none of them."""
         if self._tree is not None:
-            self._take(self._tree.finish())
+            self._look_at_tree(self._tree, writers_done=False)
             self._tell_checkpoint()
+            if self._torn is not None and self._tree.complete:
+                self.torn = self._torn.paths()
             self._tree = None
+
+    def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
+        def more() -> list[Change]:
+            self._take(tree.look())
+            return tree.changes()
+
+        self._take(tree.look(writers_done=writers_done))
+        if self._torn is not None:
+            self._torn.take(tree.changes(), more)
 
     def _take(self, seen: Glimpse) -> None:
         if seen.shown_at is not None:

@@ -48,6 +48,10 @@ class Inotify:
                 at += _HEADER.size + length
                 yield Happening(watch, mask, cookie, os.fsdecode(name))
 
+    def fileno(self) -> int:
+        """What can be waited for: readable when something happened; -1 once closed."""
+        return self._handle
+
     def close(self) -> None:
         """Give it back."""
         if self._handle >= 0:

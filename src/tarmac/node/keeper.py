@@ -81,13 +81,16 @@ class Keeper:
         seen = [f"{kind}={path}" for kind, path in self.seen.items()]
         return [*self._part.sync.command, doing, attempt, self._part.node, *seen]
 
-    def finish(self, exits: Sequence[Exit]) -> None:
-        """The workers have ended: everything they left is kept when this returns, or the run is told."""
+    def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]]) -> None:
+        """The workers have ended: everything they left is kept when this returns, or the run is told.
+
+        `torn` are the files of the checkpoint that were cut short (see `torn`); None: nobody can tell.
+        """
         if self._part.sync is None or (self._child is None and not exits):
             return
         if self._child is None and not self._something(list(self._part.artifacts)):
             return
-        end = {"at": time.time(), "clean": all(item.good for item in exits)}
+        end = {"at": time.time(), "clean": all(item.good for item in exits), "torn": torn}
         for _ in range(_STARTS_AT_THE_END):
             if self._child is None or self._child.left:
                 self._let_go()
@@ -117,7 +120,12 @@ class Keeper:
 
     def _pass_on(self, told: dict[str, Any]) -> None:
         if "synced" in told:
-            self._events.append("artifact", id=told["synced"], files=told["files"], bytes=told["bytes"])
+            less = {"left_out": told["left_out"]} if told.get("left_out") else {}
+            self._events.append(
+                "artifact", id=told["synced"], files=told["files"], bytes=told["bytes"], **less
+            )
+        elif "torn" in told:
+            self._events.append("notice", text=f"artifacts ({told['torn']}): {told['why']}")
         elif "placed" in told:
             self._events.append("artifact_placed", id=told["placed"])
         elif "failed" in told:

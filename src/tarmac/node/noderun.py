@@ -75,6 +75,7 @@ class NodeRun:
         self.programs: list[str] = []
         self.held: list[int] = []
         self.witness: Optional[Witness] = None
+        self.torn: Optional[list[str]] = None
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()

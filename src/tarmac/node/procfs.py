@@ -24,6 +24,13 @@ class Status(NamedTuple):
     unreaped: bool
 
 
+LIVES, LEAVES, EXITED, STRUCK, GONE = "lives", "leaves", "exited", "struck", "gone"
+"""What becomes of a process: it lives, is on its way out, exited by itself or by a signal, was waited for."""
+
+_EXITING = 0x4  # the kernel's PF_EXITING: set before it gives up the files of a process
+_SIGNAL = 0x7F  # of a wait status
+
+
 def boot_id() -> str:
     """The kernel's own name for the time since it was started."""
     with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
@@ -40,6 +47,31 @@ def status(pid: int) -> Optional[Status]:
     # The command may hold blanks and brackets: the fields follow its last bracket.
     fields = text[text.rindex(b")") + 2 :].split()
     return Status(Process(pid, int(fields[19])), int(fields[1]), int(fields[2]), fields[0] in (b"Z", b"X"))
+
+
+def fate(process: Process) -> str:
+    """What has become of a process: one of the words above."""
+    try:
+        with open(f"/proc/{process.pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return GONE
+    fields = text[text.rindex(b")") + 2 :].split()
+    if int(fields[19]) != process.start_ticks:
+        return GONE
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # all of its threads are
+        return STRUCK if int(fields[49]) & _SIGNAL else EXITED
+    return LEAVES if int(fields[6]) & _EXITING else LIVES
+
+
+def state(pid: int) -> bytes:
+    """The letter of a process's state; X when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b"X"
+    return text[text.rindex(b")") + 2 :][:1]
 
 
 def pids(proc: str = "/proc") -> list[int]:

@@ -99,7 +99,8 @@ EVENTS (every line has "at" (seconds) and "kind")
     asked            {"ask"}             the workers have been told
     worker_ended     {"role", "replica", "index", "exit_code", "signal", "tail"}
     notice           {"text"}            something the user should know (no mount namespace here, ...)
-    artifact         {"id", "files", "bytes"}   a new version of an artifact stands in the store
+    artifact         {"id", "files", "bytes", "left_out"}   a new version of an artifact stands in the store;
+                     "left_out" (may be absent) are the paths of what was not whole
     artifact_placed  {"id"}              a version was placed into its directory, before the workers
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
                      any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes
@@ -193,6 +194,10 @@ STEP_PREFIX = "step-"
 
 UNFINISHED = ".unfinished-"
 """What hidden directories begin with in which the SDK prepares a checkpoint."""
+
+
+TORN = ".torn"
+"""Where files lie, in a directory of checkpoints, that were being written when their writer was ended."""
 
 
 def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:

@@ -51,12 +51,16 @@ class Pulse:
         self.messages: dict[str, dict[str, Any]] = {}
         self.beat()
 
-    def wait(self, deadline: Optional[float] = None) -> None:
-        """Return when there may be news, at the latest at `deadline` (monotonic) or after `LOOK_S`."""
+    def wait(self, deadline: Optional[float] = None, *, also: int = -1) -> bool:
+        """Return when there may be news, at the latest at `deadline` (monotonic) or after `LOOK_S`.
+
+        `also` is another descriptor to wait for; True when it has something to read.
+        """
         now = time.monotonic()
         until = now + LOOK_S if deadline is None else min(deadline, now + LOOK_S)
-        self._listen(max(0.0, until - now))
+        heard = self._listen(max(0.0, until - now), also)
         self.beat()
+        return heard
 
     def glance(self) -> bool:
         """For long work: beat when due; True now and then, when it is time to look for asks."""
@@ -78,13 +82,23 @@ class Pulse:
         with suppress(OSError):  # a full disk refuses the first one only: renewing needs no space
             untrusted.touch(self._heartbeat)
 
-    def _listen(self, patience_s: float) -> None:
-        for handle, _ in self._poll.poll(patience_s * 1000):
+    def _listen(self, patience_s: float, also: int = -1) -> bool:
+        if also >= 0:
+            self._poll.register(also, select.POLLIN)
+        try:
+            ready = self._poll.poll(patience_s * 1000)
+        finally:
+            if also >= 0:
+                self._poll.unregister(also)
+        for handle, _ in ready:
+            if handle == also:
+                continue
             if handle == self._signals:
                 told = syscalls.signals_told(handle)
                 self.node_leaves = self.node_leaves or any(self._tells_to_leave(item) for item in told)
             else:
                 self._remember(fifo.drain(handle))
+        return any(handle == also for handle, _ in ready)
 
     def _tells_to_leave(self, told: syscalls.SignalTold) -> bool:
         return told.number in _LEAVE_SIGNALS and not (self._outside_only and told.sender)

@@ -27,6 +27,16 @@ class Glimpse(NamedTuple):
     read_at: Optional[float] = None
 
 
+OPENED, CLOSED, SHOWN = "opened", "closed", "shown"
+
+
+class Change(NamedTuple):
+    """One change in a tree: a file was opened (or made), closed after writing, or came to its name whole."""
+
+    what: str
+    path: str
+
+
 def walk(
     root: str, *, most_directories: int = MOST_DIRECTORIES, most_names: int = MOST_NAMES
 ) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
@@ -48,5 +58,5 @@ def walk(
 
 
 def unfinished(name: str) -> bool:
-    """Whether the SDK is still preparing this, or taking it away."""
-    return name.startswith(protocol.UNFINISHED)
+    """Whether the SDK is still preparing this, or taking it away; or it is what was found torn."""
+    return name.startswith(protocol.UNFINISHED) or name == protocol.TORN

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Iterator, NamedTuple, Optional
 
-from tarmac.node.tree import Glimpse, walk
+from tarmac.node.tree import Change, Glimpse, walk
 
 _AGAIN_S = 5.0
 
@@ -35,6 +35,17 @@ class TreeTimes:
         self._before = dict(_files(root))
         self._newest = 0.0
         self._due = time.monotonic() + _AGAIN_S
+
+    complete = False
+    """What files went through is not told."""
+
+    def fileno(self) -> int:
+        """There is nothing to wait for."""
+        return -1
+
+    def changes(self) -> list[Change]:
+        """None are known."""
+        return []
 
     def look(self, *, writers_done: bool = False) -> Glimpse:
         """What happened since the last look; looks again only now and then, and when `writers_done`."""

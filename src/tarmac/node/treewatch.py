@@ -20,10 +20,12 @@ from tarmac.node.syscalls import (
     IN_ISDIR,
     IN_MOVED_FROM,
     IN_MOVED_TO,
+    IN_OPEN,
+    IN_Q_OVERFLOW,
 )
-from tarmac.node.tree import MOST_DIRECTORIES, Glimpse, unfinished, walk
+from tarmac.node.tree import CLOSED, MOST_DIRECTORIES, OPENED, SHOWN, Change, Glimpse, unfinished, walk
 
-_CHANGES = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE
+_CHANGES = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_OPEN
 _SHOWN, _CLOSED, _READ = "shown", "closed", "read"
 _READS = IN_ACCESS | IN_CLOSE_NOWRITE  # the second alone tells of a file that is mapped into memory
 
@@ -45,6 +47,9 @@ class TreeWatch:
         self._moving: set[int] = set()
         self._seen: set[str] = set()
         self._found: dict[str, tuple[int, int]] = {}
+        self._changes: list[Change] = []
+        self.complete = True
+        """Whether every change was told: the kernel's queue and its watches have an end."""
         try:
             for directory, entries in walk(root):
                 self._watch(directory, {entry.name for entry in entries})
@@ -55,6 +60,7 @@ class TreeWatch:
                 self._inotify.close()
                 raise
             # The kernel gives this user no more watches: what is watched already must do.
+            self.complete = False
 
     def look(self, *, writers_done: bool = False) -> Glimpse:
         """What happened since the last look; `writers_done`: nobody is in the middle of writing."""
@@ -62,6 +68,7 @@ class TreeWatch:
         self._seen = set()
         self._look_at_found(writers_done=writers_done)
         for event in self._inotify.happened():
+            self.complete = self.complete and not event.mask & IN_Q_OVERFLOW
             place = self._places.get(event.watch)
             if place is not None:
                 self._take(place, event)
@@ -70,6 +77,15 @@ class TreeWatch:
         if _READ in self._seen:
             self._watch_changes_only()
         return Glimpse(*(now if what in self._seen else None for what in (_SHOWN, _CLOSED, _READ)))
+
+    def fileno(self) -> int:
+        """What becomes readable when something happens."""
+        return self._inotify.fileno()
+
+    def changes(self) -> list[Change]:
+        """The changes to files since the last call, in order, as far as `look` has seen them."""
+        found, self._changes = self._changes, []
+        return found
 
     def finish(self) -> Glimpse:
         """The last look. What is held is left to the end of the process: see `close`."""
@@ -88,11 +104,16 @@ class TreeWatch:
         elif mask & (IN_MOVED_FROM | IN_MOVED_TO):
             if self._note_move(place, event) and _holds_something(place, name):
                 self._seen.add(_SHOWN)
+            if mask & IN_MOVED_TO:
+                self._changes.append(Change(SHOWN, os.path.join(place.path, name)))
         elif mask & IN_ISDIR:
             if mask & IN_CREATE:
                 self._watch_new(os.path.join(place.path, name))
+        elif mask & IN_OPEN:
+            self._changes.append(Change(OPENED, os.path.join(place.path, name)))
         elif mask & (IN_CREATE | IN_CLOSE_WRITE):
             place.old.discard(name)
+            self._note_file(os.path.join(place.path, name), closed=bool(mask & IN_CLOSE_WRITE))
             if mask & IN_CREATE:
                 if os.path.islink(os.path.join(place.path, name)):
                     self._seen.add(_SHOWN)
@@ -101,6 +122,15 @@ class TreeWatch:
                 self._seen.add(_CLOSED)
         elif mask & _READS and name in place.old:
             self._seen.add(_READ)
+
+    def _note_file(self, path: str, *, closed: bool) -> None:
+        """A file was closed, or there is a new name: of a new file, or of one that has others."""
+        if closed:
+            self._changes.append(Change(CLOSED, path))
+            return
+        with suppress(OSError):
+            if os.lstat(path).st_nlink > 1:
+                self._changes.append(Change(SHOWN, path))
 
     def _note_move(self, place: _Place, event: Happening) -> bool:
         """Half of a rename; True when it made something visible that was not there at the start."""
@@ -121,12 +151,19 @@ class TreeWatch:
 
     def _watch_new(self, root: str) -> None:
         """Watch a directory that came later. What is in it already may be whole, or still be written."""
-        with suppress(OSError):  # gone again, or no more watches
+        try:
             for directory, entries in walk(root):
                 if len(self._places) >= MOST_DIRECTORIES:
+                    self.complete = False
                     return
                 if self._watch(directory, set()):
                     self._found.update((entry.path, _size_and_time(entry.path)) for entry in entries)
+                    for entry in entries:  # perhaps closed before it was watched, perhaps closed later again
+                        self._changes += (Change(CLOSED, entry.path), Change(OPENED, entry.path))
+        except FileNotFoundError:
+            pass  # gone again
+        except OSError:
+            self.complete = False  # no more watches
 
     def _look_at_found(self, *, writers_done: bool) -> None:
         """Files of a directory that was there before its watch: whole once they have stopped to change."""

@@ -26,6 +26,7 @@ def artifact_record(kept: Kept, *, run_name: str | None) -> Json:
         "created_at": kept.created_at,
         "files": kept.files,
         "bytes": kept.size_bytes,
+        "left_out": list(kept.left_out),
     }
 
 
@@ -37,6 +38,7 @@ def content_record(manifest: Manifest, *, run_name: str | None) -> Json:
         created_at=manifest.created_at,
         files=manifest.files,
         size_bytes=manifest.size_bytes,
+        left_out=manifest.left_out,
     )
     return {
         "artifact": artifact_record(kept, run_name=run_name),

@@ -235,6 +235,7 @@ def _verdict_record(verdict: Verdict | None) -> Json | None:
         "turns": verdict.turns,
         "first_output_s": verdict.first_output_s,
         "committed": verdict.committed,
+        "kept": verdict.kept,
         "resumed": verdict.resumed,
         "proven": verdict.proven,
     }
@@ -258,6 +259,7 @@ def _evidence_record(evidence: Evidence) -> Json:
         "checkpoint_at": evidence.checkpoint_at,
         "read_at": evidence.read_at,
         "checkpoint_step": evidence.checkpoint_step,
+        "kept_at": evidence.kept_at,
     }
 
 

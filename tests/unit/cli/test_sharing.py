@@ -20,7 +20,7 @@ CYCLE: dict[str, Any] = {
     "state": "running",
     "verdict": None,
 }
-PROVEN = {"turns": 3, "first_output_s": 4.2, "committed": True, "resumed": True, "proven": True}
+PROVEN = {"turns": 3, "first_output_s": 4.2, "committed": True, "kept": True, "resumed": True, "proven": True}
 UNREAD = {**PROVEN, "resumed": False, "proven": False}
 SILENT = {**UNREAD, "first_output_s": None, "committed": False}
 

@@ -30,7 +30,8 @@ from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 UNSEEN = Evidence()
-BOTH = Evidence(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0)
+KEPT = Evidence(checkpoint_at=60.0, kept_at=61.0)
+BOTH = Evidence(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0, kept_at=21.0)
 """All that can be seen of an attempt that started at 12."""
 
 
@@ -113,7 +114,9 @@ def test_i11_the_scheduler_is_told_how_many_turns_are_left() -> None:
 
 
 def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None:
-    first = turn_over(a_run(mode=Mode.CYCLE), Evidence(first_output_at=17.0, checkpoint_at=60.0))
+    first = turn_over(
+        a_run(mode=Mode.CYCLE), Evidence(first_output_at=17.0, checkpoint_at=60.0, kept_at=61.0)
+    )
     again = replace(first.after, state=RunState.RUNNING, attempt=2)
     last = turn_over(again, BOTH).after
     assert (last.state, last.outcome, last.turns, last.cause) == (RunState.ENDED, Outcome.COMPLETED, 2, None)
@@ -126,8 +129,9 @@ def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None
     ("first", "second", "missing"),
     [
         (Evidence(), Evidence(), "no checkpoint was left"),
-        (Evidence(checkpoint_at=60.0), Evidence(), "the next turn did not read it"),
-        (Evidence(), Evidence(checkpoint_at=60.0), "no turn followed that could read the checkpoint"),
+        (KEPT, Evidence(), "the next turn did not read it"),
+        (Evidence(checkpoint_at=60.0), Evidence(read_at=13.0), "a checkpoint was left, but none was kept"),
+        (Evidence(), KEPT, "no turn followed that could read the checkpoint"),
         (BOTH, Evidence(), "the next turn did not read it"),  # what the first turn read was an input artifact
         (Evidence(), BOTH, "no turn followed that could read the checkpoint"),
     ],
@@ -154,7 +158,7 @@ def test_one_that_ends_by_itself_in_its_first_turn_has_shown_no_resuming() -> No
 def test_i11_one_turn_cannot_prove_that_a_run_resumes() -> None:
     run = a_run(mode=Mode.CYCLE)
     single = replace(run, spec=replace(run.spec, max_rapid_cycles=1))
-    cause = turn_over(single, Evidence(checkpoint_at=60.0)).after.cause
+    cause = turn_over(single, KEPT).after.cause
     assert cause is not None
     assert cause.message.endswith("with max_rapid_cycles 1 no turn follows that could read the checkpoint")
 

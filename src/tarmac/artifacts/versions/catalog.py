@@ -33,6 +33,7 @@ class Kept:
     created_at: float
     files: int
     size_bytes: int
+    left_out: tuple[str, ...] = ()
 
 
 class Catalog:
@@ -127,6 +128,7 @@ class Catalog:
             created_at=manifest.created_at,
             files=manifest.files,
             size_bytes=manifest.size_bytes,
+            left_out=manifest.left_out,
         )
         with self._lock:
             self._known[version] = kept

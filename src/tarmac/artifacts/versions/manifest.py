@@ -93,13 +93,17 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A version and all it holds. `read_at` is when the directory was looked at."""
+    """A version and all it holds. `read_at` is when the directory was looked at.
+
+    `left_out` are the paths of files and directories that lay there and were not whole.
+    """
 
     version: Version
     attempt: int
     created_at: float
     read_at: float
     entries: tuple[Entry, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -153,6 +157,7 @@ def to_bytes(manifest: Manifest) -> bytes:
         "created_at": manifest.created_at,
         "read_at": manifest.read_at,
         "entries": [_entry_told(entry) for entry in manifest.entries],
+        **({"left_out": list(manifest.left_out)} if manifest.left_out else {}),
     }
     return json.dumps({**told, "digest": _digest(told)}, separators=(",", ":")).encode()
 
@@ -170,6 +175,7 @@ def from_bytes(data: bytes, version: Version) -> Manifest:
             created_at=float(told["created_at"]),
             read_at=float(told["read_at"]),
             entries=tuple(_entry(item) for item in told["entries"]),
+            left_out=tuple(map(str, told.get("left_out") or ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Broken(f"{version.id} cannot be read: {error}") from error

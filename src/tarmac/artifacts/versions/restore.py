@@ -1,7 +1,7 @@
-"""Filling an artifact directory with whole versions from the store, and nothing else.
+"""Filling an artifact directory with whole versions from the store, and nothing else; mending one at the end.
 
-Called by the sidecar before an attempt's workers start. Every piece is checked against its digest; links come
-last, so that nothing is ever written through one.
+Called by the sidecar before an attempt's workers start, and after they ended. Every piece is checked against
+its digest; links come last, so that nothing is ever written through one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import read_chunk
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK, Entry, Manifest
+from tarmac.node.protocol import TORN, UNFINISHED
 
 THREADS = 4
 
@@ -43,6 +44,28 @@ def fill(blobs: Blobs, manifests: Sequence[Manifest], root: Path, *, seen_at: st
     for entry in reversed(entries.values()):
         if entry.kind == DIRECTORY:
             (root / entry.path).chmod(entry.mode | 0o700)
+
+
+def mend(blobs: Blobs, root: Path, *, torn: Sequence[str], put_back: Sequence[Entry]) -> None:
+    """Take what was cut short out of the way, and put files of the last version in its place.
+
+    What was there is kept in `.torn` until the next time: it may be of use to a person, never to a program.
+    """
+    aside = root / TORN
+    shutil.rmtree(aside, ignore_errors=True)
+    drafts = {}
+    with ThreadPoolExecutor(THREADS) as pool:
+        for number, entry in enumerate(put_back):
+            draft = root / f"{UNFINISHED}back.{number}"
+            draft.unlink(missing_ok=True)
+            _fill_file(blobs, entry, draft, pool)
+            drafts[entry.path] = draft
+    for path in torn:
+        if os.path.lexists(root / path):
+            (aside / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).replace(aside / path)
+        if path in drafts:
+            drafts[path].replace(root / path)
 
 
 def clear(root: Path) -> None:

@@ -4,12 +4,14 @@
     python -m tarmac.artifacts.versions.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
 
 KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends. `sync` runs
-beside them until its input says {"end": {"at", "clean"}}: then it syncs once more and ends. A closed input
-means that the runner is gone. It may be killed at any point. What it tells are lines of JSON on its output:
+beside them until its input says {"end": {"at", "clean", "torn"}}: then it syncs once more, mends what was
+cut short, and ends. A closed input means that the runner is gone. It may be killed at any point. What it
+tells are lines of JSON on its output:
 
-    {"synced": ID, "files", "bytes", "took_s"}      a new version stands
-    {"placed": ID}                                  a version was placed into its directory
+    {"synced": ID, "files", "bytes", "took_s", "left_out"}      a new version stands, less the paths left out
+    {"placed": ID}                                              a version was placed into its directory
     {"failed": KIND, "why", "again_s": seconds or null}
+    {"torn": KIND, "paths", "why"}                              what the end of the attempt cut short
 """
 
 from __future__ import annotations
@@ -19,23 +21,29 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.filling import fill_all, given_checkpoint
-from tarmac.artifacts.versions.manifest import Broken
+from tarmac.artifacts.versions.manifest import Broken, Entry
 from tarmac.artifacts.versions.order import Order, read_order
+from tarmac.artifacts.versions.restore import mend
+from tarmac.artifacts.versions.settling import Ending, Unsettled
 from tarmac.artifacts.versions.stores import open_blobs
-from tarmac.artifacts.versions.sync import Ending, Place, Syncer, Unsettled
+from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import TarmacError
+from tarmac.node.protocol import TORN
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STILL_AGAIN_S = 3.0
 _TELL_UNSETTLED = 10
+"""After so many tries in a row of what is in motion, the next comes when its interval is over."""
+
+_SHOWN = 3
 
 _FAILURES = (TarmacError, Broken, OSError)
 
@@ -119,19 +127,30 @@ class Sidecar:
         try:
             self._sync_once(kind, None)
         except Unsettled as reason:
-            kind.unsettled += 1
-            if kind.unsettled == _TELL_UNSETTLED:
-                tell(failed=kind.kind, why=f"it never holds still: {reason}", again_s=kind.every_s)
-            later_s = STILL_AGAIN_S if kind.unsettled < _TELL_UNSETTLED else kind.every_s
-            kind.due_at = time.monotonic() + min(later_s, kind.every_s)
+            self._again_soon(kind, str(reason))
         except _FAILURES as error:
             tell(failed=kind.kind, why=str(error), again_s=kind.delay_s)
             kind.due_at = time.monotonic() + kind.delay_s
             kind.delay_s = min(kind.delay_s * 2, max(kind.every_s, LONGEST_DELAY_S))
             self._forget(kind)
         else:
-            kind.delay_s, kind.unsettled = FIRST_DELAY_S, 0
+            kind.delay_s = FIRST_DELAY_S
+            if kind.syncer is not None and kind.syncer.restless:
+                out = kind.syncer.left_out
+                self._again_soon(kind, f"{in_words(out)} being written" if out else "")
+                return
+            kind.unsettled = 0
             kind.due_at = max(began + kind.every_s, time.monotonic())
+
+    def _again_soon(self, kind: _Kind, why: str) -> None:
+        """What is in motion is tried again in a moment, not after an interval; unless it never stops."""
+        kind.unsettled += 1
+        if kind.unsettled == _TELL_UNSETTLED and why:
+            tell(failed=kind.kind, why=f"it never holds still: {why}", again_s=kind.every_s)
+        later_s = STILL_AGAIN_S if kind.unsettled < _TELL_UNSETTLED else kind.every_s
+        kind.due_at = time.monotonic() + min(later_s, kind.every_s)
+        if kind.unsettled >= _TELL_UNSETTLED:
+            kind.unsettled = 0
 
     def _finish(self) -> int:
         """The last sync of every kind; bounded in time where the store does not take it."""
@@ -141,6 +160,7 @@ class Sidecar:
             kind = left[0]
             try:
                 self._sync_once(kind, self._ending)
+                self._mend(kind)
             except Unsettled as reason:
                 why = f"{reason}, when the attempt ended: the version before stands"
                 tell(failed=kind.kind, why=why, again_s=None)
@@ -165,7 +185,24 @@ class Sidecar:
         made = kind.syncer.sync(ending)
         if made is not None:
             took_s = round(time.monotonic() - began, 3)
-            tell(synced=made.version.id, files=made.files, bytes=made.size_bytes, took_s=took_s)
+            tell(
+                synced=made.version.id,
+                files=made.files,
+                bytes=made.size_bytes,
+                took_s=took_s,
+                left_out=list(made.left_out),
+            )
+
+    def _mend(self, kind: _Kind) -> None:
+        """After the last sync: what was cut short must not be taken for a checkpoint by the next attempt."""
+        assert self._blobs is not None
+        assert kind.syncer is not None
+        torn, put_back = kind.syncer.left_out, kind.syncer.put_back
+        if not torn:
+            return
+        mend(self._blobs, Path(self._order.directories[kind.kind]), torn=torn, put_back=put_back)
+        why = f"{in_words(torn)} being written when the attempt ended, and {_fate(torn, put_back)}"
+        tell(torn=kind.kind, paths=list(torn), why=why)
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
@@ -200,7 +237,29 @@ class Sidecar:
             line, _, self._heard = self._heard.partition(b"\n")
             told: Mapping[str, Any] = json.loads(line)
             if "end" in told:
-                self._ending = Ending(at=float(told["end"]["at"]), clean=bool(told["end"]["clean"]))
+                end, torn = told["end"], told["end"].get("torn")
+                self._ending = Ending(
+                    at=float(end["at"]),
+                    clean=bool(end["clean"]),
+                    torn=None if torn is None else frozenset(torn),
+                )
+
+
+def in_words(paths: Sequence[str]) -> str:
+    """The first few of some paths, as the subject of a sentence: "a was", "a, b and 7 others were"."""
+    shown = list(paths[:_SHOWN])
+    if len(paths) > _SHOWN:
+        shown.append(f"{len(paths) - _SHOWN} others")
+    return f"{shown[0]} was" if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]} were"
+
+
+def _fate(torn: Sequence[str], put_back: Sequence[Entry]) -> str:
+    if not put_back:
+        return f"not kept; what was there is in {TORN}"
+    back = "is" if len(put_back) == 1 else "are"
+    if len(put_back) == len(torn):
+        return f"{back} as in the version before; what was there is in {TORN}"
+    return f"not kept; {len(put_back)} {back} as in the version before, and what was there is in {TORN}"
 
 
 if __name__ == "__main__":

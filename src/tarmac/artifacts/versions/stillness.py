@@ -1,9 +1,10 @@
 """What of an artifact directory may become a version now: what is whole, while programs still write there.
 
-Called by `sync`. A checkpoint that is being written must never become a version. What is known to be whole by
-the way it is written is taken as it is: what a link to the latest checkpoint names (that of the SDK, or a
-`*.latest_checkpoint` as AtomicDirectory makes them), and the older ones beside it. Anything else counts as
-moving while a program holds it open for writing or has changed it a moment ago.
+Called by `sync`. A checkpoint that is being written must never become a version, and one that is whole never
+stays out. A file is whole that no program has open for writing. A directory with a number in its name is one
+checkpoint: what of it is half-written, or was changed a moment ago, leaves all of it out. What a link to the
+latest checkpoint names (that of the SDK, or a `*.latest_checkpoint` as AtomicDirectory makes them) is whole,
+and so are the older ones beside it.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
 from tarmac.node import procfs
-from tarmac.node.protocol import UNFINISHED
+from tarmac.node.protocol import TORN, UNFINISHED
+from tarmac.node.writers import mapped_for_writing, open_for_writing
 
 QUIET_S = 2.0
-"""A file that was changed more recently may be one of several that are written one after the other."""
+"""A directory that was changed more recently may get more files: they are written one after the other."""
 
 _ATOMIC_LINK = re.compile(r"(.*\.latest_checkpoint|latest_pt)")
 _SDK_LINK = "latest"
 _NUMBERED = re.compile(r"(.*?)(\d+)(_force)?")
-_DRAFTS = re.compile(rf"{re.escape(UNFINISHED)}.*|.*\.latest_checkpoint_temp")
+_DRAFTS = re.compile(rf"{re.escape(UNFINISHED)}.*|{re.escape(TORN)}|.*\.latest_checkpoint_temp")
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing in the directory; `stamp` changes whenever it may have. `file_id` is its inode."""
+    """One thing in the directory; `stamp` changes whenever it may have. `file_id` is its inode.
+
+    `changed_ns` is when anything about it changed: its name, too.
+    """
 
     path: str
     kind: str
@@ -39,6 +45,7 @@ class Found:
     stamp: tuple[int, ...]
     file_id: tuple[int, int]
     target: str = ""
+    changed_ns: int = 0
 
 
 def scan(root: str) -> list[Found]:
@@ -109,12 +116,55 @@ def inside(target: str, *, seen_at: Collection[str]) -> str | None:
     return None
 
 
-def being_written(found: Iterable[Found]) -> set[str]:
-    """The files among these that a program of this user holds open for writing."""
-    wanted: Mapping[tuple[int, int], str] = {item.file_id: item.path for item in found if item.kind == FILE}
+def being_written(found: Iterable[Found]) -> dict[str, bool]:
+    """The files among these that a program of this user holds open for writing, or in its memory.
+
+    True for those that are only appended to.
+    """
+    wanted = {item.file_id: item.path for item in found if item.kind == FILE}
     if not wanted:
-        return set()
-    return {wanted[file_id] for file_id in _open_for_writing() if file_id in wanted}
+        return {}
+    proc = procfs.of_machine()
+    pids = procfs.pids(proc)
+    held = open_for_writing(pids, wanted, proc)
+    mapped = mapped_for_writing(pids, wanted, proc)
+    return {
+        wanted[file_id]: file_id not in mapped and all(held[file_id].values())
+        for file_id in held.keys() | mapped
+    }
+
+
+def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> str:
+    """What is whole or half-written together with a file: the directory that is one checkpoint, or itself.
+
+    That is the nearest directory above it with a number in its name, unless it was there before (`known`), or
+    holds others of the file's kind, which differ from it by a number: then it may hold several checkpoints.
+    """
+    directory, name = _split(item.path)
+    kind = _DIGITS.sub("#", name)
+    if "#" in kind and any(_is_like(other, directory, name, kind) for other in found):
+        return item.path
+    while directory and not _DIGITS.search(_split(directory)[1]):
+        directory = _split(directory)[0]
+    if not directory or directory in known:
+        return item.path
+    while (above := _split(directory)[0]) and above not in known and _number(above) == _number(directory):
+        directory = above
+    return directory
+
+
+def has_later(directory: str, found: Iterable[Found]) -> bool:
+    """Whether there is a directory beside this one with a higher number: its writer has gone on."""
+    parent, name = _split(directory)
+    mine = _NUMBERED.fullmatch(name)
+    if mine is None:
+        return False
+    for other in found:
+        place, other_name = _split(other.path)
+        numbered = _NUMBERED.fullmatch(other_name) if other.kind == DIRECTORY and place == parent else None
+        if numbered is not None and numbered[1] == mine[1] and int(numbered[2]) > int(mine[2]):
+            return True
+    return False
 
 
 def changed_since(found: Iterable[Found], since: float) -> set[str]:
@@ -158,30 +208,19 @@ def _found(item: os.DirEntry[str], path: str, status: os.stat_result) -> Found |
         stamp=(status.st_ino, status.st_size, status.st_mtime_ns) if is_file else (),
         file_id=(status.st_dev, status.st_ino),
         target=os.readlink(item.path) if kind == LINK else "",  # noqa: PTH115
+        changed_ns=status.st_ctime_ns,
     )
 
 
-def _open_for_writing() -> Iterator[tuple[int, int]]:
-    """Which files are, by what the disk calls them. What another user's program does cannot be seen."""
-    proc = procfs.of_machine()
-    for pid in procfs.pids(proc):
-        try:
-            handles = os.listdir(f"{proc}/{pid}/fd")  # noqa: PTH208
-        except OSError:
-            continue
-        for handle in handles:
-            try:
-                status = os.stat(f"{proc}/{pid}/fd/{handle}")  # noqa: PTH116
-                if stat.S_ISREG(status.st_mode) and _writes(f"{proc}/{pid}/fdinfo/{handle}"):
-                    yield status.st_dev, status.st_ino
-            except OSError:
-                continue  # closed since
+def _is_like(other: Found, directory: str, name: str, kind: str) -> bool:
+    place, other_name = _split(other.path)
+    if other.kind != FILE or place != directory or other_name == name:
+        return False
+    return _DIGITS.sub("#", other_name) == kind
 
 
-def _writes(information: str) -> bool:
-    with open(information, "rb") as file:  # noqa: PTH123
-        flags = next(line for line in file if line.startswith(b"flags:"))
-    return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+def _number(path: str) -> list[str]:
+    return _DIGITS.findall(_split(path)[1])
 
 
 def _sibling(link: Found, parent: str, seen_at: Collection[str]) -> str | None:

@@ -10,31 +10,32 @@ import hashlib
 import os
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from tarmac.artifacts.versions import stillness, turns
+from tarmac.artifacts.versions import settling, stillness, turns
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.listed import latest, read_manifest, versions
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
     FILE,
     LINK,
+    Broken,
     Chunk,
     Entry,
     Manifest,
     Version,
     to_bytes,
 )
+from tarmac.artifacts.versions.settling import Ending, Settled, Unsettled
 from tarmac.artifacts.versions.stillness import Found
+from tarmac.model.errors import NotFound
 
 THREADS = 4
 """How many pieces are on their way at once: each is in memory."""
-
-DOUBT_S = 5.0
-"""What a program changed so shortly before it was ended may be half a file."""
 
 _SETTLED_S = 2.0
 _TRIES = 10
@@ -43,20 +44,8 @@ _MOST_HANDLES = 65_536
 _CHECKPOINT, _CRUD = "checkpoint", "crud"
 
 
-class Unsettled(Exception):
-    """The directory changes under our hands, or holds something half-written: there is no version now."""
-
-
 class _Moment(Unsettled):
     """It changed just now: the next moment may do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The attempt's workers have ended: nobody writes any more. `clean`: each of them left with 0."""
-
-    at: float
-    clean: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +74,12 @@ class Syncer:
         self._last: Manifest | None = None
         self._last_known = False
         self._sent: set[str] = set()
+        self.left_out: tuple[str, ...] = ()
+        """What the last sync left out: it is half-written, or was when its writer was ended."""
+        self.put_back: tuple[Entry, ...] = ()
+        """What of that stays as it was in the version before."""
+        self.restless = False
+        """Whether the last sync may soon be followed by another version."""
 
     def sync(self, ending: Ending | None = None) -> Manifest | None:
         """A new version, or None where nothing changed. Raises Unsettled, and Unavailable (try later)."""
@@ -99,25 +94,27 @@ class Syncer:
 
     def _sync(self, ending: Ending | None) -> Manifest | None:
         read_at = time.time()
-        taken, carried = self._settle(self._scan(), ending)
+        settled = self._settle(self._scan(), ending)
+        taken, carried = settled.taken, settled.carried
+        self.left_out, self.put_back, self.restless = settled.left_out, carried, settled.restless
         if not taken and not carried:
             return None
         if self._unchanged(taken, carried):
             return None
         with ExitStack() as held:
             # What is open can be read to its end, also once it was removed: as older checkpoints are.
-            handles = self._hold(taken, held)
-            if ending is None and self._strict and (taken, carried) != self._settle(self._scan(), ending):
+            handles = self._hold(settled, held)
+            if ending is None and self._strict and not _equal(settled, self._settle(self._scan(), ending)):
                 raise _Moment("its files change at this moment")
             name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
             held.enter_context(turns.syncing(self._blobs, name))
-            entries = self._send(taken, handles)
+            entries = self._send(settled, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
             if self._last is not None and tuple(entries) == self._last.entries:
                 self._last = replace(self._last, read_at=read_at)  # touched, and still the same
                 return None
-            self._last = self._commit(entries, read_at)
+            self._last = self._commit(entries, read_at, settled.left_out)
         return self._last
 
     # --- what to take
@@ -130,46 +127,48 @@ class Syncer:
     def _scan(self) -> list[Found]:
         return [item for item in stillness.scan(self._place.root) if not self._is_given(item)]
 
-    def _settle(self, found: list[Found], ending: Ending | None) -> tuple[list[Found], list[Entry]]:
-        """What is taken as it lies there, and what stays as it was in the last version.
-
-        What is half-written is left out, or there is no version now.
-        """
+    def _settle(self, found: list[Found], ending: Ending | None) -> Settled:
+        """What is taken, and what is not: half-written files never are."""
         if self._place.kind != _CHECKPOINT:
-            return found, []
-        seen_at = self._place.seen_at
-        left = stillness.unfinished(found, seen_at=seen_at)
-        found = [item for item in found if not stillness.below(item.path, left)]
-        whole = stillness.linked(found, seen_at=seen_at)
-        loose = [item for item in found if item.kind == FILE and not stillness.below(item.path, whole)]
+            return Settled(taken=tuple(found))
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
-        loose = [item for item in loose if not self._same(item, known.get(item.path))]
-        moving = _moving(loose, ending)
-        drop: set[str] = set()
-        carried: list[Entry] = []
-        for item in loose:
-            if item.path not in moving:
-                continue
-            old, top = known.get(item.path), item.path.split("/")[0]
-            if old is None:
-                drop.add(item.path if top in known else top)
-            elif old.kind == FILE and self._only_grew(item, old):
-                drop.add(item.path)
-                carried.append(old)
-            else:
-                raise Unsettled(f"{item.path} is being written")
-        return [item for item in found if not stillness.below(item.path, drop)], carried
+        changed = {
+            item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
+        }
+        if ending is not None and ending.torn:
+            self._look_further_back(found, known, ending.torn)
+        return settling.settle(
+            Path(self._place.root),
+            found,
+            seen_at=self._place.seen_at,
+            known=known,
+            changed=changed,
+            ending=ending,
+        )
 
-    def _only_grew(self, item: Found, old: Entry) -> bool:
-        """Whether a file was only appended to, as far as its first piece tells: a log, no checkpoint."""
-        if not old.chunks or item.size_bytes < old.size_bytes:
-            return not old.chunks
-        first = old.chunks[0]
-        try:
-            with open(os.path.join(self._place.root, item.path), "rb") as file:  # noqa: PTH118, PTH123
-                return hashlib.sha256(file.read(first.size_bytes)).hexdigest() == first.digest
-        except OSError:
-            return False
+    def _look_further_back(self, found: list[Found], known: dict[str, Entry], torn: Collection[str]) -> None:
+        """A version made when a writer had just died may hold what it tore: an earlier one must do."""
+        suspect = {item.path: known[item.path] for item in found if item.path in torn and item.path in known}
+        suspect = {
+            item.path: suspect[item.path]
+            for item in found
+            if item.path in suspect and item.mtime_ns == suspect[item.path].mtime_ns
+        }
+        for path in suspect:
+            del known[path]
+        if not suspect or self._last is None:
+            return
+        place = self._place
+        for version in reversed(versions(self._blobs, place.run_id)):
+            if (version.kind, version.rank) != (place.kind, place.rank):
+                continue
+            try:
+                entries = read_manifest(self._blobs, version).entries
+            except (NotFound, Broken):
+                continue  # removed meanwhile, or damaged
+            for entry in entries:
+                if entry.path in suspect and entry.chunks != suspect[entry.path].chunks:
+                    known.setdefault(entry.path, entry)
 
     def _is_given(self, item: Found) -> bool:
         """Whether this lies here because it was placed here, and not changed since."""
@@ -196,12 +195,15 @@ class Syncer:
         known = {entry.path: entry for entry in self._last.entries}
         if {item.path for item in taken} | {entry.path for entry in carried} != known.keys():
             return False
-        return all(self._same(item, known[item.path]) for item in taken)
+        return all(self._same(item, known[item.path]) for item in taken) and all(
+            known[entry.path] == entry for entry in carried
+        )
 
     # --- sending
 
-    def _hold(self, taken: Sequence[Found], held: ExitStack) -> dict[str, int]:
+    def _hold(self, settled: Settled, held: ExitStack) -> dict[str, int]:
         """Open the files that are to be read, as many as may be; by path."""
+        taken = settled.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         room = _raise_limit() - _SPARE_HANDLES
         handles: dict[str, int] = {}
@@ -211,7 +213,8 @@ class Syncer:
             handle = self._open(item)
             held.callback(os.close, handle)
             handles[item.path] = handle
-            if self._strict and not _still(os.fstat(handle), item):
+            must_stand = self._strict and item.path not in settled.growing
+            if must_stand and not _still(os.fstat(handle), item):
                 raise _Moment(f"{item.path} changes at this moment")
         return handles
 
@@ -222,8 +225,9 @@ class Syncer:
         except OSError as error:
             raise _Moment(f"{item.path} cannot be read: {error.strerror}") from error
 
-    def _send(self, taken: Sequence[Found], handles: Mapping[str, int]) -> list[Entry]:
+    def _send(self, settled: Settled, handles: Mapping[str, int]) -> list[Entry]:
         """Every entry, its content in the store. Raises Unsettled where a file changed while it was read."""
+        taken = settled.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
         entries = [self._plain_entry(item) for item in taken]
@@ -242,7 +246,8 @@ class Syncer:
                     chunks = [chunk for future in futures if (chunk := future.result()) is not None]
                     size = sum(chunk.size_bytes for chunk in chunks)
                     entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
-                    if self._strict and not self._stood(taken[number], handles):
+                    must_stand = self._strict and taken[number].path not in settled.growing
+                    if must_stand and not self._stood(taken[number], handles):
                         raise Unsettled(f"{taken[number].path} changed while it was read")
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -298,7 +303,7 @@ class Syncer:
         path = stillness.inside(item.target, seen_at=self._place.seen_at)
         return (item.target, False) if path is None else (path, True)
 
-    def _commit(self, entries: list[Entry], read_at: float) -> Manifest:
+    def _commit(self, entries: list[Entry], read_at: float, left_out: tuple[str, ...]) -> Manifest:
         """The new version stands when this returns."""
         place = self._place
         number = self._last.version.number if self._last is not None else 0
@@ -311,16 +316,17 @@ class Syncer:
                 created_at=time.time(),
                 read_at=read_at,
                 entries=tuple(entries),
+                left_out=left_out,
             )
             if self._blobs.create(version.name, to_bytes(manifest)):
                 return manifest
 
 
-def _moving(loose: Sequence[Found], ending: Ending | None) -> set[str]:
-    """Which of these files somebody may be writing; after the end, those that may have been cut short."""
-    if ending is not None:
-        return set() if ending.clean else stillness.changed_since(loose, ending.at - DOUBT_S)
-    return stillness.being_written(loose) | stillness.changed_since(loose, time.time() - stillness.QUIET_S)
+def _equal(one: Settled, other: Settled) -> bool:
+    """Whether both take the same; logs may have grown meanwhile."""
+    growing = one.growing | other.growing
+    first, second = ([item for item in settled.taken if item.path not in growing] for settled in (one, other))
+    return (first, one.carried) == (second, other.carried)
 
 
 def _still(now: os.stat_result, item: Found) -> bool:

@@ -90,11 +90,13 @@ def _evidence(seen: Sequence[Evidence]) -> Evidence:
     outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
     newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Evidence())
     reads = [each.read_at for each in seen if each.read_at is not None]
+    kept = [each.kept_at for each in seen if each.kept_at is not None]
     return Evidence(
         first_output_at=min(outputs, default=None),
         checkpoint_at=newest.checkpoint_at,
         read_at=min(reads, default=None),
         checkpoint_step=newest.checkpoint_step,
+        kept_at=max(kept, default=None),
     )
 
 

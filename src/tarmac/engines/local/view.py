@@ -31,6 +31,7 @@ _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "
 """The runner's events that are evidence, and what each says of."""
 
 MOST_STEPS = 10**15
+_CHECKPOINT = "checkpoint"
 
 LONGEST_NOTICE = 4000
 KEPT_NOTICES = 100
@@ -180,6 +181,9 @@ class NodeView:
             self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])[:LONGEST_NOTICE]))
+        elif kind == "artifact":
+            if f".{_CHECKPOINT}." in str(event["id"]):
+                self.facts = replace(self.facts, evidence=replace(self.facts.evidence, kept_at=at))
         elif kind in _EVIDENCE:
             seen: dict[str, Any] = {_EVIDENCE[kind]: at}
             if kind == "checkpoint":

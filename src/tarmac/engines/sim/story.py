@@ -89,6 +89,7 @@ def evidence(facts: Facts, story: Story, by: float) -> Evidence:
         first_output_at=output_at if output_at <= until else None,
         checkpoint_at=checkpoint_at,
         read_at=started_at if facts.progress_s > 0.0 else None,
+        kept_at=checkpoint_at if over else None,
     )
 
 

@@ -19,6 +19,7 @@ import time
 from typing import Optional
 
 from tarmac.node import descendants, judge, polls, tail, words
+from tarmac.node.budget import Budget
 from tarmac.node.evidence import Witness
 from tarmac.node.judge import Exit
 from tarmac.node.logroom import LogRoom
@@ -28,6 +29,10 @@ MOMENT_S = 0.3
 """Between SIGTERM and SIGKILL where nobody was asked politely: peers of a failed worker, leftovers."""
 
 _SWEEP_AGAIN_S = 0.05
+_LISTEN_AGAIN_S = 0.05
+_LISTEN_SHARE = 0.1
+_LISTEN_MOST_S = 1.0
+"""A run that saves without end must not keep its runner busy with looking."""
 _GIVE_UP_S = 5.0
 _LAUNCHER_SIGN = "SignalException"
 """torchrun leaves with exit code 1 after a signal, and says this in its last lines."""
@@ -38,6 +43,7 @@ def watch(run: NodeRun) -> None:
     assert run.witness is not None
     Watch(run, run.witness).until_over()
     run.witness.close()
+    run.torn = run.witness.torn
 
 
 class Watch:
@@ -57,6 +63,7 @@ class Watch:
             limit_bytes=run.part.log_limit_bytes,
             say=lambda text: run.events.append("notice", text=text),
         )
+        self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
         """Watch; each round looks at everything, in this order."""
@@ -75,7 +82,7 @@ class Watch:
             self._note_growth()
             run.keeper.look()
             run.events.flush()
-            run.pulse.wait(self._next_due())
+            self._wait()
 
     def _note_exit(self, worker: Worker) -> None:
         """Report how a worker left."""
@@ -156,18 +163,23 @@ class Watch:
         if self._withholds:
             polling = polls.look(run.attempt.node(name).directory for name in run.part.nodes)
             due = {each for each in due if not polling.lives and each.part.role not in polling.roles}
-        for worker in due:
-            self._unsignalled.discard(worker)
-            if worker.child is not None:
-                worker.child.ask(signal.Signals[self._leave_signal])
+        if not due:
+            return
+        with descendants.held_still(but=run.children.aside):
+            self._witness.before_leaving()
+            for worker in due:
+                self._unsignalled.discard(worker)
+                if worker.child is not None:
+                    worker.child.ask(signal.Signals[self._leave_signal])
 
     def _signal(self, name: str) -> None:
-        self._witness.before_leaving()
         self._unsignalled.clear()
         self._told = True
-        for worker in self._run.workers:
-            if worker.child is not None:
-                worker.child.send(signal.Signals[name])
+        with descendants.held_still(but=self._run.children.aside):
+            self._witness.before_leaving()
+            for worker in self._run.workers:
+                if worker.child is not None:
+                    worker.child.send(signal.Signals[name])
 
     def _look_for_leftovers(self) -> None:
         """Once all workers left, end what they left behind; what is in their groups keeps its grace."""
@@ -177,7 +189,9 @@ class Watch:
         if self._told and any(child.group_lives for child in started):
             return
         if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
-            descendants.ask_to_end(but=self._run.children.aside)
+            with descendants.held_still(but=self._run.children.aside):
+                self._witness.before_leaving()
+                descendants.ask_to_end(but=self._run.children.aside)
             self._sweep_within(MOMENT_S)
 
     def _sweep_within(self, patience_s: float) -> None:
@@ -191,7 +205,7 @@ class Watch:
             return False
         self._swept_at = self._swept_at or now
         self._sweep_due = now + _SWEEP_AGAIN_S
-        refusing = descendants.end(but=self._run.children.aside)
+        refusing = descendants.end(but=self._run.children.aside, before=self._witness.before_leaving)
         if refusing and now - self._swept_at > _GIVE_UP_S:
             pids = ", ".join(str(process.pid) for process in refusing)
             self._run.events.append("notice", text=f"processes of another user cannot be ended: {pids}")
@@ -205,6 +219,17 @@ class Watch:
                 worker.index.note(now)
         self._room.look()
         self._witness.look()
+
+    def _wait(self) -> None:
+        """Until there may be news. Who saves is looked at at once where somebody may be struck any moment."""
+        due = self._next_due()
+        if not self._told and not self._listening.is_left():
+            again = time.monotonic() + _LISTEN_AGAIN_S
+            self._run.pulse.wait(again if due is None else min(due, again))
+        elif self._run.pulse.wait(due, also=self._witness.fileno()):
+            began = time.monotonic()
+            self._witness.look()  # at once: the closer to a closing, the surer who closed
+            self._listening.spend(time.monotonic() - began)
 
     def _next_due(self) -> Optional[float]:
         limit = None if self._told else self._run.limit_due

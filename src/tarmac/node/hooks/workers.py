@@ -8,6 +8,7 @@ from tarmac.node.hooks.asks import leave_if_asked
 from tarmac.node.judge import Exit
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.spawn import CannotStart
+from tarmac.node.torn import Torn
 
 
 def start_workers(run: NodeRun) -> None:
@@ -20,6 +21,7 @@ def start_workers(run: NodeRun) -> None:
         reports=run.node.reports,
         tree=None if checkpoints is None else tree_below(checkpoints),
         checkpoints=checkpoints,
+        torn=None if checkpoints is None else Torn(checkpoints, run.children),
     )
     leave_at = run.leave_at()
     if leave_at is not None:

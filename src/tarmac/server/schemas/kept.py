@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Artifact(BaseModel):
-    """One version of an artifact of a run. `rank` is that of the node it came from."""
+    """One version of an artifact of a run. `rank` is that of the node it came from.
+
+    `left_out` are the paths of files and directories that were there and not whole.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -20,6 +23,7 @@ class Artifact(BaseModel):
     created_at: float
     files: int
     bytes: int
+    left_out: list[str]
 
 
 class Piece(BaseModel):

@@ -27,6 +27,7 @@ class Verdict(BaseModel):
     turns: int
     first_output_s: float | None
     committed: bool
+    kept: bool
     resumed: bool
     proven: bool
 
@@ -162,6 +163,7 @@ class Evidence(BaseModel):
     first_output_at: float | None
     checkpoint_at: float | None
     read_at: float | None
+    kept_at: float | None
     checkpoint_step: int | None
 
 

@@ -1,0 +1,220 @@
+"""What becomes a version at the end of an attempt and while it runs (I14): all whole files, and no half."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tarmac.artifacts.versions.blobs import DirectoryBlobs
+from tarmac.artifacts.versions.listed import read_manifest
+from tarmac.artifacts.versions.manifest import Manifest
+from tarmac.artifacts.versions.restore import mend
+from tarmac.artifacts.versions.settling import Ending
+from tarmac.artifacts.versions.sync import Place, Syncer
+
+LONG_AGO = time.time() - 3600
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "checkpoint"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> DirectoryBlobs:
+    return DirectoryBlobs(tmp_path / "store")
+
+
+def syncer(blobs: DirectoryBlobs, root: Path) -> Syncer:
+    place = Place(run_id="r1", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    return Syncer(blobs, place)
+
+
+def write(path: Path, text: str, *, at: float = LONG_AGO) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at, at))
+    return path
+
+
+def paths(manifest: Manifest | None) -> list[str]:
+    return [entry.path for entry in manifest.entries] if manifest is not None else []
+
+
+def ending(*torn: str) -> Ending:
+    return Ending(at=time.time(), clean=False, torn=frozenset(torn))
+
+
+BINARY = "\0\1\2"
+
+
+def test_a_file_cut_short_at_the_end_stays_as_it_was_and_holds_up_nothing(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    model = write(root / "model", BINARY + "whole")
+    first = syncer(blobs, root).sync()
+    assert first is not None
+    write(model, BINARY, at=time.time())
+    write(root / "other", "finished a moment ago", at=time.time())
+    one = syncer(blobs, root)
+    second = one.sync(ending("model"))
+    assert second is not None
+    assert (paths(second), one.left_out, second.left_out) == (["model", "other"], ("model",), ("model",))
+    assert read_manifest(blobs, second.version) == second
+    assert [entry.path for entry in one.put_back] == ["model"]
+    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    assert model.read_text() == BINARY + "whole"
+    assert (root / ".torn/model").read_text() == BINARY
+    assert syncer(blobs, root).sync() is None, "that is how it is kept"
+
+
+def test_what_was_taken_between_the_death_of_its_writer_and_the_word_of_it_does_not_stand(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    model = write(root / "model", BINARY + "whole")
+    new = write(root / "new", BINARY + "whole")
+    one = syncer(blobs, root)
+    assert one.sync() is not None
+    for path in (model, new):
+        write(path, BINARY, at=LONG_AGO + 1)
+    new.rename(root / "newer")
+    assert paths(one.sync()) == ["model", "newer"], "closed, and open nowhere: by the death of its writer"
+    last = one.sync(ending("model", "newer"))
+    assert last is not None
+    assert (paths(last), one.left_out, last.size_bytes) == (["model"], ("model", "newer"), 8)
+    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    assert model.read_text() == BINARY + "whole"
+
+
+def test_what_was_closed_before_the_end_is_kept_however_late_it_was(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    """torchrun always leaves with 1 after a signal: what was finished before is no less whole."""
+    write(root / "epoch-3/model", "whole", at=time.time())
+    made = syncer(blobs, root).sync(ending())
+    assert paths(made) == ["epoch-3", "epoch-3/model"]
+
+
+def test_where_nobody_saw_the_end_what_was_renamed_is_whole_and_what_was_just_written_is_not(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    """No watches are left, or too much happened at once: then times must tell."""
+    (root / "in place").write_bytes(b"\0half")
+    (root / "draft").write_bytes(b"\0whole")
+    before = (root / "draft").stat()
+    while (root / "draft").stat().st_ctime_ns <= before.st_mtime_ns:
+        (root / "draft").rename(root / "renamed")
+        (root / "renamed").rename(root / "draft")
+    (root / "draft").rename(root / "renamed")
+    write(root / "earlier", BINARY)
+    unseen = Ending(at=time.time(), clean=False)
+    assert paths(syncer(blobs, root).sync(unseen)) == ["earlier", "renamed"]
+
+
+def test_half_a_checkpoint_of_several_files_leaves_out_all_of_it_and_no_other(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    for number in (50, 100):
+        write(root / f"run/checkpoint-{number}/model", BINARY)
+        write(root / f"run/checkpoint-{number}/deep/optimizer", BINARY)
+    one = syncer(blobs, root)
+    made = one.sync(ending("run/checkpoint-100/deep/optimizer"))
+    assert one.left_out == ("run/checkpoint-100",)
+    assert {path.split("/")[1] for path in paths(made) if "/" in path} == {"checkpoint-50"}
+    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    assert sorted(path.name for path in (root / "run").iterdir()) == ["checkpoint-50"]
+
+
+def test_a_file_beside_others_of_its_kind_is_left_out_alone(root: Path, blobs: DirectoryBlobs) -> None:
+    """In run_1 lie checkpoints: it is none itself."""
+    for step in (1, 2, 3):
+        write(root / f"run_1/model_{step}.pt", BINARY)
+    made = syncer(blobs, root).sync(ending("run_1/model_3.pt"))
+    assert paths(made) == ["run_1", "run_1/model_1.pt", "run_1/model_2.pt"]
+
+
+LOGS = {
+    "train.log": "step 1\nstep 2\nst",
+    "metrics.jsonl": '{"step": 1}\n{"st',
+    "events.out.tfevents.1": BINARY,
+    "study.db": "SQLite format 3\0" + BINARY,
+    "study.db-wal": BINARY,
+}
+NO_LOGS = {"model.pt": BINARY, "state.json": '{"step": 1,\n "loss"', "empty": ""}
+
+
+def test_a_log_cut_short_is_kept_as_far_as_it_goes(root: Path, blobs: DirectoryBlobs) -> None:
+    for name, text in {**LOGS, **NO_LOGS}.items():
+        write(root / name, text)
+    one = syncer(blobs, root)
+    made = one.sync(ending(*LOGS, *NO_LOGS))
+    assert set(paths(made)) == set(LOGS)
+    assert set(one.left_out) == set(NO_LOGS)
+
+
+def archive(*, cut: int = 0) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr("data", b"\0" * 1000)
+    return file.getvalue()[: len(file.getvalue()) - cut]
+
+
+def tensors(*, cut: int = 0) -> bytes:
+    header = b'{"w": {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}}'
+    whole = len(header).to_bytes(8, "little") + header + b"\0" * 8
+    return whole[: len(whole) - cut]
+
+
+def test_a_format_that_shows_that_all_is_there_settles_a_doubt(root: Path, blobs: DirectoryBlobs) -> None:
+    """Its writer was struck in the moment in which it closed the file: before, or after?"""
+    changed = bytearray(archive())
+    changed[100] = 1
+    files = {"a.pt": archive(), "b.pt": archive(cut=1), "c.pt": bytes(changed)}
+    files |= {"a.safetensors": tensors(), "b.safetensors": tensors(cut=1), "x.bin": b"\2" + b"\0" * 7 + b"[]"}
+    for name, content in files.items():
+        (root / name).write_bytes(content)
+    made = syncer(blobs, root).sync(ending(*files))
+    assert paths(made) == ["a.pt", "a.safetensors"]
+
+
+def test_what_was_appended_to_is_kept_with_all_that_came(root: Path, blobs: DirectoryBlobs) -> None:
+    history = write(root / "history", BINARY)
+    assert syncer(blobs, root).sync() is not None
+    write(history, BINARY * 2, at=time.time())
+    made = syncer(blobs, root).sync(ending("history"))
+    assert made is not None
+    assert made.size_bytes == 2 * len(BINARY)
+
+
+def test_a_directory_that_still_gets_files_waits_for_a_moment_and_earlier_ones_do_not(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    """Each file is closed, but who writes one after the other may not be through."""
+    for number in (1, 2):
+        write(root / f"step-{number}/shard-0", "whole", at=time.time())
+    one = syncer(blobs, root)
+    assert paths(one.sync()) == ["step-1", "step-1/shard-0"]
+    assert (one.left_out, one.restless) == (("step-2",), True)
+    os.utime(root / "step-2/shard-0", (LONG_AGO, LONG_AGO))
+    made = one.sync()
+    assert "step-2/shard-0" in paths(made)
+    assert (one.left_out, made.left_out if made else None) == ((), ())
+
+
+def test_a_file_that_is_mapped_to_be_changed_is_being_written(root: Path, blobs: DirectoryBlobs) -> None:
+    path = root / "model"
+    path.write_bytes(b"\0" * 8192)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    with path.open("r+b") as file:
+        space = mmap.mmap(file.fileno(), 8192)
+    assert paths(syncer(blobs, root).sync()) == []
+    space.close()
+    assert paths(syncer(blobs, root).sync()) == ["model"]
