@@ -6,11 +6,12 @@ Used by `equip`, and by the display of that name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR
-from tarmac.model.spec import Command, RunSpec
+from tarmac.model.spec import Command, RunSpec, Target
 from tarmac.node.secrecy import hidden_tree
 from tarmac.spec.mcli.priorities import PRIORITIES
 from tarmac.spec.mcli.reader import SHELL, read_mcli
@@ -56,7 +57,8 @@ def submitted(spec: RunSpec, *, name: str) -> str:
         plain = None
     if plain is not None and _compared(spec, spec) == _compared(plain, spec):
         return spec.source
-    return to_yaml(hidden_tree(configuration(spec, name=name)))
+    ran = replace(spec, target=Target()) if spec.rehearsal is not None else spec
+    return to_yaml(hidden_tree(configuration(ran, name=name)))
 
 
 def script(spec: RunSpec) -> str:

@@ -19,7 +19,7 @@ def read_name(run: Section, warnings: list[str], *, given: bool = False) -> str:
     if value is None and given:
         return "run"
     if value is None:
-        run.missing("name", "a run name must be provided using the keyword name, such as 'name: hello-world'")
+        run.missing("name", "a run name must be provided using the keyword name, or by --name")
         return "run"
     written = value.read(words("a name"), None)
     if written is None:

@@ -71,7 +71,7 @@ def _spec(run: Tidied, source: str, warnings: list[str], *, given: frozenset[str
     metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
     _refuse_deployment(run.get("dependent_deployment"))
     command = _command(run)
-    if compute.slots and (said := run.get("command")) is not None:
+    if compute.slots and "slots" not in given and (said := run.get("command")) is not None:
         warnings += [f"{where(said)}{doubt}" for doubt in _doubts(str(command), compute)]
     facts = _facts(scheduling, integrations, metadata)
     if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):

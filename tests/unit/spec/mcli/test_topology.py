@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tarmac.spec import read
+from tarmac.spec.dialect import Extras
+
+
+def test_nothing_is_doubted_where_the_number_of_gpus_comes_from_the_command_line() -> None:
+    source = "name: a\nimage: bash\ncompute: {gpus: }\ncommand: composer -n 8 train.py\n"
+    reading = read(source, filename="a.yaml", directory="/", extras=Extras(given=frozenset({"slots"})))
+    assert not [text for text in reading.warnings if "command: " in text]
+    assert reading.spec.roles[0].slot_type == "gpu"
 
 
 def doubts(command: str, compute: str) -> list[str]:
