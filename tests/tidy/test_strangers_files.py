@@ -28,6 +28,8 @@ PLAIN = {
     "tarmac.node.writers": "/proc",
     "tarmac.node.memory": "/proc and /sys",
     "tarmac.node.namespaces": "/proc",
+    "tarmac.node.limits": "/proc and /sys",
+    "tarmac.node.workergroup": "/proc and /sys",
     "tarmac.node.spawn": "a pipe, and /dev/null",
     "tarmac.node.detach": "/dev/null",
     "tarmac.node.fifo": "never waits, follows no link, and looks what it has opened",

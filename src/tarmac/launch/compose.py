@@ -52,6 +52,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
             ),
             slots=standing.slots,
             stop_on_failure=standing.role.on_failure is FailureBehaviour.STOP,
+            limits=standing.limits,
         )
 
     return Launch(

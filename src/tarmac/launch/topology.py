@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Seat
 from tarmac.model.spec import Process, Role
 
@@ -35,6 +36,13 @@ class Standing:
     def processes(self) -> int:
         """How many processes share this worker's processors: those it starts itself, else it alone."""
         return self.processes_on_node if self.role.slots is not None else 1
+
+    @property
+    def limits(self) -> Resources:
+        """The processors and the memory that this worker may use: what it asked for, for all its slots."""
+        if self.role.slots is None:
+            return self.process.resources
+        return Resources(cpus=self.seat.cpus, memory_bytes=self.seat.memory_bytes)
 
 
 def standings(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Standing]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
 from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import ArtifactRules, Checkout, PythonPackages, SystemPackages
@@ -18,7 +19,7 @@ class WorkerLaunch:
     """One worker as it will be started: everything but the node's own paths is settled here.
 
     `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
-    slot numbers on its node.
+    slot numbers on its node. Of the `limits`, processors and memory are meant; 0: not limited.
     """
 
     role: str
@@ -28,6 +29,7 @@ class WorkerLaunch:
     env: Mapping[str, str]
     slots: tuple[int, ...]
     stop_on_failure: bool
+    limits: Resources = field(default_factory=Resources)
 
     @property
     def name(self) -> str:

@@ -22,6 +22,8 @@ class WorkerPart(NamedTuple):
     argv: tuple[str, ...]
     env: dict[str, str]
     stop_on_failure: bool
+    cpus: float = 0.0
+    memory_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -218,4 +220,6 @@ def _worker(told: dict[str, Any]) -> WorkerPart:
         argv=tuple(told["argv"]),
         env=dict(told["env"]),
         stop_on_failure=bool(told["stop_on_failure"]),
+        cpus=float(told.get("cpus") or 0),
+        memory_bytes=int(told.get("memory_bytes") or 0),
     )

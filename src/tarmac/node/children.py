@@ -22,6 +22,7 @@ class Child:
         self.pid = pid
         self.exit_code: Optional[int] = None
         self.signal: Optional[str] = None
+        self.peak_bytes = 0
         self.left = False
 
     def send(self, number: int) -> None:
@@ -65,9 +66,10 @@ class Children:
         directory: str,
         log: str,
         told: Optional[str] = None,
+        groups: Sequence[str] = (),
     ) -> Child:
         """Start a process; raises spawn.CannotStart, or OSError."""
-        child = Child(spawn(argv, env=env, directory=directory, log=log, told=told))
+        child = Child(spawn(argv, env=env, directory=directory, log=log, told=told, groups=groups))
         self._by_pid[child.pid] = child
         self.none_left = False
         return child
@@ -97,7 +99,7 @@ class Children:
         left: list[Child] = []
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 self.none_left = True
                 return left
@@ -108,6 +110,7 @@ class Children:
             child = self._by_pid.pop(pid, None)
             if child is not None:
                 _note_exit(child, status)
+                child.peak_bytes = usage.ru_maxrss * 1024
                 if pid not in self.aside:
                     left.append(child)
                 self.aside -= {pid}

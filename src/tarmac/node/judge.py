@@ -30,7 +30,8 @@ class Exit(NamedTuple):
     """How one worker left. `fault` is why it could not be started, if so.
 
     `told`: it had been told to leave before it did, or its peers' failure ended it. `ours`: by our SIGKILL.
-    `launcher_told`: its last lines say that a launcher (torchrun) left because of the signal.
+    `launcher_told`: its last lines say that a launcher (torchrun) left because of the signal. `memory` says
+    what it used and might use, where it ran out.
     """
 
     role: str
@@ -42,6 +43,7 @@ class Exit(NamedTuple):
     ours: bool = False
     launcher_told: bool = False
     out_of_memory: bool = False
+    memory: str = ""
     fault: Optional[str] = None
     tail: Sequence[str] = ()
 
@@ -118,7 +120,7 @@ def failure(item: Exit, *, node: str) -> Cause:
     if item.fault is not None:
         code, message = words.COMMAND_NOT_FOUND, f"{item.name} on {node} cannot start: {item.fault}"
     elif item.out_of_memory:
-        code, message = words.OUT_OF_MEMORY, f"{item.name} on {node} ran out of memory"
+        code, message = words.OUT_OF_MEMORY, f"{item.name} on {node} ran out of memory{item.memory}"
     elif item.signal is not None:
         code, message = words.SIGNAL, f"{item.name} on {node} was ended by {item.signal}"
     else:

@@ -22,6 +22,7 @@ from tarmac.node.namespaces import Apart
 from tarmac.node.paths import AttemptPaths, NodePaths
 from tarmac.node.pulse import Pulse
 from tarmac.node.timeindex import TimeIndex
+from tarmac.node.workergroup import WorkerGroup
 
 
 class Leave(Exception):
@@ -42,6 +43,9 @@ class Worker:
         self.index = TimeIndex(self.log, paths.index(part.name))
         self.child: Optional[Child] = None
         self.exit: Optional[Exit] = None
+        self.group: Optional[WorkerGroup] = None
+        self.watched = False
+        self.held_bytes: Optional[int] = None
 
 
 class NodeRun:

@@ -75,7 +75,8 @@ ATTEMPT_JSON
                     /mnt/crud and /mnt/lossy. The source "." is work/, another relative one below files/; a
                     relative target is below work/ (made true once the code is there). The variables name
                     the target where it holds, else the source,
-                "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure"}]}]}
+                "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure",
+                             "cpus", "memory_bytes" (may be absent: no limit)}]}]}
 
     A setup step is an argv, {"kind": "checkout", "url", "branch", "commit", "submodules", "path", "install"},
     {"kind": "pip", "requirements", "upgrade"} or {"kind": "apt", "packages"}; null is as good as absent.

@@ -21,6 +21,7 @@ from tarmac.node.hooks.asks import verdict
 from tarmac.node.hooks.claim import claim
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
+from tarmac.node.hooks.limits import lift, limit_workers
 from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
@@ -41,6 +42,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     bind_inside,
     set_up,
     run_before,
+    limit_workers,
     start_workers,
     watch,
     run_after,
@@ -74,6 +76,7 @@ def run_attempt(
     _end_everything(run)
     take_secrets_back(run)
     run.keeper.finish(run.exits, run.torn)
+    lift(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
 

@@ -30,10 +30,12 @@ def spawn(
     log: str,
     told: Optional[str] = None,
     hearing: Optional[int] = None,
+    groups: Sequence[str] = (),
 ) -> int:
     """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
 
     With `told`, what is written to its standard output alone goes there. `hearing` becomes its input.
+    It joins the control groups whose `cgroup.procs` are `groups`, before it is the command.
     """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
@@ -45,6 +47,8 @@ def spawn(
         runner = os.getpid()
         pid = os.fork()
         if pid == 0:
+            for group in groups:
+                _join(group, say)
             streams = (hearing, apart, output)
             _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
         os.close(say)
@@ -88,6 +92,17 @@ def _become(
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
         os.write(say, str(number).encode())
     finally:
+        os._exit(words.NOT_FOUND_EXIT)
+
+
+def _join(group: str, say: int) -> None:
+    """In the child: enter a control group, or say through the pipe why not, and leave."""
+    try:
+        handle = os.open(group, os.O_WRONLY)
+        os.write(handle, b"0")  # whoever writes
+        os.close(handle)
+    except OSError as error:
+        os.write(say, str(error.errno or errno.EINVAL).encode())
         os._exit(words.NOT_FOUND_EXIT)
 
 

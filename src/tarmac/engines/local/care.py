@@ -20,7 +20,7 @@ from tarmac.engines.local.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node import claims, fifo, liveness, secretfiles, signals, strays, untrusted
+from tarmac.node import claims, fifo, liveness, secretfiles, signals, strays, untrusted, workergroup
 from tarmac.node.protocol import HEARTBEAT_LEASE_S
 
 END_TIMEOUT_S = 5.0
@@ -191,6 +191,7 @@ def _end_strays(view: AttemptView) -> None:
         return
     with contextlib.suppress(TimeoutError):  # something does not end yet: looked at again next time
         strays.end_strays(view.token)
+        workergroup.remove_left(view.attempt_id)
         _remove_secrets(view)
         view.reaped = True
 

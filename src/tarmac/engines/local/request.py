@@ -206,7 +206,9 @@ def _node(node: NodeLaunch) -> dict[str, Any]:
 
 
 def _worker(worker: WorkerLaunch) -> dict[str, Any]:
+    limits = {"cpus": worker.limits.cpus, "memory_bytes": worker.limits.memory_bytes}
     return {
+        **{name: amount for name, amount in limits.items() if amount},
         "role": worker.role,
         "replica": worker.replica,
         "index": worker.index,

@@ -21,6 +21,7 @@ from typing import Optional
 from tarmac.node import descendants, judge, polls, tail, words
 from tarmac.node.budget import Budget
 from tarmac.node.evidence import Witness
+from tarmac.node.hooks.limits import end_those_over_limit, ran_out
 from tarmac.node.judge import Exit
 from tarmac.node.logroom import LogRoom
 from tarmac.node.noderun import NodeRun, Worker
@@ -80,6 +81,7 @@ class Watch:
             if self._sweep():
                 return
             self._note_growth()
+            end_those_over_limit(run)
             run.keeper.look()
             run.events.flush()
             self._wait()
@@ -94,6 +96,7 @@ class Watch:
         struck = child.signal == signal.SIGKILL.name
         ours = struck and self._swept_at is not None
         theirs = not ours and (struck or child.exit_code == 128 + signal.SIGKILL)
+        memory = ran_out(run, worker, struck=theirs) if child.exit_code != 0 and not ours else None
         worker.exit = Exit(
             part.role,
             part.replica,
@@ -103,7 +106,8 @@ class Watch:
             told=self._told,
             ours=ours,
             launcher_told=any(_LAUNCHER_SIGN in line for line in lines),
-            out_of_memory=theirs and run.victims.grew(),
+            out_of_memory=memory is not None,
+            memory=memory or "",
             tail=lines,
         )
         run.exits.append(worker.exit)

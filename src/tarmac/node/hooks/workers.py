@@ -39,7 +39,13 @@ def _start(run: NodeRun, worker: Worker) -> None:
     env = environment.complete(part.env, run)
     env[protocol.POLL_VARIABLE] = run.node.polls(part.name)
     try:
-        worker.child = run.children.start(part.argv, env=env, directory=worker.directory, log=worker.log)
+        worker.child = run.children.start(
+            part.argv,
+            env=env,
+            directory=worker.directory,
+            log=worker.log,
+            groups=worker.group.members if worker.group is not None else (),
+        )
     except CannotStart as problem:
         worker.exit = Exit(
             part.role, part.replica, part.worker, exit_code=problem.exit_code, signal=None, fault=str(problem)

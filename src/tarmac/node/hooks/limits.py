@@ -1,0 +1,104 @@
+"""Hook: what workers asked for of processors and memory is all they get. Called by `runner`, and by `watch`.
+
+By control groups where the node lets us make them. Elsewhere memory is watched, and the run is told what is
+not enforced here.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Optional
+
+from tarmac.node import limits, procfs, signals, workergroup
+from tarmac.node.limits import CPU, MEMORY, Choice
+from tarmac.node.noderun import NodeRun, Worker
+
+_LIFT_AGAIN_S = 0.02
+_LIFTS = 25
+_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+def limit_workers(run: NodeRun) -> None:
+    """Make the groups that workers will start in, and say what cannot be enforced."""
+    wanted = sorted({name for worker in run.workers for name in _asked(worker)})
+    if not wanted:
+        return
+    choice = limits.choose(wanted, limits.survey())
+    why_not = dict(choice.why_not)
+    for worker in run.workers:
+        mine = {name: choice.places[name] for name in _asked(worker) if name in choice.places}
+        if mine:
+            try:
+                worker.group = workergroup.make(
+                    f"{run.part.attempt_id}-{run.part.node}-{worker.part.name}",
+                    Choice(mine, {}),
+                    cpus=worker.part.cpus,
+                    memory_bytes=worker.part.memory_bytes,
+                )
+            except OSError as error:
+                why_not.update(dict.fromkeys(mine, str(error)))
+        worker.watched = MEMORY in _asked(worker) and (worker.group is None or MEMORY not in mine)
+    _tell(run, why_not)
+
+
+def end_those_over_limit(run: NodeRun) -> None:
+    """End workers whose memory is watched and that hold more than they may."""
+    for worker in run.workers:
+        child = worker.child
+        if not worker.watched or child is None or child.left or worker.held_bytes is not None:
+            continue
+        worker.held_bytes = workergroup.over_limit(child.pid, worker.part.memory_bytes)
+        if worker.held_bytes is not None:
+            for process in procfs.descendants(child.pid):
+                signals.send(process, signal.SIGKILL)
+            child.send(signal.SIGKILL)
+
+
+def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
+    """What to say of the memory of a worker that left badly, if that ran out; None: it did not.
+
+    `struck`: by a SIGKILL that was not ours.
+    """
+    may = _size(worker.part.memory_bytes)
+    if worker.held_bytes is not None:
+        return f": it held {_size(worker.held_bytes)}, and may use {may}"
+    group = worker.group
+    if group is not None and group.out_of_memory():
+        peak_bytes = group.peak_bytes()
+        return f": it may use {may}" + (f", and had used {_size(peak_bytes)}" if peak_bytes else "")
+    if struck and run.victims.grew():
+        peak_bytes = worker.child.peak_bytes if worker.child is not None else 0
+        return f": the node had none left; one of its processes had used {_size(peak_bytes)}"
+    return None
+
+
+def lift(run: NodeRun) -> None:
+    """Nothing runs here any more: take the groups away. The kernel may need a moment to see it."""
+    for worker in run.workers:
+        for _ in range(_LIFTS):
+            if worker.group is None or worker.group.remove():
+                break
+            run.pulse.wait(time.monotonic() + _LIFT_AGAIN_S)
+
+
+def _asked(worker: Worker) -> list[str]:
+    part = worker.part
+    return [name for name, amount in ((CPU, part.cpus), (MEMORY, part.memory_bytes)) if amount]
+
+
+def _tell(run: NodeRun, why_not: dict[str, str]) -> None:
+    if CPU in why_not:
+        text = f"cpus: not enforced on {run.part.node}: {why_not[CPU]}"
+        run.events.append("notice", text=text)
+    if MEMORY in why_not:
+        watched = "it is watched, and a worker that holds more is ended"
+        text = f"memory: not enforced on {run.part.node} ({watched}): {why_not[MEMORY]}"
+        run.events.append("notice", text=text)
+
+
+def _size(amount_bytes: int) -> str:
+    for unit, size_bytes in _UNITS:
+        if amount_bytes >= size_bytes:
+            return f"{amount_bytes / size_bytes:.4g} {unit}"
+    return f"{amount_bytes} bytes"
