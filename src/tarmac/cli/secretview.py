@@ -1,8 +1,8 @@
-"""Secrets as a table, and in a sentence. Called by `tarmac secret`."""
+"""Secrets as a table, and in a sentence. Called by `tarmac secret` and `tarmac show`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.amounts import age
@@ -48,6 +48,14 @@ def form_of(secret: SecretRecord) -> str:
             return f"file {place}" + (f", named by {secret['variable']}" if secret["variable"] else "")
         case form:
             return str(form)
+
+
+def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
+    """The secrets that a run is given: their names, and the variables they are given as."""
+    return ", ".join(
+        f"{use['variable']} from {use['name']}" if "variable" in use else f"{use['name']} ({use['form']})"
+        for use in uses
+    )
 
 
 def usage_of(secret: SecretRecord) -> str:

@@ -14,6 +14,7 @@ from tarmac.cli.displays.registry import as_option, display, worded
 from tarmac.cli.followview import report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
+from tarmac.cli.secretview import uses_text
 from tarmac.cli.session import connect, resolve
 from tarmac.cli.sharing import BATCH, block_text, turns_text, verdict_text
 from tarmac.cli.table import Column, render
@@ -168,6 +169,7 @@ def _fields(
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",
         "code": _code(run),
+        "secrets": uses_text(run["spec"].get("secrets", ())),
         "pool": run["pool"] or "",
         "project": run["project"] if run["project"] != "default" else "",
         "user": run["user"],

@@ -1,0 +1,34 @@
+"""Secrets in tables and sentences."""
+
+from __future__ import annotations
+
+from tarmac.cli.secretview import form_of, secret_table, usage_of, uses_text
+from tarmac.cli.terminal import Terminal
+from tarmac.client.secret_calls import SecretRecord
+
+PLAIN: SecretRecord = {
+    "name": "k",
+    "number": 2,
+    "user": "ada",
+    "created_at": 0.0,
+    "form": None,
+    "variable": None,
+    "path": None,
+}
+
+
+def test_a_secret_says_how_a_run_is_given_it() -> None:
+    assert "secrets: {VARIABLE: k}" in usage_of(PLAIN)
+    assert form_of({**PLAIN, "form": "variable", "variable": "K"}) == "variable K"
+    assert form_of({**PLAIN, "form": "file"}) == "file /secrets/k/secret"
+    assert "--secret k: git" in usage_of({**PLAIN, "form": "git"})
+
+
+def test_the_table_has_a_line_for_each() -> None:
+    lines = secret_table([PLAIN], Terminal(), now=60.0).splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "k"]
+
+
+def test_the_secrets_of_a_run_are_named() -> None:
+    uses = [{"name": "a", "form": "variable", "variable": "A"}, {"name": "b", "form": "git"}]
+    assert uses_text(uses) == "A from a, b (git)"
