@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
 from tarmac.cli import escapes
-from tarmac.cli.amounts import number
 from tarmac.cli.logview import LogView, Prefix
+from tarmac.cli.metricview import report_text
 from tarmac.cli.sharing import submitted_text
 from tarmac.cli.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
 from tarmac.cli.wording import Json, ending
@@ -210,17 +210,6 @@ class SharedView:
         """The view, for one thread alone."""
         with self._lock:
             yield self._view
-
-
-def report_text(report: Json) -> str:
-    """Progress and metrics in one line: "45%, step 1200, loss 0.031"."""
-    parts = []
-    if report.get("progress") is not None:
-        parts.append(f"{report['progress']:.0%}")
-    if report.get("step") is not None:
-        parts.append(f"step {report['step']}")
-    parts += [f"{name} {number(value)}" for name, value in sorted((report.get("metrics") or {}).items())]
-    return ", ".join(parts) or "a report without values"
 
 
 def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, told: str) -> str | None:

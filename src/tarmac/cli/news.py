@@ -108,3 +108,5 @@ class News(threading.Thread):
         with self._view.held() as view:
             if not self._stopped:
                 view.report(reports[-1])
+                for flagged in not_finite(reports):
+                    view.notice({"attempt": reports[-1]["attempt"], "node": "", "text": flagged})

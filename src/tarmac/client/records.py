@@ -203,7 +203,7 @@ class ReportRecord(TypedDict):
     at: float
     attempt: int
     node: str
-    metrics: dict[str, float]
+    metrics: dict[str, float | str | bool | None]
     progress: float | None
     step: int | None
 

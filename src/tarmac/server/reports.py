@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json import dumps
+from math import isfinite
 from typing import Any
 
 from tarmac.control.service import ControlPlane
@@ -12,6 +14,8 @@ from tarmac.node.protocol import NODES, REPORTS_FILE
 from tarmac.server.log_files import last_part, parsed, reader
 
 _LATEST = 1e12
+_LARGEST = 2**63 - 1
+_LONGEST_TEXT = 1000
 
 
 def reports_of(plane: ControlPlane, run: Run, mask: Mask) -> list[dict[str, Any]]:
@@ -37,17 +41,29 @@ def _is_report(line: dict[str, Any]) -> bool:
         type(line.get("at")) in number
         and 0 <= line["at"] < _LATEST
         and type(line.get("step")) in {int, type(None)}
+        and abs(line.get("step") or 0) <= _LARGEST
         and type(line.get("progress")) in {int, float, str, type(None)}
         and isinstance(line.get("metrics") or {}, dict)
     )
 
 
 def _record(line: dict[str, Any], attempt: int, node: str) -> dict[str, Any]:
+    progress = line.get("progress")
     return {
         "at": line["at"],
         "attempt": attempt,
         "node": node,
-        "metrics": line.get("metrics") or {},
-        "progress": line.get("progress"),
+        "metrics": {name: _value(value) for name, value in (line.get("metrics") or {}).items()},
+        "progress": progress if isinstance(progress, int | float) and isfinite(progress) else None,
         "step": line.get("step"),
     }
+
+
+def _value(value: object) -> float | str | bool | None:
+    """A metric as JSON can carry it: what is not finite is the text `nan`, `inf` or `-inf`."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and isfinite(value) and abs(value) <= _LARGEST:
+        return value
+    text = value if isinstance(value, str) else str(value) if isinstance(value, int | float) else dumps(value)
+    return text[:_LONGEST_TEXT]

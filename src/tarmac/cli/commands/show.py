@@ -11,7 +11,7 @@ import click
 from tarmac.cli.amounts import age, duration, number, until
 from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.displays.registry import as_option, display, worded
-from tarmac.cli.followview import report_text
+from tarmac.cli.metricview import not_finite, report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.secretview import uses_text
@@ -74,7 +74,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         print_text(as_there(record, attempts, history, now=time.time(), terminal=stdout_terminal()))
         return
     print_text(
-        page(record, attempts, latest=latest, events=history, now=time.time(), terminal=stdout_terminal())
+        page(record, attempts, reports=reports, events=history, now=time.time(), terminal=stdout_terminal())
     )
 
 
@@ -82,14 +82,14 @@ def page(
     run: RunRecord,
     attempts: Sequence[AttemptRecord],
     *,
-    latest: Json | None,
+    reports: Sequence[ReportRecord],
     events: Sequence[EventRecord],
     now: float,
     terminal: Terminal,
 ) -> str:
     """Everything on one page: fields, attempts, the newest attempt's workers, the history if given."""
     parts = [
-        "\n".join(_fields(run, attempts, latest, now, terminal)),
+        "\n".join(_fields(run, attempts, reports, now, terminal)),
         _attempt_table(attempts, now, terminal),
         _worker_table(attempts, now, terminal),
         _event_table(events, now, terminal),
@@ -182,12 +182,12 @@ def _fields(
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
         "preempted": f"{_times(run['preemptions'])} (costs no retry)" if run["preemptions"] else "",
-        "latest": report_text(latest) if latest else "",
+        "latest": report_text(reports[-1]) if reports else "",
     }
     for name, value in fields.items():
         if value:
             yield f"{terminal.paint(name.ljust(9), 'dim')} {value}"
-    for warning in run["warnings"]:
+    for warning in (*run["warnings"], *not_finite(reports)):
         yield f"{terminal.paint('warning'.ljust(9), 'yellow')} {one_line(warning)}"
     for notice in _notices(attempts):
         yield f"{terminal.paint('notice'.ljust(9), 'yellow')} {one_line(notice)}"

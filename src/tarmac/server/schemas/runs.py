@@ -242,13 +242,13 @@ class LogChunk(BaseModel):
 
 
 class Report(BaseModel):
-    """Metrics and progress that a worker reported."""
+    """Metrics and progress that a worker reported. A number that is not finite is `"nan"`, `"inf"` or `"-inf"`."""
 
     model_config = ConfigDict(extra="forbid")
 
     at: float
     attempt: int
     node: str
-    metrics: dict[str, float]
+    metrics: dict[str, float | str | bool | None]
     progress: float | None
     step: int | None
