@@ -1,4 +1,4 @@
-"""What a run reported of its progress, as text. Called by the commands `metrics` and `show`, and by followers.
+"""What a run reported of its progress, as text. Called by `metrics`, `show` and followers.
 
 Metrics are numbers, texts or truth values; one that is not finite comes as the text `nan`, `inf` or `-inf`
 (docs/api.md).

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tarmac.cli.followview import SharedView
+from tarmac.cli.metricview import not_finite
 from tarmac.cli.wording import Json
 from tarmac.model.errors import TarmacError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.queuechanges import Change
 from tarmac.cli.queueview import LISTED, queue_text
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 from tarmac.cli.terminal import stdout_terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem
 
@@ -32,8 +32,7 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
     A priority is on the scale of the run's own file; of `dialect`, where that is given.
     """
     client = connect()
-    resolved = [_resolved(client, change) for change in changes]
-    sent = _on_our_scale(client, resolved, dialect=dialect)
+    sent = _on_our_scale(client, changes, dialect=dialect)
     print_queue(client.change_queue(sent, limit=shown_runs(as_json=as_json)), as_json=as_json)
 
 
@@ -48,14 +47,6 @@ def print_queue(pools: Sequence[QueuePoolRecord], *, as_json: bool) -> None:
         print_json({"pools": pools})
     else:
         print_text(queue_text(pools, now=time.time(), terminal=stdout_terminal()))
-
-
-def _resolved(client: Client, change: Change) -> Change:
-    """The change with `@last` replaced where a run is meant."""
-    return {
-        field: resolve(client, value) if field in ("run", "ahead_of", "behind_of") else value
-        for field, value in change.items()
-    }
 
 
 def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | None) -> list[Change]:

@@ -1,7 +1,4 @@
-"""How commands reach the server: one client per call, made late. The only module here that imports `client`.
-
-`@last` is resolved here; ids, their prefixes and names are the server's business.
-"""
+"""How commands reach the server: one client per call, made late. Only this module imports `client`."""
 
 from __future__ import annotations
 
@@ -11,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.output import remark
-from tarmac.model.errors import NotFound
 
 if TYPE_CHECKING:
     from tarmac.client import Client
 
 LAST = "@last"
-"""The newest run, wherever a run is asked for."""
+"""The newest run, wherever the server is asked for a run."""
 
 
 def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client:
@@ -34,18 +30,3 @@ def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client
         command.call_on_close(bar.close)
         command.call_on_close(client.close)
     return client
-
-
-def resolve(client: Client, reference: str) -> str:
-    """`reference` as the server understands it."""
-    if reference != LAST:
-        return reference
-    runs = client.runs(limit=1)["runs"]
-    if not runs:
-        raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
-    return runs[0]["id"]
-
-
-def references(client: Client, given: tuple[str, ...]) -> list[str]:
-    """Several of them, in order, each once."""
-    return list(dict.fromkeys(resolve(client, reference) for reference in given))

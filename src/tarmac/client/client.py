@@ -198,7 +198,7 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         return answer
 
     def run(self, reference: str) -> RunRecord:
-        """A run, by id, unique beginning of an id, or name (the newest of that name)."""
+        """A run, by id, unique beginning of an id, name (the newest of that name), or `@last`."""
         answer: RunRecord = self._get(_run_path(reference))
         return answer
 

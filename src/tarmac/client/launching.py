@@ -100,6 +100,7 @@ class Run:
     queueing: str | None = None
     retries: int | None = None
     time_limit: str | None = None
+    stop_on_nan: bool | None = None
     pause: Mapping[str, Any] | None = None
     setup: Sequence[Command] | None = None
     hooks: Mapping[str, Command | Sequence[Command]] = field(default_factory=dict)

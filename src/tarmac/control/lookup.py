@@ -1,4 +1,4 @@
-"""Finding the run a user means: by id, by name (the newest), by a unique prefix of its id.
+"""Finding the run a user means: by id, by name (the newest), by a unique prefix of its id, or as `@last`.
 
 Called by `service` for every command that takes a run.
 """
@@ -12,9 +12,17 @@ from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 
+LAST = "@last"
+"""The newest run, whether it has ended or not."""
+
 
 def find_run(store: Store, reference: str) -> Run:
     """The run; raises NotFound with the nearest names, and Refused when a prefix means several runs."""
+    if reference == LAST:
+        newest = store.runs(RunQuery(limit=1))
+        if not newest:
+            raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
+        reference = newest[0].id
     exact = store.run(reference)
     if exact is not None:
         return exact

@@ -44,7 +44,7 @@ def common_environment(
         **setup,
         variables.MASTER_ADDR: first.address,
         variables.MASTER_PORT: str(attempt.master_port),
-        **_sharing(run, attempt),
+        **_rules(run, attempt),
     }
 
 
@@ -76,9 +76,11 @@ def on_one_machine(nodes: Iterable[Node]) -> bool:
     return all(_is_loopback(node.address) for node in nodes)
 
 
-def _sharing(run: Run, attempt: Attempt) -> dict[str, str]:
-    """How the run shares its slots over time, and how much of it this attempt has."""
+def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
+    """What the run is told of its rules: on what it fails, and how it shares its slots over time."""
     found = {}
+    if run.spec.stop_on_nan:
+        found[variables.STOP_ON_NAN] = "1"
     if attempt.allotted_s is not None:
         found[variables.ALLOTTED_MS] = str(round(attempt.allotted_s * 1000))
     if run.spec.mode in (Mode.CYCLE, Mode.INTERRUPTIBLE):

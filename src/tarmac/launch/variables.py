@@ -21,6 +21,7 @@ N_PROC = "N_PROC"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 VISIBLE_SLOTS = "CUDA_VISIBLE_DEVICES"
+STOP_ON_NAN = "TARMAC_STOP_ON_NAN"
 ALLOTTED_MS = "TARMAC_ALLOTTED_MS"
 COMPUTE_MODE = "STRONG_COMPUTE_MODE"
 CYCLE_COUNT = "STRONG_CYCLE_COUNT"
@@ -54,6 +55,12 @@ VARIABLES = (
     Variable(MASTER_ADDR, _C, "address of the attempt's first node; the same for all workers of all roles"),
     Variable(MASTER_PORT, _C, "a port at MASTER_ADDR kept free for this attempt"),
     Variable(VISIBLE_SLOTS, _C, "numbers of the slots assigned to this worker, with commas; empty when none"),
+    Variable(
+        STOP_ON_NAN,
+        _C,
+        "`1` where the run asks to `stop_on_nan`: `tarmac.report` then ends a worker that reports a metric "
+        "which is not finite; else not set",
+    ),
     Variable(
         ALLOTTED_MS,
         _C,

@@ -259,7 +259,8 @@ class RunSpec:
 
     `source` is the text the user submitted, verbatim, in the syntax that `dialect` names.
     A bigger `priority` is sooner; a bigger `weight` has more of a fair share. `max_rapid_cycles` is how many
-    turns a cycle run has. `time_limit_s` counts the running time of all attempts together. `unique_name`: the
+    turns a cycle run has. `stop_on_nan`: a worker that reports a metric that is not finite fails.
+    `time_limit_s` counts the running time of all attempts together. `unique_name`: the
     name gets a short random end when the run is accepted. `start_paused`: it is set aside before it could
     start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
     are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
@@ -283,6 +284,7 @@ class RunSpec:
     queueing: Queueing = Queueing.WAIT
     start_paused: bool = False
     retries: int = 0
+    stop_on_nan: bool = False
     time_limit_s: float | None = None
     pause: PausePolicy = field(default_factory=PausePolicy)
     setup: tuple[SetupStep, ...] = ()

@@ -21,11 +21,13 @@ import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Mapping, Optional
 
 from tarmac.node import polls, protocol
 
 _OUTSIDE = "checkpoints"
+
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 class _Poll:
@@ -80,8 +82,18 @@ def time_left() -> Optional[float]:
 def report(step: Optional[int] = None, progress: Optional[float] = None, **metrics: Any) -> None:
     """Show numbers for this run: `report(step=100, progress=0.5, loss=0.31)`; progress goes from 0 to 1.
 
-    Never disturbs training: what cannot be written (a full disk) is left out.
+    Never disturbs training: what cannot be written (a full disk) is left out. Only where the run asks to
+    `stop_on_nan`, a metric that is not finite ends the process with exit code 1, after the report.
     """
+    _report(step, progress, metrics)
+    if os.environ.get(protocol.STOP_ON_NAN_VARIABLE) == "1":
+        for name, value in metrics.items():
+            if _plain(value) in _NOT_FINITE:
+                where = "" if step is None else f" at step {step}"
+                raise SystemExit(f"tarmac: {name} is {_plain(value)}{where}, and the run asks to stop_on_nan")
+
+
+def _report(step: Optional[int], progress: Optional[float], metrics: Mapping[str, Any]) -> None:
     path = os.environ.get(protocol.REPORTS_VARIABLE)
     if path is None:
         return

@@ -17,6 +17,7 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Hooks, RunSpec
 from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.node.protocol import LOGS
+from tarmac.server.log_choice import check_choice
 from tarmac.server.log_files import LogFile, reader, since_offset, tail_offset
 from tarmac.server.records import Json, run_record, state_record
 
@@ -73,6 +74,15 @@ class LogView:
         self._masks = masks
         self._plane = plane
         self._run = plane.find_here(run_id)
+        check_choice(
+            self._run,
+            plane.attempts(self._run.id),
+            attempt=query.attempt,
+            role=query.role,
+            replica=query.replica,
+            worker=query.worker,
+            setup_role=SETUP_ROLE,
+        )
         self._query = query
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()

@@ -33,6 +33,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
+        | {"stop_on_nan"}
     ),
     synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
 )
@@ -56,6 +57,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         queueing=flags.read("queueing", choice(Queueing), spec.queueing),
         start_paused=flags.read("paused", flag(), spec.start_paused),
         retries=flags.read("retries", RETRIES, spec.retries),
+        stop_on_nan=flags.read("stop_on_nan", flag(), spec.stop_on_nan),
         time_limit_s=flags.read("time_limit", quantities.duration_s(), spec.time_limit_s),
         code=_code(spec, flags),
         environment=_environment(spec.environment, flags),

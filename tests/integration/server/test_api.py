@@ -10,6 +10,19 @@ from served import HELLO, OWNER, Served
 from tarmac.model.errors import InvalidInput, NotFound, Refused, StorageFull, TarmacError, Unauthorized
 
 
+def test_the_newest_run_has_a_name_of_its_own(plane: Served) -> None:
+    """N3: `@last` wherever a run is asked for, of the library too; it may have ended long ago."""
+    client = plane.client()
+    with pytest.raises(NotFound, match="there is no run yet"):
+        client.run("@last")
+    client.submit(HELLO)
+    newest = client.submit(HELLO)["id"]
+    assert client.run("@last")["id"] == newest
+    assert client.stop("@last")["id"] == newest
+    plane.advance(100 * 86_400.0)
+    assert client.run("@last")["id"] == newest
+
+
 def test_a_run_from_submission_to_end(plane: Served) -> None:
     client = plane.client()
     run = client.submit(HELLO, filename="hello.yaml")

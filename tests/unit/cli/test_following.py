@@ -228,7 +228,8 @@ def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None
 def test_progress_is_shown_in_a_silence_when_it_has_moved() -> None:
     view = RecordingView()
     client = ScriptedClient()
-    client.report_answers = [[], [{"step": 1}], [{"step": 1}], [{"step": 1}, {"step": 2}]]
+    reports = [{"attempt": 1, "step": 1, "metrics": {}}, {"attempt": 1, "step": 2, "metrics": {}}]
+    client.report_answers = [[], reports[:1], reports[:1], reports]
     news = news_of(client, view)
     news.became("running")
     news.start()

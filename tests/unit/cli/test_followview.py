@@ -6,7 +6,8 @@ import io
 import json
 from typing import Any
 
-from tarmac.cli.followview import JsonView, TextView, report_text
+from tarmac.cli.followview import JsonView, TextView
+from tarmac.cli.metricview import report_text
 from tarmac.cli.terminal import Terminal
 
 RUN: dict[str, Any] = {

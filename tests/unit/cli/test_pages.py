@@ -6,9 +6,9 @@ from typing import Any
 
 from tarmac.cli.commands.acts import told
 from tarmac.cli.commands.ls import run_table
-from tarmac.cli.commands.metrics import report_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
+from tarmac.cli.metricview import not_finite, report_table, report_text
 from tarmac.cli.nodeview import group_table, node_table
 from tarmac.cli.terminal import Terminal
 
@@ -143,6 +143,37 @@ def test_metrics() -> None:
     )
 
 
+def report(step: int | None, attempt: int = 1, **metrics: Any) -> Any:
+    return {
+        "at": 990.0,
+        "attempt": attempt,
+        "node": "n-1",
+        "step": step,
+        "progress": None,
+        "metrics": metrics,
+    }
+
+
+def test_metrics_of_every_kind_are_shown() -> None:
+    """N8: numbers that are not finite, texts and truth values too."""
+    reports = [report(1, loss="nan", note="warm-up", best=True), report(2, loss="-inf", note=None, lr=1e-5)]
+    assert report_table(reports, now=NOW, terminal=PLAIN) == (
+        "   WHEN  STEP  best       loss     lr     note\n"
+        "10s ago     1  true        NaN         warm-up\n"
+        "10s ago     2        -Infinity  1e-05"
+    )
+    assert report_text(reports[0]) == "step 1, best true, loss NaN, note warm-up"
+    assert report_text(report(None, loss="\x1b[2J")) == "loss \ufffd[2J"
+
+
+def test_a_metric_that_is_not_finite_is_flagged_since_when() -> None:
+    reports = [report(step, loss=0.5, norm="nan" if step == 1 else 1.0) for step in range(4)]
+    reports += [report(step, loss="nan") for step in (4, 5)] + [report(6, loss="inf", acc=1)]
+    assert list(not_finite(reports)) == ["loss is Infinity since step 4"]
+    assert list(not_finite([report(None, loss="nan")])) == ["loss is NaN"]
+    assert list(not_finite([*reports, report(7, loss=0.25)])) == []
+
+
 def failed_run() -> Any:
     cause = {"message": "worker main.0.0 exited with 7", "code": "exit_code", "tail": ["loading", "boom"]}
     return {
@@ -196,7 +227,7 @@ def third_attempt() -> Any:
 def test_a_run_on_one_page() -> None:
     event: Any = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"by": "ada"}}
     latest: Any = {"progress": 0.5, "step": 3, "metrics": {}}
-    text = page(failed_run(), [third_attempt()], latest=latest, events=[event], now=NOW, terminal=PLAIN)
+    text = page(failed_run(), [third_attempt()], reports=[latest], events=[event], now=NOW, terminal=PLAIN)
     assert text == (
         "run       r1\n"
         "name      digits\n"
@@ -233,7 +264,7 @@ def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> 
     told = [("n-1", 2.0, "b"), ("n-1", 1.0, "a"), ("n-2", 3.0, "a"), ("n-3", 4.0, "a")]
     notices = [{"at": at, "node": node, "text": text} for node, at, text in told]
     newest = {**third_attempt(), "nodes": ["n-1", "n-2", "n-3"], "notices": notices}
-    text = page(failed_run(), [third_attempt(), newest], latest=None, events=[], now=NOW, terminal=PLAIN)
+    text = page(failed_run(), [third_attempt(), newest], reports=[], events=[], now=NOW, terminal=PLAIN)
     lines = [line for line in text.splitlines() if line.startswith("notice")]
     assert lines == ["notice    a (on n-1 and 2 more)", "notice    b (on n-1)"]
 

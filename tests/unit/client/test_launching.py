@@ -83,7 +83,7 @@ def test_a_directory_says_what_stays_behind() -> None:
 
 def test_the_reader_judges_what_python_says() -> None:
     with pytest.raises(InvalidInput, match="priority"):
-        spec_of(tarmac.Run(command="x", priority="high"))  # type: ignore[arg-type]
+        spec_of(tarmac.Run(command="x", priority="urgent"))  # type: ignore[arg-type]
 
 
 def test_a_venv_is_part_of_the_environment() -> None:

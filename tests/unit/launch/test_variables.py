@@ -23,7 +23,7 @@ def test_no_variable_is_declared_twice() -> None:
 
 
 def test_a_worker_gets_what_is_declared_and_nothing_else() -> None:
-    source = "environment: {venv: .venv}\nmode: cycle\nslots: 1\ncommand: a"
+    source = "environment: {venv: .venv}\nmode: cycle\nstop_on_nan: true\nslots: 1\ncommand: a"
     inherited = {"PATH": "/bin", "CONDA_PREFIX": "/conda"}
     seats = [seat("main", 0, "n1", 0)]
     (worker,) = workers(launch(source, [node("n1", "127.0.0.2")], seats, inherited, allotted_s=90.0))

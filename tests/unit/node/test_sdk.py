@@ -129,6 +129,18 @@ def test_reports_are_lines(inside: Path) -> None:
     assert second["metrics"] == {"loss": "nan", "other": "inf"}
 
 
+def test_where_the_run_asks_for_it_a_metric_that_is_not_finite_ends_the_process(
+    inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """N8: the report is written first, and only such a metric ends it."""
+    monkeypatch.setenv("TARMAC_STOP_ON_NAN", "1")
+    tarmac.report(step=1, loss=0.5, note="nancy")
+    with pytest.raises(SystemExit, match="loss is nan at step 2, and the run asks to stop_on_nan"):
+        tarmac.report(step=2, loss=float("nan"))
+    steps = [json.loads(line)["step"] for line in (inside / "reports.jsonl").read_text().splitlines()]
+    assert steps == [1, 2]
+
+
 def test_a_tensor_of_one_number_is_that_number(inside: Path) -> None:
     class Tensor:
         def __float__(self) -> float:

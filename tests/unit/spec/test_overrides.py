@@ -37,6 +37,7 @@ def test_every_override_of_the_api_is_applied() -> None:
             "labels": {"sweep": "1"},
             "time_limit": "2h",
             "retries": 2,
+            "stop_on_nan": True,
             "queueing": "fail_if_busy",
             "command": ["python", "other.py"],
             "rehearse": None,
@@ -51,6 +52,7 @@ def test_every_override_of_the_api_is_applied() -> None:
     assert changed.roles[0].uneven
     assert changed.environment.variables == {"A": "1", "B": "3", "C": ""}
     assert changed.labels == {"team": "x", "sweep": "1"}
+    assert changed.stop_on_nan
     assert (changed.time_limit_s, changed.retries, changed.queueing) == (7200, 2, Queueing.FAIL_IF_BUSY)
     assert changed.roles[0].processes[0].command.argv == ("python", "other.py")
 

@@ -13,7 +13,7 @@ from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option, runs_argument
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.cli.wording import state_of
 from tarmac.model.errors import TarmacError
@@ -66,7 +66,7 @@ def _act(
     asked: list[RunRecord] = []
     for reference in references:
         try:
-            asked.append(_ask(client, resolve(client, reference), ask, awaited if wait else None))
+            asked.append(_ask(client, reference, ask, awaited if wait else None))
         except TarmacError as error:
             click.echo(render_error(error, stderr_terminal()), err=True, color=True)
             code = code or error.exit_code

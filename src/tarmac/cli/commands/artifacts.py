@@ -71,8 +71,9 @@ def get(*, artifact: str, path: str | None, kind: str, output: str, as_json: boo
     if as_json:
         print_json({**content["artifact"], "output": str(Path(output).resolve()), "fetched_bytes": total})
     else:
-        files = sum(entry["kind"] == "file" for entry in entries)
-        print_text(f"{content['artifact']['id']}: {files} files, {size(total)} in {output}")
+        count = sum(entry["kind"] == "file" for entry in entries)
+        files = "1 file" if count == 1 else f"{count} files"
+        print_text(f"{content['artifact']['id']}: {files}, {size(total)} in {output}")
 
 
 @artifacts.command()

@@ -13,7 +13,7 @@ from tarmac.cli.following import LogChoice, expected_workers, follow
 from tarmac.cli.followview import View, standard_view
 from tarmac.cli.options import Duration, json_option, run_argument
 from tarmac.cli.output import remark
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -31,7 +31,7 @@ _COUNT = click.IntRange(min=0)
 @click.option("--replica", type=_COUNT, metavar="N", help="Only workers of this replica.")
 @click.option("--worker", type=_COUNT, metavar="N", help="Only this worker of each replica.")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="This attempt; by default the newest."
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt; by default all of them."
 )
 @click.option("--tail", type=_COUNT, metavar="N", help="Only the last N lines of each worker.")
 @click.option(
@@ -59,7 +59,7 @@ def logs(
     Lines begin with role.replica.worker where there are several workers; a single one is printed as it is.
     """
     client = connect()
-    record = client.run(resolve(client, run))
+    record = client.run(run)
     choice = LogChoice(role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since_s=since_s)
     prefix = partial(display(system).log_prefix, record) if system is not None else None
     view = standard_view(as_json=as_json, quiet=True, prefix=prefix, raw=raw)

@@ -96,11 +96,12 @@ def ls(
         print_json({"runs": runs if system is None else worded(runs, system)})
         return
     if not runs:
-        remark(
-            "no such run"
-            if any((states, mode, user, project, name, labels))
-            else "no run yet: tarmac run -- echo hello"
-        )
+        if any((states, mode, user, project, name, labels)):
+            remark("no such run")
+        elif client.runs(limit=1, everything=True)["runs"]:
+            remark("no run is live or has ended lately: tarmac ls --all lists older ones")
+        else:
+            remark("no run yet: tarmac run -- echo hello")
         return
     table = run_table if system is None else display(system).runs
     print_text(table(runs, now=time.time(), terminal=stdout_terminal()))

@@ -9,7 +9,7 @@ import click
 from tarmac.cli.metricview import not_finite, report_table
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 from tarmac.cli.terminal import stdout_terminal
 
 LAST_SHOWN = 20
@@ -24,7 +24,7 @@ LAST_SHOWN = 20
 def metrics(*, run: str, everything: bool, as_json: bool) -> None:
     """Show the progress and metrics a run reported (tarmac.report in its code)."""
     client = connect()
-    reports = client.reports(resolve(client, run))
+    reports = client.reports(run)
     if as_json:
         print_json({"reports": reports})
         return

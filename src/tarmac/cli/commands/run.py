@@ -18,7 +18,7 @@ from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -105,6 +105,7 @@ class RunCommand(click.Command):
 @click.option(
     "--retries", type=click.IntRange(min=0), metavar="N", help="Start it again up to N times if it fails."
 )
+@click.option("--stop-on-nan", is_flag=True, help="Fail once a worker reports a metric that is not finite.")
 @click.option("--fail-if-busy", is_flag=True, help="Fail at once instead of waiting for free slots.")
 @reading_options
 @click.option(
@@ -152,7 +153,7 @@ def run(
     _one_source(ctx, file, clone, command)
     how = how_of(options)
     client = connect()
-    request = _request(client, file, clone, command, options) | _read_as(how, file)
+    request = _request(file, clone, command, options) | _read_as(how, file)
     if dry_run:
         _dry_run(client, request, as_json=as_json)
         return
@@ -181,6 +182,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         given["secrets"] = [secret_use(text) for text in options["secrets"]]
     if options["labels"]:
         given["labels"] = dict(options["labels"])
+    if options["stop_on_nan"]:
+        given["stop_on_nan"] = True
     if options["fail_if_busy"]:
         given["queueing"] = "fail_if_busy"
     if command is not None:
@@ -211,7 +214,6 @@ def _one_source(
 
 
 def _request(
-    client: Client,
     file: str | None,
     clone: str | None,
     command: tuple[str, ...] | None,
@@ -219,7 +221,7 @@ def _request(
 ) -> dict[str, Any]:
     """The arguments of the client's `submit` and `dry_run`."""
     if clone is not None:
-        return {"clone": resolve(client, clone), "overrides": overrides(options, command)}
+        return {"clone": clone, "overrides": overrides(options, command)}
     if file is not None:
         text = read_run_file(file)
         changes = overrides(options, command)

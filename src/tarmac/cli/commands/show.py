@@ -15,14 +15,14 @@ from tarmac.cli.metricview import not_finite, report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.secretview import uses_text
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 from tarmac.cli.sharing import BATCH, block_text, turns_text, verdict_text
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
-from tarmac.cli.wording import Json, culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
+from tarmac.cli.wording import culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
 
 if TYPE_CHECKING:
-    from tarmac.client.records import AttemptRecord, EventRecord, RunRecord
+    from tarmac.client.records import AttemptRecord, EventRecord, ReportRecord, RunRecord
 
 _ATTEMPTS = (
     Column(title="ATTEMPT", right=True),
@@ -56,7 +56,7 @@ _EVENTS = (
 def show(*, run: str, events: bool, source: bool, system: str | None, as_json: bool) -> None:
     """Show one run: its state, attempts, workers and the latest it reported."""
     client = connect()
-    record = client.run(resolve(client, run))
+    record = client.run(run)
     if source:
         click.echo(record["source"], nl=not record["source"].endswith("\n"))
         return
@@ -151,7 +151,11 @@ def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) 
 
 
 def _fields(
-    run: RunRecord, attempts: Sequence[AttemptRecord], latest: Json | None, now: float, terminal: Terminal
+    run: RunRecord,
+    attempts: Sequence[AttemptRecord],
+    reports: Sequence[ReportRecord],
+    now: float,
+    terminal: Terminal,
 ) -> Iterator[str]:
     """Name and value, a line each; what does not apply is left out."""
     state = state_cell(state_of(run))

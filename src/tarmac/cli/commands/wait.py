@@ -9,7 +9,7 @@ import click
 
 from tarmac.cli.options import Duration, json_option, runs_argument
 from tarmac.cli.output import print_json, remark
-from tarmac.cli.session import connect, references
+from tarmac.cli.session import connect
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.cli.wording import ending
 
@@ -31,9 +31,9 @@ def wait(*, runs: tuple[str, ...], timeout_s: float | None, as_json: bool) -> No
     client = connect()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     ended = []
-    for reference in references(client, runs):
+    for run_id in dict.fromkeys([client.run(reference)["id"] for reference in runs]):
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-        ended.append(client.wait(reference, timeout_s=left_s))
+        ended.append(client.wait(run_id, timeout_s=left_s))
     if as_json:
         print_json({"runs": ended})
     terminal = stderr_terminal()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.session import connect, resolve
+from tarmac.cli.session import connect
 from tarmac.cli.sharing import named
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
 
 if TYPE_CHECKING:
+    from tarmac.client import Client
     from tarmac.client.records import WhyRecord
 
 _COLUMNS = (Column(title="NODE"), Column(title="REASON", flexible=True))
@@ -34,11 +36,20 @@ NAMES_SHOWN = 4
 def why(*, run: str, as_json: bool) -> None:
     """Say why a run is waiting and what would let it start, or why it ended."""
     client = connect()
-    answer = client.why(resolve(client, run))
+    answer = client.why(run)
     if as_json:
         print_json(answer)
     else:
-        print_text(explanation(answer, stdout_terminal()))
+        print_text("\n".join([explanation(answer, stdout_terminal()), *_last_lines(client, answer)]))
+
+
+def _last_lines(client: Client, answer: WhyRecord) -> Iterator[str]:
+    """What the worker that made a run fail wrote last."""
+    cause = client.run(answer["run_id"])["cause"] if answer["state"] == "ended" else None
+    if cause is not None and cause["tail"]:
+        yield "its last lines"
+        yield from (f"  | {one_line(line)}" for line in cause["tail"])
+        yield f"more: tarmac logs {answer['run_id']}"
 
 
 def explanation(answer: WhyRecord, terminal: Terminal) -> str:

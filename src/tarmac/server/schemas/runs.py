@@ -242,7 +242,10 @@ class LogChunk(BaseModel):
 
 
 class Report(BaseModel):
-    """Metrics and progress that a worker reported. A number that is not finite is `"nan"`, `"inf"` or `"-inf"`."""
+    """Metrics and progress that a worker reported.
+
+    A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

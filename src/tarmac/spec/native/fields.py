@@ -28,6 +28,7 @@ RUN = Fields(
     | {"name", "project", "roles", "code", "rehearse"}
     | {"cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
+    | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "secrets", "conventions", "site", "unique_name"},
     later=frozenset({"search"}),

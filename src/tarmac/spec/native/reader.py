@@ -59,6 +59,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         weight=run.read("weight", WEIGHT, 1.0),
         queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
         retries=run.read("retries", RETRIES, 0),
+        stop_on_nan=run.read("stop_on_nan", flag(), False),
         time_limit_s=run.read("time_limit", quantities.duration_s(), None),
         pause=read_pause(run),
         setup=_setup(run.get("setup"), warnings),
