@@ -81,11 +81,21 @@ def why(world: World, run: Run) -> Why:
     if run.state is RunState.QUEUED:
         told = replace(_why_queued(world, run), lost=_lost(world, run))
         pauses = any(reason.code is ReasonCode.RESTS for reason in told.reasons)
-        return replace(told, headline=_pausing(world, run)) if pauses else told
+        return (
+            replace(told, headline=_pausing(world, run), estimate=_after_pause(run, told)) if pauses else told
+        )
     with world.lock:
         attempt = world.mirror().attempts.get(run.id)
     lost = _lost(world, run) if run.state is RunState.PAUSED else ""
     return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost)
+
+
+def _after_pause(run: Run, told: Why) -> WhyEstimate | None:
+    """When it is likely to start, where that is when its pause is over: nothing else is to be told then."""
+    estimate = told.estimate
+    if estimate is None or estimate.start_at is None or run.retry is None:
+        return estimate
+    return None if estimate.start_at <= run.retry.at + 1.0 else estimate
 
 
 def _pausing(world: World, run: Run) -> str:
