@@ -23,6 +23,7 @@ from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.limits import lift, limit_workers
 from tarmac.node.hooks.mounts import bind_inside, mount
+from tarmac.node.hooks.reach import tell_reach
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
@@ -43,6 +44,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     set_up,
     run_before,
     limit_workers,
+    tell_reach,
     start_workers,
     watch,
     run_after,

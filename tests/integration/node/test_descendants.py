@@ -118,6 +118,19 @@ def test_where_there_are_no_namespaces_strays_are_found_by_the_token(tmp_path: P
         lose_the_runner(attempt, runner)
 
 
+def test_where_there_are_no_namespaces_a_line_that_may_reach_others_is_told(tmp_path: Path) -> None:
+    """A7: the line is told before it is carried out; here it never is."""
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([*without_namespaces(unshare), "true"], check=False).returncode != 0:
+        pytest.skip("needs `unshare`, and a user namespace, to take process namespaces away")
+    with warm_parent(prefix=without_namespaces(unshare)) as warm:
+        attempt = write_attempt(tmp_path, [worker("echo a\ntrue || pkill -f train.py\necho pkills")])
+        warm.run(attempt)
+    told = [event["text"] for event in attempt.events() if event["kind"] == "notice"]
+    reaching = [text for text in told if text.startswith("reaches processes of others")]
+    assert [text.partition("): ")[2] for text in reaching] == ["true || pkill -f train.py"]
+
+
 def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     started = attempt.wait_for("worker_started")["pid"]
     claim = claims.read(attempt.node())
