@@ -94,6 +94,19 @@ def test_what_was_taken_between_the_death_of_its_writer_and_the_word_of_it_does_
     assert model.read_text() == BINARY + "whole"
 
 
+def test_a_directory_taken_with_what_was_torn_in_it_does_not_stand_either(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    write(root / "run/checkpoint-1/model", BINARY)
+    one = syncer(blobs, root)
+    assert one.sync() is not None
+    write(root / "run/checkpoint-2/model", BINARY + "half")
+    assert "run/checkpoint-2/model" in paths(one.sync())
+    last = one.sync(ending("run/checkpoint-2/model"))
+    assert paths(last) == ["run", "run/checkpoint-1", "run/checkpoint-1/model"]
+    assert one.left_out == ("run/checkpoint-2",)
+
+
 def test_what_was_closed_before_the_end_is_kept_however_late_it_was(
     root: Path, blobs: DirectoryBlobs
 ) -> None:

@@ -151,7 +151,7 @@ def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:
     if old.kind != FILE or item.size_bytes < old.size_bytes:
         return False
     if not old.chunks:
-        return True
+        return False
     try:
         with os.fdopen(untrusted.open_to_read(str(root / item.path)), "rb") as file:
             for chunk in old.chunks[:pieces]:

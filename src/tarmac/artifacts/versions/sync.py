@@ -21,6 +21,7 @@ from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import latest, read_manifest, versions
 from tarmac.artifacts.versions.manifest import (
     CHUNK_BYTES,
+    DIRECTORY,
     FILE,
     LINK,
     Broken,
@@ -159,6 +160,10 @@ class Syncer:
         if not suspect or self._last is None:
             return
         place = self._place
+        made_with = {path for path, entry in known.items() if entry.kind == DIRECTORY}
+        for path in made_with:
+            if any(torn_path.startswith(f"{path}/") for torn_path in suspect):
+                del known[path]  # it may have come with what was torn; an earlier version tells
         for version in reversed(versions(self._blobs, place.run_id)):
             if (version.kind, version.rank) != (place.kind, place.rank):
                 continue
@@ -166,8 +171,9 @@ class Syncer:
                 entries = read_manifest(self._blobs, version).entries
             except (NotFound, Broken):
                 continue  # removed meanwhile, or damaged
-            for entry in entries:
-                if entry.path in suspect and entry.chunks != suspect[entry.path].chunks:
+            for entry in entries if version != self._last.version else ():
+                is_above = entry.path in made_with
+                if is_above or (entry.path in suspect and entry.chunks != suspect[entry.path].chunks):
                     known.setdefault(entry.path, entry)
 
     def _is_given(self, item: Found) -> bool:
