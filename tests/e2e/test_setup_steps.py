@@ -227,7 +227,7 @@ def test_a_pause_ends_an_installation_and_nothing_half_made_is_used(user: Shell,
 
 def test_a_dry_run_shows_the_steps(user: Shell, served: GitServer, index: Path) -> None:
     file = run_file(user, index, f"- git: {served.url}/a\n- pip: [numpy]\n  upgrade: true", "echo")
-    said = user.tarmac("run", "--dry-run", file, code=0).stdout
+    said = user.tarmac("run", "--dry-run", "--verbose", file, code=0).stdout
     assert f"git clone {served.url}/a a" in said
     assert "pip install --upgrade numpy" in said
 

@@ -1,6 +1,6 @@
 """A dry run as text: where the run would sit, what each worker would execute and see, and the native request.
 
-Called by `run --dry-run`.
+Called by `run --dry-run`: the short form, and with `--verbose` all of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,31 @@ _PLACEMENT = (
     Column(title="SLOTS", right=True),
     Column(title="ADDRESS"),
 )
+
+
+def short_text(answer: DryRunRecord, terminal: Terminal) -> str:
+    """Where the run would go, what it would execute, its own variables, and where its artifacts would lie."""
+    if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
+        return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
+    parts = [f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"]
+    commands: dict[str, list[str]] = {}
+    own: dict[str, str] = {}
+    named = set(answer["run"].get("environment", {}).get("variables", {}))
+    for node in answer["nodes"]:
+        for worker in node["workers"]:
+            who = f"{worker['role']}.{worker['replica']}.{worker['index']}"
+            commands.setdefault(command_text(worker["argv"]), []).append(who)
+            own |= {name: value for name, value in worker["env"].items() if name in named}
+    for command, workers in commands.items():
+        whose = workers[0] if len(workers) == 1 else f"{workers[0]} and {len(workers) - 1} more"
+        parts.append(f"{terminal.paint(f'command of {whose}', 'bold')}\n{_indent(command)}")
+    for title, values in (("variables of the run", own), ("artifacts", answer["artifact_paths"])):
+        if values:
+            lines = [f"  {name}={printable(value)}" for name, value in sorted(values.items())]
+            parts.append("\n".join([terminal.paint(title, "bold"), *lines]))
+    if answer["nodes"]:
+        parts.append(terminal.paint("--verbose shows every variable, and what the engine is sent", "dim"))
+    return "\n\n".join(parts)
 
 
 def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:

@@ -368,6 +368,7 @@ class DryRunRecord(TypedDict):
     reasons: list[ReasonRecord]
     largest: str | None
     request: str | None
+    artifact_paths: dict[str, str]
     rendered: str | None
     nodes: list[NodeLaunchRecord]
 

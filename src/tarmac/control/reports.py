@@ -14,6 +14,7 @@ from tarmac.control.steps import placed
 from tarmac.control.world import World
 from tarmac.launch import site_text
 from tarmac.model.cluster import Node
+from tarmac.model.errors import Problem
 from tarmac.model.launch import Launch
 from tarmac.model.ports import OffersNodes
 from tarmac.model.run import Run
@@ -46,7 +47,8 @@ class DryRun:
 
     `reasons` tell why it would wait; then the launch is what an idle cluster would give it. Both are None
     when no cluster here could ever hold it, and for a run that goes to a site, which places it itself;
-    `rendered` is what that site would be sent.
+    `rendered` is what that site would be sent. `missing`: for what it names and is not there, a submission
+    would be refused.
     """
 
     run: Run
@@ -55,6 +57,7 @@ class DryRun:
     reasons: tuple[Reason, ...] = ()
     largest: str | None = None
     rendered: str | None = None
+    missing: tuple[Problem, ...] = ()
 
 
 def node_reports(world: World) -> list[NodeReport]:

@@ -23,7 +23,7 @@ from tarmac.control.why import Why, why
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
-from tarmac.model.errors import Refused, Unavailable
+from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import (
@@ -194,8 +194,12 @@ class ControlPlane:
         return draining.chosen_reports(self.world, choice)
 
     def dry_run(self, submission: Submission) -> DryRun:
-        """What a submission would become; nothing is kept."""
-        return reports.dry_run(self.world, self._settled(submission))
+        """What a submission would become, also before all that it names is there; nothing is kept."""
+        try:
+            return reports.dry_run(self.world, self._settled(submission))
+        except InvalidInput as refusal:
+            found = reports.dry_run(self.world, submission)
+            return replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""

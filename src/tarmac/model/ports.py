@@ -183,6 +183,11 @@ class NativeRequest(Protocol):
     @property
     def attempt_id(self) -> str: ...
 
+    @property
+    def artifact_paths(self) -> Mapping[str, str]:
+        """Where workers find their artifacts, by the variable that says so; empty if only the nodes know."""
+        ...
+
     def __str__(self) -> str: ...
 
 

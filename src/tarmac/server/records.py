@@ -200,11 +200,12 @@ def dry_run_record(dry_run: DryRun, *, warnings: Sequence[str]) -> Json:
     spec = dry_run.run.spec
     record = {
         "run": encode(spec),
-        "warnings": list(warnings),
+        "warnings": [*warnings, *(f"it would be refused: {problem}" for problem in dry_run.missing)],
         "placement": None if launch is None else [_placement_record(node) for node in launch.nodes],
         "reasons": [_reason_record(reason) for reason in dry_run.reasons],
         "largest": dry_run.largest,
         "request": None if dry_run.request is None else str(dry_run.request),
+        "artifact_paths": {} if dry_run.request is None else dict(dry_run.request.artifact_paths),
         "rendered": dry_run.rendered,
         "nodes": [] if launch is None else [_node_launch_record(node) for node in launch.nodes],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -149,14 +150,26 @@ def test_metrics(settled: Shell) -> None:
 def test_a_dry_run_keeps_nothing(settled: Shell) -> None:
     before = settled.json("ls", "--all")["runs"]
     settled.write("pair.yaml", "name: pair\nslots: 2\ncommand: echo $NODE_RANK\n")
-    text = settled.tarmac("run", "pair.yaml", "--rehearse", "2x1", "--dry-run", code=0).stdout
+    dry_run = ("run", "pair.yaml", "--rehearse", "2x1", "-e", "LR=0.1", "--dry-run")
+    text = settled.tarmac(*dry_run, code=0).stdout
     assert "nothing is started or kept" in text
-    assert "NODE_RANK=1" in text
     assert "echo $NODE_RANK" in text
+    assert "LR=0.1" in text
+    assert re.search("CHECKPOINT_ARTIFACT_PATH=/.*/artifacts/checkpoint", text)
+    assert "NODE_RANK=1" not in text
+    assert "NODE_RANK=1" in settled.tarmac(*dry_run, "--verbose", code=0).stdout
     answer = json.loads(settled.tarmac("run", "pair.yaml", "--dry-run", "--json", code=0).stdout)
     assert [worker["role"] for node in answer["nodes"] for worker in node["workers"]] == ["main"]
     assert answer["request"]
     assert settled.json("ls", "--all")["runs"] == before
+
+
+def test_a_dry_run_needs_no_dataset_yet(settled: Shell) -> None:
+    settled.write("data.yaml", "datasets: [mnist]\ncommand: echo\n")
+    shown = settled.tarmac("run", "data.yaml", "--dry-run", code=0)
+    assert "it would be refused: there is no dataset 'mnist'" in shown.stderr
+    assert "nothing is started or kept" in shown.stdout
+    settled.tarmac("run", "data.yaml", code=2)
 
 
 def test_what_never_fits_is_refused_with_what_would(settled: Shell) -> None:

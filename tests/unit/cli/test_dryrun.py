@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.cli.dryrun import command_text, plan_text, printable
+from tarmac.cli.dryrun import command_text, plan_text, printable, short_text
 from tarmac.cli.terminal import Terminal
 
 LONG_PATH = "/very/long/" * 5
@@ -34,10 +34,32 @@ def answer(**changes: Any) -> Any:
         "reasons": [],
         "largest": None,
         "request": "start two\nrunners",
+        "artifact_paths": {"CHECKPOINT_ARTIFACT_PATH": "/a/checkpoint"},
         "rendered": None,
         "nodes": nodes,
     }
     return {**whole, **changes}
+
+
+def test_the_short_form_says_where_what_and_with_which_variables_of_its_own() -> None:
+    own = answer(run={"name": "pair", "environment": {"variables": {"NNODES": "2"}}})
+    assert short_text(own, Terminal()) == (
+        "pair: nothing is started or kept\n"
+        "NODE  RANK  SLOTS  ADDRESS\n"
+        "n-0      0      2  127.0.0.0\n"
+        "n-1      1      2  127.0.0.1\n"
+        "\n"
+        "command of main.0.0 and 1 more\n"
+        "  python 'a b.py'\n"
+        "\n"
+        "variables of the run\n"
+        "  NNODES=2\n"
+        "\n"
+        "artifacts\n"
+        "  CHECKPOINT_ARTIFACT_PATH=/a/checkpoint\n"
+        "\n"
+        "--verbose shows every variable, and what the engine is sent"
+    )
 
 
 def test_what_workers_share_is_said_once() -> None:

@@ -118,8 +118,9 @@ class RunCommand(click.Command):
     "describes one.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Show placement, variables and commands; start and keep nothing."
+    "--dry-run", is_flag=True, help="Show placement, commands and variables; start and keep nothing."
 )
+@click.option("--verbose", is_flag=True, help="With --dry-run: every variable, and what the engine is sent.")
 @click.option("--detach", "-d", is_flag=True, help="Do not follow it: print its id and return.")
 @click.option("--idempotency-key", metavar="KEY", help="Submitting twice with the same key is one run.")
 @json_option
@@ -131,6 +132,7 @@ def run(
     file: str | None,
     clone: str | None,
     dry_run: bool,
+    verbose: bool,
     detach: bool,
     idempotency_key: str | None,
     as_json: bool,
@@ -155,7 +157,7 @@ def run(
     client = connect()
     request = _request(file, clone, command, options) | _read_as(how, file)
     if dry_run:
-        _dry_run(client, request, as_json=as_json)
+        _dry_run(client, request, whole=verbose, as_json=as_json)
         return
     if detach:
         _detached(_submit(client, request, idempotency_key), as_json=as_json)
@@ -266,8 +268,8 @@ def _detached(record: RunRecord, *, as_json: bool) -> None:
     print_text(record["id"])
 
 
-def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
-    from tarmac.cli.dryrun import plan_text
+def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: bool) -> None:
+    from tarmac.cli.dryrun import plan_text, short_text
     from tarmac.cli.terminal import stdout_terminal
 
     answer = client.dry_run(**request)
@@ -275,4 +277,5 @@ def _dry_run(client: Client, request: dict[str, Any], *, as_json: bool) -> None:
         print_json(answer)
         return
     print_warnings(answer["warnings"])
-    print_text(plan_text(answer, stdout_terminal(), inherited=os.environ))
+    terminal = stdout_terminal()
+    print_text(plan_text(answer, terminal, inherited=os.environ) if whole else short_text(answer, terminal))

@@ -19,7 +19,7 @@ from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
 from tarmac.node import protocol, steps
 from tarmac.node.gitrules import GitRules
-from tarmac.node.protocol import ARTIFACT_KINDS
+from tarmac.node.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES
 
 HIDDEN = "(hidden)"
 
@@ -51,6 +51,12 @@ class LocalRequest:
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that it is given when it is started."""
         return tuple(secret["name"] for secret in self.document.get("secrets", ()))
+
+    @property
+    def artifact_paths(self) -> Mapping[str, str]:
+        """Where workers find their artifacts, by the variable that says so."""
+        paths = self.document["artifacts"]
+        return {names[0]: paths[kind] for kind, names in ARTIFACT_VARIABLES.items()}
 
     def __str__(self) -> str:
         shown = {**self.document, "token": HIDDEN}

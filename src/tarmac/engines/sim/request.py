@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tarmac.model import codec
@@ -18,6 +19,11 @@ class SimRequest:
     @property
     def attempt_id(self) -> str:
         return self.launch.attempt_id
+
+    @property
+    def artifact_paths(self) -> Mapping[str, str]:
+        """None: nothing is kept here."""
+        return {}
 
     def __str__(self) -> str:
         document = codec.encode(self.launch) | {"token": "(hidden)"}

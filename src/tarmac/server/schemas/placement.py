@@ -119,5 +119,6 @@ class DryRun(BaseModel):
     reasons: list[Reason]
     largest: str | None
     request: str | None
+    artifact_paths: dict[str, str]
     rendered: str | None
     nodes: list[NodeLaunch]
