@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
+from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.resources import Resources
 from tarmac.model.run import Allocation, Seat
 from tarmac.model.spec import Mode, Queueing, Target
@@ -27,6 +27,8 @@ NOW = 1_000_000.0
 SLOTS = 8
 REPEATS = 3
 EVENTS = 200
+EVENT_P50_MS = 5.0
+EVENT_P99_MS = 40.0
 MEMORY_LIMIT_BYTES = 1 << 30
 EXPONENT_LIMIT = 1.25
 """Time grows with size to this power at most: n log n looks like 1.13 here, and clocks jitter."""
@@ -116,8 +118,7 @@ def events() -> Iterator[Figure]:
     ):
         submitted, ended = lived(kinds=kinds, limits=limits, pool=pool)
         for what, times in (("a submission", submitted), ("the end of a run", ended)):
-            budget_ms = 5.0 if pool.policy is Policy.PRIORITY or not pool.preemption else 40.0
-            for share in (0.5, 0.99):
+            for share, budget_ms in ((0.5, EVENT_P50_MS), (0.99, EVENT_P99_MS)):
                 name = f"{what} decided, 10,000 nodes, 100,000 queued of {title}: p{share * 100:.0f}"
                 yield Figure(name, percentile(times, share), budget_ms)
 
@@ -126,8 +127,13 @@ def lived(
     *, kinds: int, limits: bool, pool: Pool, nodes: int = 10_000, queued: int = 100_000
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of some submissions and some ends of runs, in turns, what is planned being carried out."""
-    dice = random.Random(1)
-    facts = varied(kinds=kinds, limits=limits, pool=pool, nodes=nodes, queued=queued, dice=dice)
+    facts = varied(kinds=kinds, limits=limits, pool=pool, nodes=nodes, queued=queued, dice=random.Random(1))
+    return lived_on(facts)
+
+
+def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
+    """The same from these facts on."""
+    dice = random.Random(2)
     ledger = Ledger(facts)
     known = {item.run_id: item for item in (*facts.queue, *(held.candidate for held in facts.holdings))}
     while carry_out(ledger, ledger.plan(NOW), known, NOW):
@@ -144,7 +150,7 @@ def lived(
         known[run.run_id] = run
         for times, change, fact in (
             (submitted, ledger.queue, run),
-            (ended, ledger.forget, holding_ids.pop()),
+            (ended, ledger.forget, holding_ids.pop() if holding_ids else run.run_id),
         ):
             began = time.process_time()
             change(fact)  # type: ignore[arg-type]
@@ -229,6 +235,78 @@ def growth() -> Iterator[Figure]:
             f"made and planned: grows with {what} to the power", exponent(scale, whole), EXPONENT_LIMIT, ""
         )
         yield Figure(f"an event: grows with {what} to the power", exponent(scale, single), EXPONENT_LIMIT, "")
+    yield from growth_of_events()
+
+
+def growth_of_events() -> Iterator[Figure]:
+    """An event with 1,000 to 100,000 queued: drained nodes, many users, runs that displace each other."""
+    sizes = (1_000, 10_000, 100_000)
+    print(f"\n{'an event, ms, p50 / p99, by runs queued':<60}" + "".join(f"{size:>16}" for size in sizes))
+    for name, facts in GROWING:
+        times = []
+        for size in sizes:
+            submitted, ended = lived_on(facts(size))
+            both = [*submitted, *ended]
+            times.append((percentile(both, 0.5), percentile(both, 0.99)))
+        print(f"{name:<60}" + "".join(f"{half:>9.2f} /{most:>5.1f}" for half, most in times), flush=True)
+        yield Figure(f"an event, 100,000 queued, {name}: p50", times[-1][0], EVENT_P50_MS)
+        yield Figure(f"an event, 100,000 queued, {name}: p99", times[-1][1], EVENT_P99_MS)
+
+
+def drained(queued: int, *, everything: bool, preemption: bool = False) -> Snapshot:
+    """Half of the nodes (or all) drained, and the queue full of runs that want those."""
+    dice = random.Random(1)
+    pool = PREEMPTING if preemption else DEFAULT
+    facts = varied(kinds=1000, limits=False, pool=pool, nodes=max(10, queued // 10), queued=queued, dice=dice)
+    half = len(facts.nodes) // 2
+    nodes = tuple(
+        replace(
+            node,
+            state=NodeState.DRAINED if everything or number < half else NodeState.UP,
+            capacity=replace(node.capacity, slot_type="h100" if number < half else "a100"),
+        )
+        for number, node in enumerate(facts.nodes)
+    )
+    typed: dict[tuple[Demand, ...], tuple[Demand, ...]] = {}
+    for candidate in facts.queue:
+        (demand,) = candidate.demands
+        each = replace(demand.each, slot_type="h100")
+        typed.setdefault(candidate.demands, (replace(demand, each=each),))
+    queue = tuple(
+        replace(candidate, demands=typed[candidate.demands]) if number % 10 else candidate
+        for number, candidate in enumerate(facts.queue)
+    )
+    held = tuple(item for number, item in enumerate(facts.holdings) if number >= half and not everything)
+    return replace(facts, nodes=nodes, queue=queue, holdings=held)
+
+
+def shared(queued: int, *, preemption: bool) -> Snapshot:
+    """Fair share, every queued run of a user of its own."""
+    dice = random.Random(1)
+    pool = replace(PREEMPTING if preemption else DEFAULT, policy=Policy.FAIR_SHARE)
+    facts = varied(kinds=7, limits=False, pool=pool, nodes=max(10, queued // 10), queued=queued, dice=dice)
+    queue = tuple(replace(item, owner=f"u{number}") for number, item in enumerate(facts.queue))
+    return replace(facts, queue=queue)
+
+
+def displacing(queued: int) -> Snapshot:
+    """Runs that have climbed give way to those that have not."""
+    pool = replace(PREEMPTING, policy=Policy.LEAST_ATTAINED)
+    nodes = max(10, queued // 10)
+    return varied(kinds=1000, limits=False, pool=pool, nodes=nodes, queued=queued, dice=random.Random(1))
+
+
+GROWING: tuple[tuple[str, Callable[[int], Snapshot]], ...] = (
+    ("half of the nodes drained", lambda queued: drained(queued, everything=False)),
+    (
+        "half of the nodes drained, preemption",
+        lambda queued: drained(queued, everything=False, preemption=True),
+    ),
+    ("all nodes drained", lambda queued: drained(queued, everything=True)),
+    ("fair_share, a user for each run", lambda queued: shared(queued, preemption=False)),
+    ("fair_share, a user for each run, preemption", lambda queued: shared(queued, preemption=True)),
+    ("least_attained, preemption", displacing),
+)
 
 
 def exponent(sizes: Sequence[int], times: Sequence[float]) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from facts import NOW, candidate, gang, holding, node, nodes, snapshot, started
-from tarmac.model.cluster import NodeState, Pool
-from tarmac.sched import Ledger, plan
+from tarmac.model.cluster import NodeState, Policy, Pool
+from tarmac.sched import Holding, Ledger, plan
 from work import calls_of
 
 DRAINED = NodeState.DRAINED
@@ -83,3 +84,82 @@ def test_runs_that_cannot_start_do_not_use_up_the_chances_to_displace_somebody()
     queue = [replace(run, priority=9) for run in facts.queue if run.run_id.startswith("r")]
     facts = replace(facts, queue=(*queue, candidate("urgent", gang(8, slot_type="a100"), priority=5)))
     assert [item.for_run_id for item in plan(facts, NOW).preemptions] == ["urgent"]
+
+
+def shared(users, *, preemption):
+    """A full cluster under fair share, and as many users who each wait with two runs."""
+    rules = replace(RULES, policy=Policy.FAIR_SHARE, preemption=preemption)
+    queue = [
+        candidate(
+            f"r{number:05}",
+            gang(SIZES[number % 3]),
+            owner=f"u{number % users}",
+            submitted_at=NOW - 9000 + number,
+        )
+        for number in range(2 * users)
+    ]
+    held = [
+        holding(f"x{number}", {f"n{number + 1}": range(8)}, owner=f"u{number}", started_at=NOW - 1000)
+        for number in range(8)
+    ]
+    return replace(snapshot(nodes(8, 8), queue, held), pools=(rules,))
+
+
+@pytest.mark.parametrize("preemption", [False, True])
+def test_an_event_under_fair_share_scores_only_who_changed(preemption):
+    """A submission, and the end of a run, cost as much with 600 waiting users as with 60."""
+
+    def cost(users):
+        ledger = Ledger(shared(users, preemption=preemption))
+        ledger.plan(NOW)
+        ledger.forget("x0")
+        ledger.plan(NOW + 1)  # who waits is ranked once for each kind that may start
+        ledger.queue(candidate("before", gang(1), owner="u7"))
+        ledger.plan(NOW + 2)
+
+        def events():
+            ledger.queue(candidate("new", gang(2), owner="u5"))
+            ledger.plan(NOW + 3)
+            ledger.forget("x1")
+            ledger.plan(NOW + 4)
+
+        return calls_of(events)
+
+    assert cost(600) <= 1.3 * cost(60) + 200
+
+
+@pytest.mark.parametrize("preemption", [False, True])
+def test_a_ranking_that_was_kept_is_the_one_that_is_made_anew(preemption):
+    """Users hold, end, submit and are forgotten while time fades what they used; every plan is the same."""
+    dice = Random(7)
+    rules = replace(RULES, policy=Policy.FAIR_SHARE, preemption=preemption, half_life_s=500.0)
+    ledger = Ledger(replace(snapshot(nodes(4, 8)), pools=(rules,)))
+    now, waiting = NOW, []
+    for number in range(250):
+        now += dice.choice((0.0, 1.0, 700.0))
+        run = candidate(
+            f"r{number:04}",
+            gang(dice.choice(SIZES[:4])),
+            owner=f"u{dice.randrange(30)}",
+            weight=dice.choice((1.0, 2.0)),
+            time_limit_s=dice.choice((None, 100.0, 4000.0)),
+            submitted_at=now,
+        )
+        ledger.queue(run)
+        waiting.append(run.run_id)
+        if dice.random() < 0.3:
+            ledger.forget(waiting.pop(dice.randrange(len(waiting))))
+        made = ledger.plan(now)
+        assert made == plan(ledger.snapshot(), now)
+        for placement in made.placements:
+            candidate_of = ledger.candidate(placement.run_id)
+            ledger.hold(
+                Holding(
+                    candidate=candidate_of,
+                    allocation=placement.allocation,
+                    granted_at=now,
+                    started_at=now,
+                    checkpoint_at=None,
+                    leaving=False,
+                )
+            )

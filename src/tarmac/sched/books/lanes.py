@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
-from math import frexp, inf
+from math import frexp, inf, ldexp
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
@@ -20,6 +20,10 @@ from tarmac.sched.placing.admission import Demands, Verdict
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.counting import Count
 from tarmac.sched.policies.order import RANKS, Key, ordering
+from tarmac.sched.policies.ranking import Changes, Ranking
+
+NO_LIMIT = -10_000
+"""The magnitude of no time limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +44,8 @@ class Kind:
     weightless: bool
     count: Count | None
     lanes: dict[tuple[int, str | None, int], Lane] = field(default_factory=dict)
+    plain: dict[Lane, None] = field(default_factory=dict)
+    tracks: dict[int, Track] = field(default_factory=dict)
     blocked: dict[PoolKey, int] = field(default_factory=dict)
     stamp: int = -1
     window_at: float = -inf
@@ -133,13 +139,35 @@ class Lane:
         self.entries: Entries = []
 
 
+class Track:
+    """The lanes of a kind, one for each entity of a fair share, with time limits of one magnitude."""
+
+    __slots__ = ("lanes", "magnitude", "ranking")
+
+    def __init__(self, magnitude: int) -> None:
+        self.magnitude = magnitude
+        self.lanes: dict[str, Lane] = {}
+        self.ranking = Ranking()
+
+    @property
+    def shortest_s(self) -> float:
+        """No run in it has a limit below this."""
+        return inf if self.magnitude == NO_LIMIT else ldexp(0.5, self.magnitude)
+
+
 class PoolQueue:
-    """The queued runs of one pool under its rules."""
+    """The queued runs of one pool under its rules. `plain` lines are those of no entity, `fair` the others.
 
-    __slots__ = ("_dated", "_eras", "_rules", "hasty", "kinds", "lines", "runs")
+    `changes` is told whose first run may be another.
+    """
 
-    def __init__(self, rules: Pool) -> None:
+    __slots__ = ("_changes", "_dated", "_eras", "_rules", "fair", "hasty", "kinds", "lines", "plain", "runs")
+
+    def __init__(self, rules: Pool, changes: Changes) -> None:
         self._rules = rules
+        self._changes = changes
+        self.plain: dict[int, Line] = {}
+        self.fair: dict[str, Line] = {}
         self._dated = _dated(rules)
         self._eras: dict[int, float] = {}
         self.runs: dict[str, Queued] = {}
@@ -153,6 +181,8 @@ class PoolQueue:
         entry = (queued.key, queued)
         insort(queued.line.side(kind), entry)
         insort(queued.lane.entries, entry)
+        if queued.line.entity is not None:
+            self._changes.note(queued.line.entity)
 
     def add_all(self, runs: Iterable[tuple[Candidate, Kind]]) -> None:
         """Put many runs in their places, sorting once."""
@@ -161,6 +191,7 @@ class PoolQueue:
             entry = (queued.key, queued)
             queued.line.side(kind).append(entry)
             queued.lane.entries.append(entry)
+        self._changes.restart()
         for line in self.lines.values():
             line.entries.sort()
             line.shut.sort()
@@ -176,12 +207,10 @@ class PoolQueue:
         line, lane, kind = queued.line, queued.lane, queued.kind
         _cut(line.side(kind), queued.key)
         _cut(lane.entries, queued.key)
+        if line.entity is not None:
+            self._changes.note(line.entity)
         if not lane.entries:
-            del kind.lanes[line.rank, line.entity, lane.magnitude]
-            if not kind.lanes:
-                del self.kinds[kind.slots][kind]
-            if not line.entries and not line.shut:
-                del self.lines[line.rank, line.entity]
+            self._close(lane)
         return queued
 
     def refresh(self, now: float) -> None:
@@ -215,6 +244,8 @@ class PoolQueue:
                     changed.update((lane.line, None) for lane in kind.lanes.values())
         for line in changed:
             line.sort_out()
+            if line.entity is not None:
+                self._changes.note(line.entity)
 
     def asking(self, most: float) -> Iterator[Kind]:
         """The kinds that ask for at most so many slots."""
@@ -230,19 +261,55 @@ class PoolQueue:
         line = self.lines.get((rank, entity))
         if line is None:
             line = self.lines[rank, entity] = Line(rank, entity)
+            if entity is None:
+                self.plain[rank] = line
+            else:
+                self.fair[entity] = line
         left_s = limit_s(candidate)
-        magnitude = frexp(left_s)[1] if left_s < inf else -1
+        magnitude = frexp(left_s)[1] if left_s < inf else NO_LIMIT
         lane = kind.lanes.get((rank, entity, magnitude))
         if lane is None:
-            if not kind.lanes:
-                self.kinds.setdefault(kind.slots, {})[kind] = None
-            lane = kind.lanes[rank, entity, magnitude] = Lane(line, kind, magnitude)
+            lane = self._open(line, kind, magnitude)
         lane.shortest_s = min(lane.shortest_s, left_s)
         queued = Queued(candidate, kind, line, lane, order.key(candidate, rules, self._eras.get(rank, 0.0)))
         self.runs[candidate.run_id] = queued
         if candidate.queueing is Queueing.FAIL_IF_BUSY:
             self.hasty[candidate.run_id] = queued
         return queued
+
+    def _open(self, line: Line, kind: Kind, magnitude: int) -> Lane:
+        """A new lane."""
+        if not kind.lanes:
+            self.kinds.setdefault(kind.slots, {})[kind] = None
+        lane = kind.lanes[line.rank, line.entity, magnitude] = Lane(line, kind, magnitude)
+        if line.entity is None:
+            kind.plain[lane] = None
+        else:
+            track = kind.tracks.get(magnitude)
+            if track is None:
+                track = kind.tracks[magnitude] = Track(magnitude)
+            track.lanes[line.entity] = lane
+        return lane
+
+    def _close(self, lane: Lane) -> None:
+        """A lane is empty, and its line may be."""
+        line, kind = lane.line, lane.kind
+        del kind.lanes[line.rank, line.entity, lane.magnitude]
+        if line.entity is None:
+            del kind.plain[lane]
+        else:
+            track = kind.tracks[lane.magnitude]
+            del track.lanes[line.entity]
+            if not track.lanes:
+                del kind.tracks[lane.magnitude]
+        if not kind.lanes:
+            del self.kinds[kind.slots][kind]
+        if not line.entries and not line.shut:
+            del self.lines[line.rank, line.entity]
+            if line.entity is None:
+                del self.plain[line.rank]
+            else:
+                del self.fair[line.entity]
 
 
 def _dated(rules: Pool) -> list[tuple[int, Callable[[Pool, float], float]]]:

@@ -22,7 +22,7 @@ from tarmac.sched.placing.fitting import Part
 from tarmac.sched.placing.gangs import allot, fit
 from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
-from tarmac.sched.policies.order import Claims
+from tarmac.sched.policies.fairness import FairClaims
 
 IN_VAIN = 16
 """After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
@@ -71,7 +71,7 @@ class Opening:
     shares: tuple[ShareGrant, ...] = ()
     resting: frozenset[int] = frozenset()
     passable: frozenset[int] = frozenset()
-    claims: Claims | None = None
+    claims: FairClaims | None = None
     displacer: Displacer | None = None
     allotted_s: Callable[[Candidate], float | None] = lambda _: None
     wakes_at: Callable[[Asking], float] = lambda _: inf
@@ -181,6 +181,10 @@ class Asking:
         """Whether no run of a line may start in this pass."""
         return line.rank in self._resting
 
+    def in_vain(self, line: Line) -> bool:
+        """Whether so many runs of this mode found nobody to give way that no more of them are asked."""
+        return self._vain.get(line.rank, 0) >= IN_VAIN
+
     def hopeless(self, kind: Kind) -> bool:
         """Whether it is known, without looking at nodes, that a kind does not fit what is free here."""
         state = self.state
@@ -240,13 +244,12 @@ class Asking:
         rank = queued.line.rank
         if self._displacer is None or not self._displacer.may(queued.line):
             return False
-        vain = self._vain.get(rank, 0)
-        if vain >= IN_VAIN:
+        if self.in_vain(queued.line):
             return False
         self.protect()
         found = self._displacer.displace(queued)
         if found is None:
-            self._vain[rank] = vain + 1
+            self._vain[rank] = self._vain.get(rank, 0) + 1
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)

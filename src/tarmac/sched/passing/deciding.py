@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from math import inf
 
-from tarmac.sched.books.lanes import Lane, Line, Queued, limit_s
-from tarmac.sched.passing.asking import Asking
-from tarmac.sched.policies.order import Key
+from tarmac.sched.books.lanes import Kind, Lane, Line, Queued, Track, limit_s
+from tarmac.sched.passing.asking import Asking, Displacer
+from tarmac.sched.passing.walk import Walk
+from tarmac.sched.policies.fairness import FairClaims
+from tarmac.sched.policies.order import BATCH, Key
 
 PROTECTED = 2
 """For how many blocked runs of a pool, the first in order, nodes are kept."""
@@ -21,6 +24,9 @@ PROTECTED = 2
 MOVERS = 64
 """So many blocked runs of a line, after the protected ones, may have others give way in a pass."""
 
+MOVING_LINES = 64
+"""Of so many lines of a fair share, the least claims first: more are asked for whom nobody gives way."""
+
 
 class PoolPass(Asking):
     """A pass over one pool."""
@@ -28,9 +34,9 @@ class PoolPass(Asking):
     def run(self, until: str | None = None) -> None:
         """Ask every run that could start or be protected, in order; stop before the run `until`."""
         if self.state.queue.runs:
-            rest = self._run_first(until)
-            if rest:
-                self._run_rest(rest, until)
+            reached = self._run_first(until)
+            if reached is not None:
+                self._run_rest(reached, until)
         if until is None:
             self.wake_at(self.opening.wakes_at(self))
 
@@ -54,84 +60,127 @@ class PoolPass(Asking):
         rank, claim = self.rank(line)
         return ((rank, claim, key, queued) for key, queued in line.every())
 
-    def _run_first(self, until: str | None) -> dict[Line, Key] | None:
-        """Ask run after run until enough are blocked; where each line then stands (None: stopped)."""
-        heap = [
-            (line.rank, self._claim(line), line.entries[0][0], line, 0)
-            for line in self.state.queue.lines.values()
-            if line.rank not in self._resting and line.entries
-        ]
-        heapq.heapify(heap)
+    def walk(self, kinds: Iterable[Kind]) -> Walk:
+        """A walk along all lanes of these kinds."""
+        walk = Walk(self._claim)
+        for kind in kinds:
+            for lane in kind.plain:
+                if not self.rests(lane.line):
+                    walk.enter(lane)
+            for track in kind.tracks.values():
+                if self._claims is not None:
+                    lanes = self.state.lanes(track, self._claims)
+                    walk.follow(BATCH, ((claim, key, lane, 0) for claim, key, lane in lanes))
+        return walk
+
+    def _run_first(self, until: str | None) -> dict[Line, Key | None] | None:
+        """Ask run after run until enough are blocked: the lines that were walked along, where each stands.
+
+        None for a line that is at its end, and for them all if the walk was stopped at the run `until`.
+        """
+        reached: dict[Line, Key | None] = {}
+        walk = Walk(self._claim)
+        for plain in self.state.queue.plain.values():
+            if plain.rank not in self._resting:
+                walk.enter(plain)
+        if self._claims is not None and BATCH not in self.opening.passable:
+            walk.follow(BATCH, ((claim, key, fair, 0) for claim, key, fair in self.state.lines(self._claims)))
         stop = self._place_of(until)
-        while heap and len(self._blocked) + len(self.keepings) < PROTECTED:
-            rank, claim, key, line, index = heap[0]
-            if rank in self.opening.passable:
+        while len(self._blocked) + len(self.keepings) < PROTECTED:
+            step = walk.next()
+            if step is None or step[0][0] in self.opening.passable:
                 break
-            if (now := self._claim(line)) != claim:
-                heapq.heapreplace(heap, (rank, now, line.entries[index][0], line, index))
-                continue
-            if stop is not None and (rank, claim, key) >= stop:
+            place, line, index = step
+            assert isinstance(line, Line)
+            if stop is not None and place >= stop:
                 return None
             queued = line.entries[index][1]
             index += 1
-            if index < len(line.entries):
-                heapq.heapreplace(heap, (rank, claim, line.entries[index][0], line, index))
-            else:
-                heapq.heappop(heap)
+            reached[line] = line.entries[index][0] if index < len(line.entries) else None
+            walk.go_on(index)
             if self.ask(queued) or queued.candidate.run_id in self.state.queue.hasty:
                 continue
             if not self._make_way(queued):
                 self._blocked.append(queued)
-        return {line: line.entries[index][0] for _, _, _, line, index in heap}
+        return reached
 
-    def _run_rest(self, rest: dict[Line, Key], until: str | None) -> None:
+    def _run_rest(self, reached: dict[Line, Key | None], until: str | None) -> None:
         """Ask the others, as far as they could start: the first of each lane, and the next if that does."""
-        heap = [
-            (lane.line.rank, self._claim(lane.line), lane.entries[index][0], lane, index)
-            for lane, index in self._lanes(rest)
-        ]
-        if not heap:
-            return
-        heapq.heapify(heap)
+        walk = Walk(self._claim)
+        self._enter_movers(walk, reached)
+        for kind in self.state.queue.asking(max(self.state.board.free[None], 0)):
+            if not kind.shut and self._worth_asking(kind):
+                self._enter_lanes(walk, kind, reached)
         stop = self._place_of(until)
-        while heap:
-            rank, claim, key, lane, index = heap[0]
-            if (now := self._claim(lane.line)) != claim:
-                heapq.heapreplace(heap, (rank, now, key, lane, index))
-                continue
-            if stop is not None and (rank, claim, key) >= stop:
+        while (step := walk.next()) is not None:
+            place, lane, index = step
+            assert isinstance(lane, Lane)
+            if stop is not None and place >= stop:
                 return
             queued = lane.entries[index][1]
             if self.ask(queued) or self._make_way(queued):
-                index += 1
+                walk.go_on(index + 1)
             else:
-                index = self._skip(lane, index + 1)
-            if index < len(lane.entries):
-                heapq.heapreplace(heap, (rank, claim, lane.entries[index][0], lane, index))
-            else:
-                heapq.heappop(heap)
+                walk.go_on(self._skip(lane, index + 1))
 
-    def _lanes(self, rest: dict[Line, Key]) -> Iterator[tuple[Lane, int]]:
-        """Lanes of which a run could start, or displace somebody, with its index."""
-        movers = {lane for line, start in rest.items() for lane in self._movers(line, start)}
-        for kind in self.state.queue.asking(max(self.state.board.free[None], 0)):
-            if self._worth_asking(kind):
-                movers.update(
-                    lane
-                    for lane in kind.lanes.values()
-                    if lane.line in rest and self.now + lane.shortest_s <= kind.window_at
-                )
-        for lane in movers:
-            index = bisect_left(lane.entries, (rest[lane.line],))
-            if index < len(lane.entries):
-                yield lane, index
+    def _enter_lanes(self, walk: Walk, kind: Kind, reached: dict[Line, Key | None]) -> None:
+        """Walk along the lanes of a kind of which a run could start."""
+        for lane in kind.plain:
+            if self.now + lane.shortest_s > kind.window_at or lane.line.rank in self._resting:
+                continue
+            if (index := _index(lane, reached)) is not None:
+                walk.enter(lane, index)
+        for track in kind.tracks.values():
+            if self._claims is not None and self.now + track.shortest_s <= kind.window_at:
+                walk.follow(BATCH, self._along(track, reached, self._claims))
 
-    def _movers(self, line: Line, start: Key) -> Iterator[Lane]:
-        """The lanes of those runs of a line that may displace somebody: only the first in order are asked."""
-        if self._displacer is not None and self._displacer.may(line):
-            index = bisect_left(line.entries, (start,))
-            for _, queued in line.entries[index : index + MOVERS]:
-                yield queued.lane
+    def _along(
+        self, track: Track, reached: dict[Line, Key | None], claims: FairClaims
+    ) -> Iterator[tuple[float, Key, Lane, int]]:
+        """The lanes of a fair share of which a run could start, as long as the kind fits."""
+        for claim, _, lane in self.state.lanes(track, claims):
+            if self.hopeless(lane.kind) or self.now + track.shortest_s > lane.kind.window_at:
+                return
+            index = _index(lane, reached)
+            if index is not None and self.now + lane.shortest_s <= lane.kind.window_at:
+                yield claim, lane.entries[index][0], lane, index
+
+    def _enter_movers(self, walk: Walk, reached: dict[Line, Key | None]) -> None:
+        """Walk along the lanes of runs that may displace somebody: only the first in order are asked."""
+        displacer = self._displacer
+        if displacer is None:
+            return
+        for line in self.state.queue.plain.values():
+            if line.rank not in self._resting:
+                for _, _, lane, index in self._movers(line, reached, displacer):
+                    walk.enter(lane, index)
+        if self._claims is not None:
+            lines = islice(self.state.lines(self._claims), MOVING_LINES)
+            walk.follow(
+                BATCH,
+                (
+                    (claim, key, lane, index)
+                    for claim, _, line in lines
+                    for _, key, lane, index in self._movers(line, reached, displacer)
+                ),
+            )
+
+    def _movers(
+        self, line: Line, reached: dict[Line, Key | None], displacer: Displacer
+    ) -> Iterator[tuple[float, Key, Lane, int]]:
+        """The lanes of the first runs of a line that go on waiting, as long as any of its mode are asked."""
+        start = reached.get(line, ())
+        if start is None or not line.entries or not displacer.may(line):
+            return
+        first = bisect_left(line.entries, (start,))
+        met: set[Lane] = set()
+        for key, queued in line.entries[first : first + MOVERS]:
+            if self.in_vain(line):
+                return
+            lane = queued.lane
+            if lane not in met and (index := _index(lane, reached)) is not None:
+                met.add(lane)
+                yield 0.0, key, lane, index
 
     def _skip(self, lane: Lane, index: int) -> int:
         """The next run of a lane that may start although the one before could not."""
@@ -148,3 +197,10 @@ class PoolPass(Asking):
         if queued is None:
             return None
         return queued.line.rank, self._claim(queued.line), queued.key
+
+
+def _index(lane: Lane, reached: dict[Line, Key | None]) -> int | None:
+    """Where to begin in a lane: behind what has been asked of its line (None: nothing is left)."""
+    start = reached.get(lane.line, ())
+    index = None if start is None else bisect_left(lane.entries, (start,))
+    return index if index is not None and index < len(lane.entries) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.model.cluster import Policy, Pool
+from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
 from tarmac.sched.books.forecast import Held
 from tarmac.sched.books.pool_state import PoolState
@@ -31,7 +31,7 @@ def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) 
     state.refresh(now)
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
-    claims = state.accounts.claims(now, _widths(state)) if rules.policy is Policy.FAIR_SHARE else None
+    claims = state.claims(now)
     if not _timed(state):
         return Opening(claims=claims, passable=_PASSABLE[False], allotted_s=_allotted(rules, now))
     over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
@@ -69,12 +69,6 @@ def _timed(state: PoolState) -> bool:
         or (CYCLE, None) in lines
         or (INTERRUPTIBLE, None) in lines
     )
-
-
-def _widths(state: PoolState) -> dict[str, int]:
-    """How many slots the first queued run of each entity asks for."""
-    lines = state.queue.lines.values()
-    return {line.entity: line.first.kind.slots for line in lines if line.entity is not None}
 
 
 def _members(state: PoolState) -> list[Member]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from math import inf
 
 from tarmac.model.run import CauseCode
 from tarmac.sched.books.filing import Books
 from tarmac.sched.books.forecast import Held
-from tarmac.sched.books.lanes import Kind
+from tarmac.sched.books.lanes import Kind, Lane
 from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.passing.deciding import PoolPass
@@ -122,16 +121,10 @@ class Pass:
 
     def _spill(self, home: PoolPass) -> None:
         """Let runs that name no pool and found no place at home have what other pools have left."""
-        heap = [
-            (*home.rank(lane.line), lane.entries[0][0], lane, 0)
-            for kind in home.state.queue.asking(self._most_free())
-            if self._elsewhere(kind)
-            for lane in kind.lanes.values()
-            if not home.rests(lane.line)
-        ]
-        heapq.heapify(heap)
-        while heap:
-            rank, claim, _, lane, index = heap[0]
+        walk = home.walk(kind for kind in home.state.queue.asking(self._most_free()) if self._elsewhere(kind))
+        while (step := walk.next()) is not None:
+            _, lane, index = step
+            assert isinstance(lane, Lane)
             queued = lane.entries[index][1]
             run_id = queued.candidate.run_id
             index += 1
@@ -141,10 +134,7 @@ class Pass:
                     other.may_ask_guest(lane.kind) for other in others
                 ):
                     index = len(lane.entries)
-            if index < len(lane.entries):
-                heapq.heapreplace(heap, (rank, claim, lane.entries[index][0], lane, index))
-            else:
-                heapq.heappop(heap)
+            walk.go_on(index)
 
     def _elsewhere(self, kind: Kind) -> list[PoolPass]:
         """The other pools that may have room for a kind."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Policy
 from tarmac.model.spec import Mode
 from tarmac.sched.books.holders import rung_of
-from tarmac.sched.books.lanes import Queued
+from tarmac.sched.books.lanes import Lane, Line, Queued
 from tarmac.sched.books.pool_state import PoolState
 from tarmac.sched.passing.asking import Asking
 from tarmac.sched.policies import blocks, turns
@@ -23,6 +24,10 @@ from tarmac.sched.policies.precedence import Precedence
 
 LOOKED_AT = 16
 """So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
+
+
+ENTITIES = 32
+"""Of so many entities of a fair share, the least claims first: no more are asked in vain in a pass."""
 
 
 def wakes_at(current: Asking, precedence: Precedence) -> float:
@@ -62,7 +67,7 @@ def _placed(current: Asking) -> float:
 
 
 def _waiting(current: Asking) -> Iterator[Queued]:
-    """The first run of each lane that is left waiting for want of slots.
+    """The first run of each lane that is left waiting for want of slots; of a fair share, of the first lines.
 
     Those behind it can displace nobody whom it cannot.
     """
@@ -70,12 +75,21 @@ def _waiting(current: Asking) -> Iterator[Queued]:
         for kind in kinds:
             if kind.shut:
                 continue
-            for lane in kind.lanes.values():
-                for _, queued in lane.entries:
-                    run_id = queued.candidate.run_id
-                    if run_id not in current.placed and run_id not in current.awaiting:
-                        yield queued
-                        break
+            for lane in kind.plain:
+                yield from _left_waiting(current, lane)
+    claims = current.opening.claims
+    if claims is not None:
+        for _, _, line in islice(current.state.lines(claims), ENTITIES):
+            yield from _left_waiting(current, line)
+
+
+def _left_waiting(current: Asking, source: Line | Lane) -> Iterator[Queued]:
+    """The first run of a list that is left waiting, if there is one."""
+    for _, queued in source.entries:
+        run_id = queued.candidate.run_id
+        if run_id not in current.placed and run_id not in current.awaiting:
+            yield queued
+            return
 
 
 def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:

@@ -9,7 +9,7 @@ made, and what is taken back leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from math import floor, inf, log
 
 from tarmac.model.cluster import Policy, Pool, ShareBy
@@ -52,17 +52,23 @@ def quantum_s(rules: Pool) -> float:
     return max(rules.guaranteed_s, LEAST_QUANTUM_S)
 
 
+def epoch_of(rules: Pool, at: float) -> int:
+    """The epoch of a moment."""
+    return floor(at / rules.half_life_s / EPOCH_HALF_LIVES)
+
+
 class FairClaims:
     """What the entities of a pool have used, by their shares, as one pass sees it."""
 
-    def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Mapping[str, int]) -> None:
-        """`widths`: how many slots the first queued run of each entity asks for."""
+    def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Callable[[str], int]) -> None:
+        """`widths`: how many slots the first queued run of an entity asks for (0: it has none)."""
         self._accounts = accounts
         self._rules = rules
         self._now = now
         self._widths = widths
         self._used: dict[str, float] = {}
         self._of: dict[str, float] = {}
+        self._standing: dict[str, dict[int, float]] = {}
         self.quantum_s = quantum_s(rules)
 
     def of(self, entity: str) -> float:
@@ -73,7 +79,7 @@ class FairClaims:
         """
         found = self._of.get(entity)
         if found is None:
-            advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths.get(entity, 0))
+            advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths(entity))
             found = self._of[entity] = self.used(entity) - advance
         return found
 
@@ -84,9 +90,12 @@ class FairClaims:
         whoever gives way is then ordered after the one it gave way to, as part of its entity too. The
         last guarantee of it is the lead that an entity may have; one that used much may have a bigger one.
         """
-        worth = self._worth(entity, max(slots, self._widths.get(entity, 0)))
-        lead = max(LEAD_SHARE * self.used(entity), worth)
-        return self.used(entity) - (ADVANCE_GUARANTEES - 1) * worth - lead
+        known = self._standing.setdefault(entity, {})
+        if slots not in known:
+            worth, used = self._worth(entity, max(slots, self._widths(entity))), self.used(entity)
+            lead = max(LEAD_SHARE * used, worth)
+            known[slots] = used - (ADVANCE_GUARANTEES - 1) * worth - lead
+        return known[slots]
 
     def used(self, entity: str) -> float:
         """What this entity has used so far, by its share; it only grows during a pass."""
@@ -100,6 +109,7 @@ class FairClaims:
         used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
         self._used[entity] = self.used(entity) + used / self._share(entity)
         self._of.pop(entity, None)
+        self._standing.pop(entity, None)
 
     def reaches_at(self, entity: str, more: float) -> float:
         """When so much more will stand against an entity that holds slots, at the earliest (inf: never)."""
@@ -120,8 +130,10 @@ class FairClaims:
 class Accounts:
     """The accounts of all users or projects of one pool; kept only where shares are fair."""
 
-    def __init__(self, rules: Pool) -> None:
+    def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
+        """`changed` is told whose account has changed."""
         self._rules = rules
+        self._changed = changed
         self._usage: list[Usage] = []
         self._accounts: dict[str, Account] = {}
 
@@ -173,11 +185,23 @@ class Accounts:
         account = self._accounts.get(entity)
         return 0.0 if account is None else account.rate
 
-    def claims(self, now: float, widths: Mapping[str, int]) -> FairClaims | None:
+    def score(self, entity: str, width: int, epoch: int) -> tuple[float, float]:
+        """What is held against the queued runs of an entity, in two parts: what stays, and what fades.
+
+        The first is what its holdings come to in the end, less its advance for a first run of this width; the
+        second is as of the beginning of the epoch, and fades from there alike for all.
+        """
+        account, share = self._accounts.get(entity), self._rules.shares.get(entity, 1.0)
+        advance = (ADVANCE_GUARANTEES - 1) * width * quantum_s(self._rules)
+        stays, fades = (0.0, 0.0) if account is None else account.parts(epoch)
+        return (stays - advance) / share, fades / share
+
+    def claims(self, now: float, widths: Callable[[str], int]) -> FairClaims | None:
         """What a pass goes by; None where shares are not fair."""
         return FairClaims(self, self._rules, now, widths) if self._kept else None
 
     def _account(self, entity: str) -> Account:
+        self._changed(entity)
         account = self._accounts.get(entity)
         if account is None:
             account = self._accounts[entity] = Account(self._rules.half_life_s)
@@ -223,6 +247,13 @@ class Account:
         mean_life_s = self._half_life_s / log(2)
         held = mean_life_s * (_float(self._rate) - self._faded(self._offsets, now))
         return max(0.0, self._faded(self._records, now) + held)
+
+    def parts(self, epoch: int) -> tuple[float, float]:
+        """What stays of the use however long it lasts, and what fades, as of the beginning of this epoch."""
+        mean_life_s = self._half_life_s / log(2)
+        at = epoch * EPOCH_HALF_LIVES * self._half_life_s
+        fades = self._faded(self._records, at) - mean_life_s * self._faded(self._offsets, at)
+        return mean_life_s * _float(self._rate), fades
 
     def _change(self, rate: float, at: float, sign: int) -> None:
         epoch, amount = self._as_of_epoch(rate, at)
