@@ -162,7 +162,9 @@ def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
 
 
 def carry_out(ledger: Ledger, made: Plan, known: dict[str, Candidate], now: float) -> int:
-    """Record what was planned: whoever gives way has left at once. How many did."""
+    """Record what was planned: whoever gives way has left at once, who is refused is gone. How many were."""
+    for refusal in made.refusals:
+        ledger.forget(refusal.run_id)
     for preemption in made.preemptions:
         run_id = preemption.run_id
         ledger.forget(run_id)
@@ -180,7 +182,7 @@ def carry_out(ledger: Ledger, made: Plan, known: dict[str, Candidate], now: floa
                 leaving=False,
             )
         )
-    return len(made.preemptions)
+    return len(made.preemptions) + len(made.refusals)
 
 
 def varied(*, kinds: int, limits: bool, pool: Pool, nodes: int, queued: int, dice: random.Random) -> Snapshot:

@@ -5,7 +5,7 @@ Called by `service.ControlPlane.submit` and the dry run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -21,9 +21,9 @@ from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.ports import OffersNodes
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
-from tarmac.model.run import CauseCode, Run
+from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
-from tarmac.sched import ReasonCode, Refusal, Snapshot, explain
+from tarmac.sched import Placement, ReasonCode, Refusal, Snapshot, explain
 
 PACKAGES_NAMED = 4
 USUAL_SLOTS = 8
@@ -44,10 +44,14 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The run of a submission; `created` is False when its idempotency key was known."""
+    """The run of a submission; `created` is False when its idempotency key was known.
+
+    `warnings` say what is likely not meant, on the nodes there are.
+    """
 
     run: Run
     created: bool
+    warnings: tuple[str, ...] = ()
 
 
 class Admission:
@@ -55,7 +59,7 @@ class Admission:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._known: tuple[tuple[Node, ...], set[Shape]] = ((), set())
+        self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
@@ -72,6 +76,10 @@ class Admission:
             run = changed(run, state=state, seq=1 + len(events))
         return NewRun(run=run, events=events)
 
+    def warnings(self, run: Run) -> tuple[str, ...]:
+        """What is to be said of a run that was admitted, on the nodes that it was judged by."""
+        return self._known[1].get(self._world.shapes.of(run.spec), ())
+
     def _refuse_what_never_fits(self, run: Run) -> None:
         if run.spec.rehearsal is not None:
             engine = self._world.engine
@@ -80,23 +88,35 @@ class Admission:
             return
         nodes = self._world.standing()
         if nodes is not self._known[0] and nodes != self._known[0]:
-            self._known = (nodes, set())
+            self._known = (nodes, {})
         fitting = self._known[1]
         shape = self._world.shapes.of(run.spec)
         if shape not in fitting:
             refuse_elsewhere(self._world, run.spec)
             refuse_unknown_pool(run.spec, nodes)
-            if isinstance(self._world.engine, OffersNodes):
-                self._refuse(run, nodes)
-            fitting.add(shape)
+            fits = isinstance(self._world.engine, OffersNodes)
+            fitting[shape] = self._refuse(run, nodes) if fits else ()
 
-    def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> None:
+    def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
+        """Refuse a run that fits no empty node; else what is to be said of where it does."""
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
         verdict = explain(idle, run.id, run.created_at)
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
             hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
             raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
+        return tuple(_unequal(verdict.allocation)) if isinstance(verdict, Placement) else ()
+
+
+def _unequal(allocation: Allocation) -> Iterator[str]:
+    """A warning where the slots of a role that is split over nodes cannot be split equally."""
+    for role in dict.fromkeys(seat.role for seat in allocation.seats):
+        parts = [len(seat.slots) for seat in allocation.seats if seat.role == role]
+        if len(set(parts)) > 1:
+            yield (
+                f"slots: {sum(parts)} cannot be split equally over few nodes here: {len(parts)} nodes get "
+                f"{' + '.join(map(str, parts))}, so N_PROC differs from node to node"
+            )
 
 
 def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:

@@ -109,7 +109,7 @@ class ControlPlane:
                     f"the idempotency key {run.idempotency_key!r} was used for another run, {run.id}",
                     hint="use a new key for a new run",
                 )
-            accepted.append(Accepted(run=run, created=created))
+            accepted.append(Accepted(run=run, created=created, warnings=self._admission.warnings(run)))
         return accepted
 
     def stop(self, reference: str) -> Run:

@@ -85,7 +85,8 @@ def enter_all(drafts: Sequence[Draft], plane: ControlPlane) -> list[Entered]:
     prepared = [prepare(draft, plane) for draft in drafts]
     accepted = plane.submit([item.submission for item in prepared])
     return [
-        Entered(accepted=run, warnings=item.warnings) for run, item in zip(accepted, prepared, strict=True)
+        Entered(accepted=run, warnings=item.warnings + run.warnings)
+        for run, item in zip(accepted, prepared, strict=True)
     ]
 
 
@@ -110,5 +111,6 @@ def _submitted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Entere
     except TarmacError as problem:
         return [problem] * len(prepared)
     return [
-        Entered(accepted=run, warnings=item.warnings) for run, item in zip(accepted, prepared, strict=True)
+        Entered(accepted=run, warnings=item.warnings + run.warnings)
+        for run, item in zip(accepted, prepared, strict=True)
     ]

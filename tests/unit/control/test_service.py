@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simulated import InstantCode, Simulation, nodes, spec
@@ -220,3 +222,15 @@ def test_a_dry_run_shows_the_launch_and_keeps_nothing(simulation: Simulation, pl
     never = plane.dry_run(Submission(spec=spec(slots=9), user="ada"))
     assert never.launch is None
     assert len(plane.world.store.live_runs()) == 1
+
+
+def test_slots_that_cannot_be_split_equally_are_warned_of() -> None:
+    """Seven on nodes of six: two nodes, and the difference is said."""
+    plane = Simulation(behaviour=lambda _launch: Behaviour(), cluster=nodes(12, 6)).server.plane
+    wanted = spec(slots=7)
+    role = replace(wanted.roles[0], uneven=True)
+    (accepted,) = plane.submit([Submission(spec=replace(wanted, roles=(role,)), user="ada")])
+    (warning,) = accepted.warnings
+    assert warning.startswith("slots: 7 cannot be split equally over few nodes here: 2 nodes get 6 + 1")
+    (accepted,) = plane.submit([Submission(spec=spec(slots=12), user="ada")])
+    assert accepted.warnings == ()

@@ -35,6 +35,12 @@ def one(where, *demands, holdings=()):
             nodes(2, 4), gang(7, uneven=True), [("n1", 4), ("n2", 3)], id="unequal: no equal split fits"
         ),
         pytest.param(
+            nodes(12, 6), gang(7, uneven=True), [("n1", 6), ("n2", 1)], id="unequal rather than scattered"
+        ),
+        pytest.param(
+            nodes(12, 6), gang(9, uneven=True), [(f"n{i}", 3) for i in (1, 2, 3)], id="equal on a node more"
+        ),
+        pytest.param(
             (node("n1", 1), node("n2", 8)),
             gang(9, uneven=True),
             [("n2", 8), ("n1", 1)],

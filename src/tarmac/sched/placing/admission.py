@@ -15,8 +15,12 @@ from tarmac.model.cluster import Node, Packing, Pool, admits
 from tarmac.model.spec import Target
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.board import PoolBoard, PoolKey, boards
+from tarmac.sched.placing.fitting import Part, split_unevenly
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.view import View
+
+SCATTERED = 2
+"""An equal split on more than so many times the fewest nodes that would do is none worth having."""
 
 TRIED = 64
 """How many amounts are tried one by one: as many as a node may well have slots."""
@@ -28,8 +32,8 @@ Demands = tuple[Demand, ...]
 class Verdict:
     """Whether a request can ever start, and in which pools, the first one first.
 
-    `uneven`: only if a role's slots are split unevenly. It can start in no pool yet `fits` where a cluster
-    has not told its nodes.
+    `uneven`: a role's slots are split unevenly, because an equal split fits nowhere or would be scattered. It
+    can start in no pool yet `fits` where a cluster has not told its nodes.
     """
 
     fits: bool
@@ -82,8 +86,18 @@ class Admission:
             if allowed(key, target):
                 rules = self._pools.get(key)
                 spread = rules is not None and rules.packing is Packing.SPREAD
-                if fit(demands, View.of(board, target, spread=spread), uneven=uneven) is not None:
+                view = View.of(board, target, spread=spread)
+                parts = fit(demands, view, uneven=uneven)
+                if parts is not None and (uneven or not _scattered(demands, parts, view)):
                     yield key
+
+
+def _scattered(demands: Demands, parts: Sequence[Part], view: View) -> bool:
+    """Whether a role that may be split unevenly would be on far fewer nodes so: 7 slots on nodes of 6."""
+    if len(demands) != 1 or demands[0].slots is None or not demands[0].uneven:
+        return False
+    fewest = split_unevenly(demands[0], view)
+    return fewest is not None and len(parts) > SCATTERED * len(fewest)
 
 
 def allowed(pool: PoolKey, target: Target) -> bool:

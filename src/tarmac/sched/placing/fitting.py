@@ -39,9 +39,9 @@ def fit_role(demand: Demand, view: View, *, uneven: bool, way: Way | None = None
     """
     if demand.slots is None:
         return _deal(demand, view) if view.spread else _pack(demand, view)
-    ways = splits(demand) if way is None else (way,)
-    parts = _split_evenly(demand, view, ways)
-    return parts or (split_unevenly(demand, view) if uneven and demand.uneven else None)
+    if uneven and demand.uneven:  # no equal split is worth having, as was found on the empty cluster
+        return split_unevenly(demand, view)
+    return _split_evenly(demand, view, splits(demand) if way is None else (way,))
 
 
 def split_unevenly(demand: Demand, view: View) -> list[Part] | None:
