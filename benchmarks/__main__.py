@@ -14,22 +14,28 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import table
+from benchmarks import table, yardstick
 from benchmarks.figures import TARMAC, Figure, System
 from benchmarks.own.asking import asking
 from benchmarks.own.draining import draining
 from benchmarks.own.following import following
-from benchmarks.own.starting import starting
+from benchmarks.own.hundred_thousand import queue_and_why
+from benchmarks.own.starting import first_run, starting
 from benchmarks.own.submitting import submitting
 from benchmarks.own.ten_thousand import listing_and_recovery
 from benchmarks.peers import ray_jobs, slurm, submitit_local
 
 RESULTS = Path(__file__).with_name("results.json")
-OWN = (asking, submitting, starting, draining, following, listing_and_recovery)
+OWN = (
+    *(asking, submitting, first_run, starting, draining, following),
+    *(listing_and_recovery, queue_and_why),
+)
 
 
 def main() -> int:
     options = _options()
+    machine = yardstick.measure()
+    print(machine, file=sys.stderr)
     systems = [
         System(name=TARMAC, measures=OWN),
         submitit_local.system(),
@@ -38,9 +44,10 @@ def main() -> int:
     ]
     chosen = [system for system in systems if options.only in ("", system.name)]
     figures = [figure for system in chosen for figure in measure(system, options.repeats)]
-    RESULTS.write_text(json.dumps(_document(figures), indent=2) + "\n")
-    print(f"\n{table.render(figures, chosen)}\n\n{_circumstances()}")
-    for sentence in (problems := table.missed(figures)):
+    circumstances = f"{machine}\n{_circumstances()}"
+    RESULTS.write_text(json.dumps(_document(figures, circumstances), indent=2) + "\n")
+    print(f"\n{table.render(figures, chosen, scale=machine.scale)}\n\n{circumstances}")
+    for sentence in (problems := table.missed(figures, scale=machine.scale)):
         print(f"missed: {sentence}", file=sys.stderr)
     return 1 if problems else 0
 
@@ -66,10 +73,10 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _document(figures: list[Figure]) -> dict[str, object]:
+def _document(figures: list[Figure], circumstances: str) -> dict[str, object]:
     return {
         "measured_at": time.time(),
-        "circumstances": _circumstances(),
+        "circumstances": circumstances,
         "figures": [
             {"row": figure.row, "system": figure.system, "median": figure.median, "values": figure.values}
             for figure in figures

@@ -10,7 +10,7 @@
 set -euo pipefail
 
 NODES=2
-CPUS_PER_NODE=4
+CPUS_PER_NODE=${SLURM_CLUSTER_CPUS:-32} # enough that no job waits for a slot: two nodes of 32 are 64
 CONTROLLER_PORT=${SLURM_CLUSTER_PORT:-26817}
 FIRST_NODE_PORT=$((CONTROLLER_PORT + 1))
 
@@ -72,7 +72,8 @@ start_munge() {
 write_configuration() {
     local dir=$1 flavour=$2 tuning=
     if [ "$flavour" = tuned ]; then
-        tuning='SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0'
+        tuning='SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0,default_queue_depth=10000,bf_max_job_test=10000,sched_max_job_start=0,max_rpc_cnt=0'
+        tuning+=$'\nSlurmctldDebug=error\nSlurmdDebug=error'
     fi
     cat >"$dir/etc/slurm.conf" <<EOF
 ClusterName=bench

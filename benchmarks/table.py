@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.figures import ROWS, TARMAC, Figure, Row, System
 
 
-def render(figures: Sequence[Figure], systems: Sequence[System]) -> str:
+def render(figures: Sequence[Figure], systems: Sequence[System], *, scale: float) -> str:
     """The table, and below it a line for every system that could not be measured."""
     present = [system.name for system in systems if system.absent is None]
     values = {(figure.row, figure.system): figure.median for figure in figures}
@@ -17,34 +17,33 @@ def render(figures: Sequence[Figure], systems: Sequence[System]) -> str:
         if any(figure.row == row.key for figure in figures):
             own = values.get((row.key, TARMAC))
             theirs = [_peer(row, own, values.get((row.key, name))) for name in peers]
-            lines.append([row.title, _budget(row), _own(row, own), *theirs])
+            lines.append([row.title, _budget(row, scale), _own(row, own, scale), *theirs])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     absent = "\n".join(f"Absent: {system.name} ({system.absent})." for system in systems if system.absent)
     return f"{table}\n\n{absent}".rstrip()
 
 
-def missed(figures: Sequence[Figure]) -> list[str]:
+def missed(figures: Sequence[Figure], *, scale: float) -> list[str]:
     """A sentence for every budget that tarmac's median did not keep."""
     rows = {row.key: row for row in ROWS}
     own = [(rows[figure.row], figure.median) for figure in figures if figure.system == TARMAC]
     return [
-        f"{row.title}: {_amount(row, median)}, budget {_budget(row)}"
+        f"{row.title}: {_amount(row, median)}, budget {_budget(row, scale)}"
         for row, median in own
-        if not row.kept(median)
+        if not row.kept(median, scale)
     ]
 
 
-def _budget(row: Row) -> str:
-    if row.budget is None:
-        return ""
-    return f"{'≥' if row.more_is_better else '≤'} {row.budget:g} {row.unit}"
+def _budget(row: Row, scale: float) -> str:
+    bound = row.bound(scale)
+    return "" if bound is None else f"{'≥' if row.more_is_better else '≤'} {bound:.3g} {row.unit}"
 
 
-def _own(row: Row, value: float | None) -> str:
+def _own(row: Row, value: float | None, scale: float) -> str:
     if value is None:
         return ""
     text = f"**{_amount(row, value)}**"
-    return text if row.kept(value) else f"{text} (missed)"
+    return text if row.kept(value, scale) else f"{text} (missed)"
 
 
 def _peer(row: Row, own: float | None, value: float | None) -> str:

@@ -13,7 +13,7 @@ from benchmarks.sandbox import NO_OP, drain_all, sandbox, submit_many
 
 ONE_BY_ONE = 300
 AT_ONCE = 1000
-CLIENTS = 4
+CLIENTS = 50
 IN_BATCHES = 2000
 
 

@@ -1,4 +1,4 @@
-"""A real Slurm on two nodes of four processors, stock and tuned, through its own commands."""
+"""A real Slurm on two nodes of 32 slots each, stock and tuned, through its own commands."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from benchmarks.sandbox import wait_until
 SCRIPT = Path(__file__).resolve().parents[1] / "slurm_cluster.sh"
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
 SUBMISSIONS = 100
-CLIENTS = 4
-STARTS = 15
+CLIENTS = 50
+DRAIN_CLIENTS = 8
+"""More at once only get in the way of the controller on two processors."""
+STARTS_STOCK = 15
+STARTS = 100
 STAGGER_S = 0.29
 """Slurm schedules in a rhythm; submissions that follow it would all meet the same beat."""
 QUEUED = 10_000
@@ -35,23 +38,35 @@ def systems() -> list[System]:
     if missing:
         absent = f"no {missing[0]}; apt-get install slurmctld slurmd slurm-client munge"
         return [System(name="Slurm", absent=absent)]
-    return [System(name="Slurm", measures=(stock,)), System(name="Slurm, tuned", measures=(tuned,))]
+    return [
+        System(name="Slurm", measures=(stock,)),
+        System(name="Slurm, tuned", measures=(tuned,)),
+        System(name="Slurm, tuned, srun", measures=(at_once,)),
+    ]
 
 
 def stock() -> Mapping[str, float]:
     """As Debian's package comes: patient, so with fewer jobs."""
-    return measure("stock", drained=100)
+    return measure("stock", drained=100, starts=STARTS_STOCK)
 
 
 def tuned() -> Mapping[str, float]:
     """Scheduling as soon as anything happens."""
-    return measure("tuned", drained=500)
+    return measure("tuned", drained=1000, starts=STARTS)
 
 
-def measure(flavour: str, *, drained: int) -> Mapping[str, float]:
+def at_once() -> Mapping[str, float]:
+    """The quickest way that Slurm has to start a program, without a job that could be left alone: `srun`."""
+    with _cluster("tuned"):
+        for _ in range(3):
+            _srun()
+        return spread("start", [_srun() for _ in range(STARTS)])
+
+
+def measure(flavour: str, *, drained: int, starts: int) -> Mapping[str, float]:
     """Submissions, starts, a drain; then a list of 10,000 and a killed controller."""
     with _cluster(flavour) as directory:
-        start_s = [_start(directory, after_s=number * STAGGER_S % 1) for number in range(STARTS)]
+        start_s = [_start(directory, after_s=number * STAGGER_S % 1) for number in range(starts)]
         drain_s, submit_s, at_once_s = _drain(drained)
         _sbatch("--hold", f"--array=0-{QUEUED - 1}", "--wrap=true")
         lists_s = [_list() for _ in range(LISTS)]
@@ -81,17 +96,31 @@ def _start(directory: Path, *, after_s: float) -> float:
     return float(clock.read_text()) - began
 
 
+def _srun() -> float:
+    """From before srun to the clock that the program prints."""
+    began = time.time()
+    command = ["srun", "--ntasks=1", "date", "+%s.%N"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(printed) - began
+
+
 def _drain(count: int) -> tuple[float, list[float], float]:
     """Seconds until `count` jobs that do nothing have ended, those of single sbatches, and of all of them."""
     one_by_one_s = [_sbatch("--hold", "--wrap=true") for _ in range(SUBMISSIONS)]
     subprocess.run(["scancel", f"--user={os.getuid()}"], check=True)
     wait_until(_queue_is_empty)
     began = time.perf_counter()
-    with ThreadPoolExecutor(CLIENTS) as pool:
+    with ThreadPoolExecutor(DRAIN_CLIENTS) as pool:
         list(pool.map(lambda _: _sbatch("--wrap=true"), range(count)))
-    at_once_s = time.perf_counter() - began
     wait_until(_queue_is_empty, every_s=0.1)
-    return time.perf_counter() - began, one_by_one_s, at_once_s
+    drain_s = time.perf_counter() - began
+    began = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(lambda _: _sbatch("--hold", "--wrap=true"), range(count)))
+    at_once_s = time.perf_counter() - began
+    subprocess.run(["scancel", f"--user={os.getuid()}"], check=True)
+    wait_until(_queue_is_empty, every_s=0.1)
+    return drain_s, one_by_one_s, at_once_s
 
 
 def _recovery(directory: Path) -> tuple[float, float]:

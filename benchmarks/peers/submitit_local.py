@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.figures import System, spread
 
 RUNS = 100
-STARTS = 30
+STARTS = 100
 
 
 def system() -> System:
