@@ -9,7 +9,7 @@ from typing import Iterator, NamedTuple
 from tarmac.node import syscalls
 
 _HEADER = struct.Struct("iIII")
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 64 * 1024
 
 
 class Happening(NamedTuple):

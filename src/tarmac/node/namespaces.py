@@ -19,7 +19,7 @@ AS_USER = "as user"
 
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _PROC_FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-_NAME = "tarmac"
+_NAME = b"tarmac"
 _WORKS = b"works"
 
 
@@ -54,7 +54,7 @@ class Apart(NamedTuple):
 
     def _read(self, path: str) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
-        with open(handle, encoding="ascii") as file:
+        with open(handle, encoding="utf-8") as file:
             return file.read()
 
 
@@ -156,7 +156,7 @@ def settle() -> Apart:
     pid = int(os.readlink("/proc/self"))
     own_disk_view()
     syscalls.mount("proc", "/proc", "proc", _PROC_FLAGS)
-    with suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+    with suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
         file.write(_NAME)  # whoever waits until no `python` runs any more does not wait for us
     return Apart(pid, proc)
 

@@ -1,7 +1,9 @@
 """Starting one process of an attempt: own session, log file, environment, and a death tied to the runner's.
 
-Called by `children`. Written with fork and exec because what the child does in between has no other way: the
-runner's death must take it along from its first instruction on.
+Called by `children`. The runner's death must take the process along from its first instruction on. Where the
+runner is the first of a namespace (`namespaces`), the kernel sees to that, and the runner need not be copied
+for the moment between fork and exec, which costs a short run more than the rest of its start. Elsewhere, and
+where it is to join control groups, the process sees to it in that moment.
 """
 
 from __future__ import annotations
@@ -9,9 +11,20 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Mapping, NoReturn, Optional, Sequence
+import sys
+from typing import Mapping, NoReturn, Optional, Sequence, Tuple
 
 from tarmac.node import pulse, syscalls, untrusted, words
+
+_Streams = Tuple[Optional[int], int, int]
+"""What becomes its standard input (None: nothing), output and errors."""
+
+_FIRST = 1
+"""The pid of the first process of a namespace."""
+
+_SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
+_EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
+"""No fault of the command's: the machine has no room for another process."""
 
 
 class CannotStart(Exception):
@@ -43,25 +56,97 @@ def spawn(
     apart = -1
     try:
         apart = output if told is None else untrusted.open_to_append(told)
-        hear, say = os.pipe()  # closed by exec: end of file means that the command runs
-        runner = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            for group in groups:
-                _join(group, say)
-            streams = (hearing, apart, output)
-            _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
-        os.close(say)
+        streams = (hearing, apart, output)
+        if os.getpid() == _FIRST and _SPAWNS and not groups:
+            pid, problem = _start_untied(argv, env, directory, streams)
+        else:
+            pid, problem = _start_tied(argv, env, directory, streams, groups)
     finally:
         os.close(output)
         if apart not in (-1, output):
             os.close(apart)
+    if problem:
+        raise _explain(argv[0], problem, env=env, directory=directory)
+    return pid
+
+
+def _start_untied(
+    argv: Sequence[str], env: Mapping[str, str], directory: str, streams: _Streams
+) -> tuple[int, int]:
+    """The pid, or why the command cannot be executed; as the first process, whose end is that of all."""
+    hearing, output, errors = streams
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if hearing is None else hearing
+    actions = [(os.POSIX_SPAWN_DUP2, *pair) for pair in ((nothing, 0), (output, 1), (errors, 2))]
+    problem = errno.ENOENT
+    try:
+        os.chdir(directory)  # there is but one thread, and all other paths of ours are absolute
+        for path in _candidates(argv[0], env):
+            try:
+                return _posix_spawn(path, argv, env, actions), 0
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    raise
+                # As a shell does: another place may have it, and what is there and useless tells more.
+                if problem == errno.ENOENT and error.errno not in (None, errno.ENOTDIR):
+                    problem = error.errno
+        return 0, problem
+    except NotImplementedError:  # a C library that cannot do all of it
+        return _start_tied(argv, env, directory, streams, ())
+    except (ValueError, TypeError):
+        return 0, errno.EINVAL
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
+        return 0, error.errno or errno.EINVAL
+    finally:
+        os.chdir("/")
+        if hearing is None:
+            os.close(nothing)
+
+
+def _posix_spawn(
+    path: str, argv: Sequence[str], env: Mapping[str, str], actions: list[tuple[int, int, int]]
+) -> int:
+    return os.posix_spawn(
+        path,
+        list(argv),
+        env,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],  # the runner waits for its signals with them blocked
+        setsigdef=pulse.IGNORED,  # exec itself does so with those that are handled
+    )
+
+
+def _candidates(command: str, env: Mapping[str, str]) -> list[str]:
+    """Where the command lies, in the order in which it is to be tried."""
+    if os.path.dirname(command):
+        return [command]
+    found = (os.path.join(place, command) for place in os.get_exec_path(env))
+    return [path for path in found if os.path.exists(path)]  # a try that fails costs a process
+
+
+def _start_tied(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    directory: str,
+    streams: _Streams,
+    groups: Sequence[str],
+) -> tuple[int, int]:
+    """The same, in a process that joins the groups and ties itself to us first."""
+    hear, say = os.pipe()  # closed by exec: end of file means that the command runs
+    runner = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        for group in groups:
+            _join(group, say)
+        _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
+    os.close(say)
     with open(hear, "rb") as heard:
         problem = heard.read()
     if problem:
         os.waitpid(pid, 0)
-        raise _explain(argv[0], int(problem), env=env, directory=directory)
-    return pid
+    return pid, int(problem or 0)
 
 
 def _become(
@@ -69,7 +154,7 @@ def _become(
     *,
     env: Mapping[str, str],
     directory: str,
-    streams: tuple[Optional[int], int, int],
+    streams: _Streams,
     say: int,
     runner: int,
 ) -> NoReturn:

@@ -19,6 +19,7 @@ LONGEST_LINE_BYTES = 128 * 1024
 """More than the last lines of a log, in an event that tells them, can come to."""
 
 STEP_BYTES = 2 * LONGEST_LINE_BYTES
+_FIRST_STEP_BYTES = 16 * 1024
 STEP_LINES = 2_000
 DOCUMENT_BYTES = 64 * 1024 * 1024
 NOTE_BYTES = 1024 * 1024
@@ -239,10 +240,12 @@ def _regular(handle: int, path: str) -> int:
 
 def _pread(handle: int, offset: int, limit_bytes: int) -> bytes:
     pieces: list[bytes] = []
+    step_bytes = _FIRST_STEP_BYTES  # most files are small, and room for a large step is not had for nothing
     while limit_bytes > 0:
-        piece = os.pread(handle, min(limit_bytes, STEP_BYTES), offset)
+        piece = os.pread(handle, min(limit_bytes, step_bytes), offset)
         if not piece:
             break
+        step_bytes = STEP_BYTES
         pieces.append(piece)
         offset += len(piece)
         limit_bytes -= len(piece)
