@@ -231,3 +231,37 @@ def test_a_file_that_is_mapped_to_be_changed_is_being_written(root: Path, blobs:
     assert paths(syncer(blobs, root).sync()) == []
     space.close()
     assert paths(syncer(blobs, root).sync()) == ["model"]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["somebody saw it", "nobody saw it"])
+def test_where_all_that_was_ever_taken_is_torn_the_last_version_holds_nothing(
+    root: Path, blobs: DirectoryBlobs, seen: bool
+) -> None:
+    """The first save was cut short, and a sync took it before the word of it: nobody may be given that."""
+    model = root / "model"
+    model.write_text(BINARY)
+    one = syncer(blobs, root)
+    assert paths(one.sync()) == ["model"], "closed, and open nowhere: by the death of its writer"
+    end = ending("model") if seen else Ending(at=time.time(), clean=False)
+    last = one.sync(end)
+    assert last is not None
+    assert (paths(last), last.left_out, last.version.number) == ([], ("model",), 2)
+    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    assert not model.exists()
+    assert syncer(blobs, root).sync() is None
+
+
+def test_where_nobody_saw_the_end_what_a_version_took_just_before_it_does_not_stand(
+    root: Path, blobs: DirectoryBlobs
+) -> None:
+    """Nor does a sync know who closed a file; it may run between the death of the writer and the end."""
+    model = write(root / "model", BINARY + "whole")
+    one = syncer(blobs, root)
+    whole = one.sync()
+    model.write_text(BINARY + "half")
+    assert one.sync() is not None
+    last = one.sync(Ending(at=time.time(), clean=False))
+    assert whole is not None
+    assert last is not None
+    assert last.entries == whole.entries
+    assert [entry.path for entry in one.put_back] == ["model"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path, PosixPath
 
-from tarmac.engines.local.view import open_view
-from tarmac.node import protocol
+from tarmac.engines.local.view import NodeView, open_view
+from tarmac.node import claims, protocol
+from tarmac.node.events import EventLog
+from tarmac.node.paths import NodePaths
 
 
 class Coming(PosixPath):
@@ -29,6 +32,21 @@ def test_only_what_is_there_and_cannot_be_read_is_damaged(tmp_path: Path) -> Non
     torn = open_view("r1.1", tmp_path / "torn")
     assert torn is not None
     assert "the disk lost it" in str(torn.damage)
+
+
+def test_a_version_that_holds_nothing_is_no_kept_checkpoint(tmp_path: Path) -> None:
+    """It says that what was kept before was cut short."""
+    paths = NodePaths(str(tmp_path))
+    claims.take(paths, "t", pid=os.getpid())
+    events = EventLog(paths.events)
+    view = NodeView(paths, "n1", [])
+    seen = []
+    for number, files in ((1, 1), (2, 0)):
+        events.append("artifact", id=f"r1.checkpoint.0.{number}", files=files, bytes=files)
+        events.flush()
+        view.refresh()
+        seen.append(view.facts.evidence.kept_at is not None)
+    assert seen == [True, False]
 
 
 def _stage(directory: Path) -> None:

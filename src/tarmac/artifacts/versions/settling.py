@@ -60,21 +60,36 @@ def settle(
     seen_at: Collection[str],
     known: Mapping[str, Entry],
     changed: Collection[str],
-    ending: Ending | None,
+    torn: Collection[str] | None,
 ) -> Settled:
-    """Decide. `known` are the entries of the last version, `changed` the files that differ from it."""
+    """Decide. `known` are the entries of the last version, `changed` the files that differ from it.
+
+    `torn` are the files that the end cut short, as `cut_short` says; None: the attempt goes on.
+    """
     left = stillness.unfinished(found, seen_at=seen_at)
     found = [item for item in found if not stillness.below(item.path, left)]
+    if torn is not None:
+        return _at_the_end(root, found, [item for item in found if item.path in torn], known)
     whole = stillness.linked(found, seen_at=seen_at)
-    torn = ending.torn or () if ending is not None else ()
-    loose = [
-        item
-        for item in found
-        if (item.path in changed or item.path in torn) and not stillness.below(item.path, whole)
-    ]
-    if ending is None:
-        return _while_it_runs(root, found, loose, known)
-    return _at_the_end(root, found, loose, known, torn=_torn(loose, ending))
+    loose = [item for item in found if item.path in changed and not stillness.below(item.path, whole)]
+    return _while_it_runs(root, found, loose, known)
+
+
+def cut_short(found: Sequence[Found], ending: Ending, *, seen_at: Collection[str]) -> set[str]:
+    """The files that the end cut short; where nobody saw it, those that it may have.
+
+    Those were written shortly before it, and not renamed since. That a version holds one says nothing: it may
+    have been made after the death of the writer.
+    """
+    if ending.torn is not None:
+        torn: Collection[str] = ending.torn
+    elif ending.clean:
+        return set()
+    else:
+        late = stillness.changed_since(found, ending.at - DOUBT_S)
+        torn = {item.path for item in found if item.path in late and item.changed_ns <= item.mtime_ns}
+    whole = stillness.linked(found, seen_at=seen_at) if torn else ()
+    return {item.path for item in found if item.path in torn and not stillness.below(item.path, whole)}
 
 
 def _while_it_runs(
@@ -114,18 +129,11 @@ def _while_it_runs(
 
 
 def _at_the_end(
-    root: Path,
-    found: Sequence[Found],
-    loose: Sequence[Found],
-    known: Mapping[str, Entry],
-    *,
-    torn: Collection[str],
+    root: Path, found: Sequence[Found], torn: Sequence[Found], known: Mapping[str, Entry]
 ) -> Settled:
     left_out: set[str] = set()
     carried: list[Entry] = []
-    for item in loose:
-        if item.path not in torn:
-            continue
+    for item in torn:
         old = known.get(item.path)
         grew = old is not None and _only_grew(root, item, old, pieces=len(old.chunks))
         if grew or logs.is_log(root / item.path) or formats.is_complete(root / item.path):
@@ -134,16 +142,6 @@ def _at_the_end(
         carried += [old] if old is not None else []
     taken = tuple(item for item in found if not stillness.below(item.path, left_out))
     return Settled(taken=taken, carried=tuple(carried), left_out=tuple(sorted(left_out)))
-
-
-def _torn(loose: Sequence[Found], ending: Ending) -> Collection[str]:
-    """What was cut short; where nobody saw it, what may have been: written shortly before, not renamed."""
-    if ending.torn is not None:
-        return ending.torn
-    if ending.clean:
-        return ()
-    late = stillness.changed_since(loose, ending.at - DOUBT_S)
-    return {item.path for item in loose if item.path in late and item.changed_ns <= item.mtime_ns}
 
 
 def _only_grew(root: Path, item: Found, old: Entry, *, pieces: int) -> bool:

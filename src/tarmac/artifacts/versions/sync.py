@@ -98,7 +98,7 @@ class Syncer:
         settled = self._settle(self._scan(), ending)
         taken, carried = settled.taken, settled.carried
         self.left_out, self.put_back, self.restless = settled.left_out, carried, settled.restless
-        if not taken and not carried:
+        if not taken and not carried and not self._all_torn(settled, ending):
             return None
         if self._unchanged(taken, carried):
             return None
@@ -136,15 +136,17 @@ class Syncer:
         changed = {
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
         }
-        if ending is not None and ending.torn:
-            self._look_further_back(found, known, ending.torn)
+        torn = None
+        if ending is not None:
+            torn = settling.cut_short(found, ending, seen_at=self._place.seen_at)
+            self._look_further_back(found, known, torn)
         return settling.settle(
             Path(self._place.root),
             found,
             seen_at=self._place.seen_at,
             known=known,
             changed=changed,
-            ending=ending,
+            torn=torn,
         )
 
     def _look_further_back(self, found: list[Found], known: dict[str, Entry], torn: Collection[str]) -> None:
@@ -194,6 +196,15 @@ class Syncer:
             same = (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
             return settled and same and item.mode == entry.mode
         return item.mode == entry.mode
+
+    def _all_torn(self, settled: Settled, ending: Ending | None) -> bool:
+        """Whether the last version holds what was torn, and nothing else is left: then the next is empty.
+
+        Without one, that would be the newest, and be taken for a checkpoint.
+        """
+        if ending is None or self._last is None:
+            return False
+        return any(stillness.below(entry.path, settled.left_out) for entry in self._last.entries)
 
     def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
         if self._last is None:

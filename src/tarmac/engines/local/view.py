@@ -183,7 +183,8 @@ class NodeView:
             self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind == "artifact":
             if f".{_CHECKPOINT}." in str(event["id"]):
-                self.facts = replace(self.facts, evidence=replace(self.facts.evidence, kept_at=at))
+                kept_at = at if event.get("files") != 0 else None  # all that was kept before was torn
+                self.facts = replace(self.facts, evidence=replace(self.facts.evidence, kept_at=kept_at))
         elif kind in _EVIDENCE:
             seen: dict[str, Any] = {_EVIDENCE[kind]: at}
             if kind == "checkpoint":
