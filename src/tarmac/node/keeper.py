@@ -81,8 +81,8 @@ class Keeper:
         seen = [f"{kind}={path}" for kind, path in self.seen.items()]
         return [*self._part.sync.command, doing, attempt, self._part.node, *seen]
 
-    def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]]) -> None:
-        """The workers have ended: everything they left is kept when this returns, or the run is told.
+    def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]], *, at: float) -> None:
+        """The workers have ended, at that time: all they left is kept when this returns, or the run is told.
 
         `torn` are the files of the checkpoint that were cut short (see `torn`); None: nobody can tell.
         """
@@ -90,7 +90,7 @@ class Keeper:
             return
         if self._child is None and not self._something(list(self._part.artifacts)):
             return
-        end = {"at": time.time(), "clean": all(item.good for item in exits), "torn": torn}
+        end = {"at": at, "clean": all(item.good for item in exits), "torn": torn}
         for _ in range(_STARTS_AT_THE_END):
             if self._child is None or self._child.left:
                 self._let_go()

@@ -80,6 +80,7 @@ class NodeRun:
         self.held: list[int] = []
         self.witness: Optional[Witness] = None
         self.torn: Optional[list[str]] = None
+        self.over_at: Optional[float] = None
         self.asked: Optional[Asked] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()

@@ -77,7 +77,7 @@ def run_attempt(
     end = _supervise(run)
     _end_everything(run)
     take_secrets_back(run)
-    run.keeper.finish(run.exits, run.torn)
+    run.keeper.finish(run.exits, run.torn, at=run.over_at or time.time())
     lift(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)

@@ -172,3 +172,18 @@ def test_a_failure_after_does_not_hide_that_of_a_worker_that_ends_no_others(
     workers = [worker("exit 4", stop_on_failure=False), worker("true", index=1)]
     attempt = write_attempt(tmp_path, workers, **hooks(tmp_path / "order", after=[["bash", "-c", "exit 5"]]))
     assert warm.run(attempt)["cause"]["exit_code"] == 4
+
+
+def test_what_is_kept_counts_from_the_end_of_the_workers_however_long_commands_after_take(
+    warm: Warm, tmp_path: Path
+) -> None:
+    """I14: where nobody saw who closed what, the time since then tells what may be half a file."""
+    after, heard = tmp_path / "after", tmp_path / "heard"
+    attempt = write_attempt(
+        tmp_path,
+        [worker("touch $CHECKPOINT_ARTIFACT_PATH/half; exit 4")],
+        sync={"command": ["bash", "-c", f"head -n 1 > {heard}"], "every_s": {}},
+        **hooks(tmp_path / "order", after=[["bash", "-c", f"date +%s.%N > {after}"]]),
+    )
+    assert warm.run(attempt)["outcome"] == "failed"
+    assert json.loads(heard.read_text())["end"]["at"] < float(after.read_text())

@@ -43,6 +43,7 @@ def watch(run: NodeRun) -> None:
     """Return when every descendant has ended; `run.exits` then tells how each worker left."""
     assert run.witness is not None
     Watch(run, run.witness).until_over()
+    run.over_at = time.time()
     run.witness.close()
     run.torn = run.witness.torn
 
