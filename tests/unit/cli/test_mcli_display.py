@@ -77,6 +77,7 @@ def described(**changed: Any) -> str:
     """What `show --as mcli` prints of the document's run."""
     spec = {"target": {"cluster": "r1z1"}, "environment": {"image": "bash"}, "roles": [{}]}
     run = {**RAN, "id": "r1", "name": "hello-world-s1ZGyv", "slots": 0, "spec": spec, "source": SOURCE}
+    run["dialect"] = "native"
     times = {"created_at": STARTED - 4, "started_at": STARTED, "ended_at": STARTED + 3.9}
     return DISPLAY.run({**run, **times, **changed}, [], [], now=0, terminal=PLAIN)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from tarmac.node import untrusted
 PREFIX = ".trying-"
 MOST = 5
 
+_THIS_PROCESS = secrets.token_hex(8)
+"""Process ids come again, this does not."""
+
 
 @contextlib.contextmanager
 def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
@@ -26,7 +30,10 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
     Asked for again after that, it is tried again: the user may have mended it.
     """
     mark = root / f"{PREFIX}{hashlib.sha256(repr(code).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
-    before = _tries(mark)
+    before, whose = _read(mark)
+    if whose == _THIS_PROCESS:  # another thread copies the same: one of them is enough to tell
+        yield
+        return
     if before >= MOST:
         mark.unlink(missing_ok=True)
         raise InvalidInput(
@@ -34,7 +41,7 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
             hint="server.log in the tarmac home may tell why",
         )
     with contextlib.suppress(OSError):  # a full disk: the copy will say so
-        untrusted.write_new(str(mark), b"%d" % (before + 1))
+        untrusted.write_new(str(mark), f"{before + 1} {_THIS_PROCESS}".encode())
     try:
         yield
     finally:
@@ -42,8 +49,10 @@ def counted(root: Path, code: LocalDirectory) -> Iterator[None]:
             mark.unlink()
 
 
-def _tries(mark: Path) -> int:
+def _read(mark: Path) -> tuple[int, str]:
+    """How often it was tried, and which process tried last."""
     try:
-        return int(untrusted.read_bytes(str(mark), 16))
+        tries, _, whose = untrusted.read_bytes(str(mark), 64).decode().partition(" ")
+        return int(tries), whose
     except (OSError, ValueError):
-        return 0
+        return 0, ""
