@@ -11,6 +11,8 @@
                                       reads as zeros, all other bytes keep their places; replaced by rename
       logs/ROLE.REPLICA.WORKER.idx    time index: lines "SECONDS OFFSET\n", at most one a second
       logs/setup.NODE.log             what the setup steps wrote, and the run's hooks
+      cleared                         JSON {"work": days, "logs": days}: what the server removed so long after
+                                      the end of the run
       prepared                        only with hooks: those before the workers are done, they may start
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
@@ -151,6 +153,7 @@ FILES = "files"
 VENV = "venv"
 RUNNER_LOG = "runner.log"
 PREPARED_FILE = "prepared"
+CLEARED_FILE = "cleared"
 LEFT_FILE = "left"
 SYNC_FILE = "sync.jsonl"
 SYNC_LOG = "sync.log"

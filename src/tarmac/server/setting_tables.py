@@ -15,6 +15,8 @@ from tarmac.node.gitrules import SAFE_TRANSPORTS
 DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
 DEFAULT_LOG_LIMIT, DEFAULT_LOG_LIMIT_BYTES = "16GiB", 16 << 30
 DEFAULT_CODE_DAYS = 30.0
+DEFAULT_WORK_DAYS = 30.0
+DEFAULT_LOG_DAYS = 365.0
 DEFAULT_CODE_TIMEOUT_S = 600.0
 DEFAULT_GIT_TIMEOUT_S = 1800.0
 DEFAULT_PATIENCE, DEFAULT_PATIENCE_S = "2m", 120.0
@@ -106,6 +108,14 @@ TABLES: Mapping[str, Sequence[Setting]] = {
             default=DEFAULT_LOG_LIMIT,
             meaning="what the logs of one attempt may hold on a node: of longer ones the middle is left out",
         ),
+        Setting(
+            key="keep_days",
+            kind=float,
+            default=DEFAULT_LOG_DAYS,
+            least=0,
+            meaning="how many days after the end of a run its logs are kept; what it is, what happened to it "
+            "and its metrics stay; `inf`: always",
+        ),
     ),
     "code": (
         Setting(
@@ -132,8 +142,10 @@ TABLES: Mapping[str, Sequence[Setting]] = {
         Setting(
             key="work_days",
             kind=float,
+            default=DEFAULT_WORK_DAYS,
             least=0,
-            meaning="how long after its end the work directories of a run are kept; without it, always",
+            meaning="how many days after its end what a run worked in is kept: work directories, and the "
+            "environment and files made for it; artifacts and logs stay; `inf`: always",
         ),
     ),
     "git": (

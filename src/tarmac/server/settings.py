@@ -30,10 +30,12 @@ from tarmac.server.setting_tables import (
     DEFAULT_CODE_LIMIT_BYTES,
     DEFAULT_CODE_TIMEOUT_S,
     DEFAULT_GIT_TIMEOUT_S,
+    DEFAULT_LOG_DAYS,
     DEFAULT_LOG_LIMIT,
     DEFAULT_LOG_LIMIT_BYTES,
     DEFAULT_PATIENCE,
     DEFAULT_PATIENCE_S,
+    DEFAULT_WORK_DAYS,
     LOCAL_NODES,
     TABLES,
     Setting,
@@ -65,7 +67,7 @@ class CodeSettings:
     limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
     timeout_s: float = DEFAULT_CODE_TIMEOUT_S
     keep_days: float | None = DEFAULT_CODE_DAYS
-    work_days: float | None = None
+    work_days: float = DEFAULT_WORK_DAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class Settings:
     artifacts: ArtifactSettings = ArtifactSettings()
     code: CodeSettings = CodeSettings()
     logs_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
+    log_days: float = DEFAULT_LOG_DAYS
     git: GitSettings = GitSettings()
     allow_system_packages: bool = False
     determined: Mapping[str, Any] = field(default_factory=dict)
@@ -142,6 +145,7 @@ class _Reader:
             artifacts=artifacts,
             code=code,
             logs_limit_bytes=self._log_limit(values["logs"]["limit"]),
+            log_days=values["logs"]["keep_days"],
             git=git,
             allow_system_packages=values["setup"]["allow_system_packages"],
             determined={name: value for name, value in values["determined"].items() if value is not None},

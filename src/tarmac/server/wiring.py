@@ -31,6 +31,7 @@ from tarmac.server.connections import allow_open_files
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.identity import RandomIds, SystemClock
+from tarmac.server.remains import Remains
 from tarmac.server.said import SlotsNote
 from tarmac.server.secret_desk import SecretDesk
 from tarmac.server.service import Service
@@ -60,6 +61,7 @@ class Parts:
     secrets: SecretDesk
     directories: DirectoryCodeStore
     code: CodeDesk
+    remains: Remains
     check: DatabaseCheck
 
     def start(self, *, stop: Callable[[], None]) -> None:
@@ -69,10 +71,12 @@ class Parts:
         self.artifacts.tidier.start()
         self.datasets.start()
         self.code.tidier.start()
+        self.remains.tidier.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
         self.check.stop()
+        self.remains.tidier.stop()
         self.code.tidier.stop()
         self.datasets.stop()
         self.artifacts.tidier.stop()
@@ -132,15 +136,14 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         secrets=secrets,
         directories=directories,
         check=check,
-        code=CodeDesk(
-            directories,
-            store,
-            clock,
-            runs=home.runs,
-            keep_days=settings.code.keep_days,
-            work_days=settings.code.work_days,
-        ),
+        code=CodeDesk(directories, store, clock, keep_days=settings.code.keep_days),
+        remains=_remains(home, settings, store, clock),
     )
+
+
+def _remains(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Remains:
+    days = {"work_days": settings.code.work_days, "log_days": settings.log_days}
+    return Remains(store, clock, runs=home.runs, **days)
 
 
 def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:

@@ -1,9 +1,8 @@
-"""Code and work directories are cleared up by age (C8), and never what a run still needs."""
+"""Code is cleared up by age (C8), and never what a run still needs."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,7 +42,6 @@ class Keeping:
     def __init__(self, place: Path) -> None:
         self.root = place / "home" / "code"
         self.code = DirectoryCodeStore(self.root)
-        self.runs = place / "home" / "runs"
         self.known: list[Run] = []
         self.clock = VirtualClock(NOW)
         self._place = place
@@ -60,25 +58,14 @@ class Keeping:
             os.utime(pack, (used_at, used_at))
         return digest
 
-    def tidy(self, *, keep_days: float | None = 30.0, work_days: float | None = None) -> None:
+    def tidy(self, *, keep_days: float | None = 30.0) -> None:
         desk = CodeDesk(
             self.code,
             Runs(self.known),
             self.clock,
-            runs=self.runs,
             keep_days=keep_days,
-            work_days=work_days,
         )
         desk.tidy()
-
-    def work(self, run_id: str) -> Path:
-        """The working directory that an attempt of a run left, with a link to something else."""
-        node = self.runs / run_id / "attempts" / "1" / "nodes" / "node1"
-        (node / "work" / "sub").mkdir(parents=True)
-        (node / "work" / "sub" / "model.bin").write_text("weights")
-        (node / "work" / "home").symlink_to(self.root)
-        (node / "events.jsonl").touch()
-        return node / "work"
 
 
 @pytest.fixture
@@ -158,44 +145,3 @@ def test_what_is_on_its_way_is_left_alone(keeping: Keeping) -> None:
         os.utime(pack, (NOW - 3600, NOW - 3600))
     keeping.tidy(keep_days=0)
     assert keeping.code.packs.missing(["0" * 64]) == []
-
-
-def test_work_directories_of_runs_that_ended_long_ago_are_cleared_c8(keeping: Keeping) -> None:
-    """C8: a working directory stays after the end, and is cleaned up later by age; the history stays."""
-    kept = keeping.snapshot("kept", used_days_ago=0)
-    keeping.known = [run("live"), run("old", ended_days_ago=15), run("young", ended_days_ago=13)]
-    work = {name: keeping.work(name) for name in ("live", "old", "young", "unknown")}
-    keeping.tidy()
-    assert all(path.exists() for path in work.values())
-    keeping.tidy(work_days=14)
-    assert {name for name, path in work.items() if path.exists()} == {"live", "young", "unknown"}
-    assert (work["old"].parent / "events.jsonl").exists()
-    assert snapshots_in(keeping.root) == [kept]
-
-
-@pytest.mark.parametrize("level", [0, 1, 2], ids=["work", "node", "nodes"])
-def test_a_link_that_a_run_left_leads_the_clearing_up_nowhere(keeping: Keeping, level: int) -> None:
-    keeping.known = [run("old", ended_days_ago=15)]
-    work = keeping.work("old")
-    precious = keeping.root.parent / "precious" / "n" / "work" / "thesis"
-    precious.parent.mkdir(parents=True)
-    precious.write_text("years")
-    there = [work, *work.parents][level]
-    shutil.rmtree(there)
-    there.symlink_to(precious.parents[level])
-    keeping.tidy(work_days=14)
-    assert precious.read_text() == "years"
-
-
-def test_a_work_directory_deeper_than_python_recurses_is_cleared(keeping: Keeping) -> None:
-    keeping.known = [run("old", ended_days_ago=15)]
-    work = keeping.work("old")
-    here = os.open(work, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("a", dir_fd=here)
-        below = os.open("a", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
-    keeping.tidy(work_days=14)
-    assert not work.exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.engines.local import care, devices, ports, staging
+from tarmac.engines.local.cleared import cleared_notices
 from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.news import NewsBoard
@@ -150,7 +151,8 @@ class LocalEngine:
             return ()
         with view.lock:
             view.refresh()
-            return [notice for node in view.nodes for notice in node.notices]
+            told = [notice for node in view.nodes for notice in node.notices]
+            return [*told, *cleared_notices(view.directory, view.nodes[0].node if view.nodes else "")]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._layout.attempt(attempt_id)

@@ -1,0 +1,31 @@
+"""What was cleared up of an attempt since its run ended, in words. Called by `LocalEngine`.
+
+`server/remains.py` writes the file. The run could have, too: so nothing but numbers is taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tarmac.model.ports import Notice
+from tarmac.node import untrusted
+from tarmac.node.protocol import CLEARED_FILE
+
+_SENTENCES = {
+    "work": "its work directories, and what was installed for it, were removed {} after its end",
+    "logs": "its logs were removed {} after its end",
+}
+
+
+def cleared_notices(directory: Path, node: str) -> Iterator[Notice]:
+    """One for each kind of thing that is gone."""
+    path = directory / CLEARED_FILE
+    try:
+        told, at = untrusted.read_object(str(path)), path.lstat().st_mtime
+    except (OSError, ValueError):
+        return  # nothing was
+    for what, sentence in _SENTENCES.items():
+        days = told.get(what)
+        if isinstance(days, int | float) and days >= 0:
+            yield Notice(at=at, node=node, text=sentence.format("1 day" if days == 1 else f"{days:g} days"))
