@@ -1,11 +1,14 @@
-"""How much of its time somebody may spend on something: a share, after a first amount.
+"""How much of its time somebody may compute for something: a share, after a first amount.
 
-Called by `torn` and the hook `watch`.
+Called by `torn` and the hook `watch`. Only what a thread computes itself counts: where others keep the
+machine busy, it waits for its turn, and takes nothing from them by that.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
+from typing import Iterator
 
 
 class Budget:
@@ -24,6 +27,11 @@ class Budget:
         self._counted_at = now
         return self._left_s > 0
 
-    def spend(self, seconds: float) -> None:
-        """So much was spent."""
-        self._left_s -= seconds
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """What is computed inside is spent."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._left_s -= time.thread_time() - began

@@ -94,6 +94,12 @@ class Children:
         """Whether a signal ended a process that was reaped here since it was last asked; None: it was not."""
         return self._ends.pop(pid, None)
 
+    def take_struck(self) -> set[int]:
+        """Who was reaped here, ended by a signal, and not asked about since: nobody had seen them alive."""
+        struck = {pid for pid, by_signal in self._ends.items() if by_signal}
+        self._ends.clear()
+        return struck
+
     def reap(self) -> list[Child]:
         """Those of our processes that left since the last call, in that order; orphans are reaped too."""
         left: list[Child] = []
@@ -106,7 +112,8 @@ class Children:
             if pid == 0:
                 self.none_left = bool(self.aside) and not procfs.descendants(os.getpid(), but=self.aside)
                 return left
-            self._ends[pid] = os.WIFSIGNALED(status)
+            if pid not in self.aside:
+                self._ends[pid] = os.WIFSIGNALED(status)
             child = self._by_pid.pop(pid, None)
             if child is not None:
                 _note_exit(child, status)

@@ -25,6 +25,8 @@ _LOOK_FOR_OTHERS_S = 30.0
 _MOST_OPENED = 1_000
 _SURVIVED_S = 10.0
 """What was torn so long before the end, others of the attempt have lived with: it is theirs to judge."""
+_NEVER_SEEN = -1
+"""When somebody started who was over before anybody looked for him."""
 _SHARE = 0.1
 _MOST_SPENT_S = 0.5
 """To look for processes and their files takes at most this share of the time, after a first amount."""
@@ -48,6 +50,7 @@ class Torn:
         self._looked_at = time.monotonic()
         self._budget = Budget(_SHARE, most_s=_MOST_SPENT_S)
         self._look_wanted = False
+        children.take_struck()  # who was over before has written nothing here since
 
     def take(self, changes: List[Change], more: Callable[[], List[Change]]) -> None:
         """Take in what happened to files; `more` tells what happened since.
@@ -56,6 +59,7 @@ class Torn:
         """
         fates = {process: self._fate(process) for process in self._known}
         struck = {process for process, fate in fates.items() if fate == procfs.STRUCK}
+        struck |= {Process(pid, _NEVER_SEEN) for pid in self._children.take_struck()}
         over = struck | {process for process, fate in fates.items() if fate == procfs.EXITED}
         if over:
             changes = changes + more()  # what they held was closed before they could be seen to be over
@@ -141,10 +145,14 @@ class Torn:
         return procfs.STRUCK if by_signal else procfs.EXITED
 
     def _look_for_processes(self, *, urgent: bool) -> None:
-        now = time.monotonic()
         if not urgent and not self._budget.is_left():
             return
-        self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
+        with self._budget.spending():
+            self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
+            self._look_for_writers()
+        self._looked_at, self._look_wanted = time.monotonic(), False
+
+    def _look_for_writers(self) -> None:
         held = open_for_writing((process.pid for process in self._known), self._opened.keys())
         for file_id, writers in held.items():
             self._writers[file_id] = set(writers)
@@ -152,8 +160,6 @@ class Torn:
                 self._appended.add(file_id)
         if len(self._opened) > _MOST_OPENED:  # most were only read, and nobody tells when that is over
             self._opened = {file_id: leaving for file_id, leaving in self._opened.items() if file_id in held}
-        self._looked_at, self._look_wanted = time.monotonic(), False
-        self._budget.spend(self._looked_at - now)
 
 
 def _file_id(path: str) -> Optional[FileId]:

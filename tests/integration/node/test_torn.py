@@ -34,7 +34,8 @@ class Attempt:
     def __init__(self, root: Path) -> None:
         self.root = root
         events = EventLog(str(root.parent / "events.jsonl"))
-        torn = Torn(str(root), Children())
+        self.children = Children()
+        torn = Torn(str(root), self.children)
         self.witness = Witness(events, logs=[], reports="/none", tree=tree_below(str(root)), torn=torn)
         self.torn = torn
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -138,6 +139,30 @@ def test_who_is_waited_for_by_another_was_struck_if_he_was_told_to_leave(attempt
     attempt.witness.before_leaving()
     attempt.end(process, signal.SIGTERM)
     assert attempt.torn_paths() == ["half"]
+
+
+def test_who_was_never_seen_alive_was_struck_if_a_signal_ended_him(attempt: Attempt) -> None:
+    """The runner was late: the worker is over before it looked for the first time."""
+    log, env = str(attempt.root.parent / "log"), dict(os.environ)
+    script = HALF + "os.kill(os.getpid(), signal.SIGKILL)"
+    argv = [sys.executable, "-c", f"import os, signal; {script}"]
+    child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert attempt.children.reap() == [child]
+    attempt.witness.look()
+    assert attempt.torn_paths() == ["half"]
+
+
+def test_who_was_never_seen_alive_and_exited_tore_nothing(attempt: Attempt) -> None:
+    """The last to be struck before the checkpoints were followed has nothing to do with them either."""
+    log, env = str(attempt.root.parent / "log"), dict(os.environ)
+    for script in ("kill -9 $$", "echo whole > whole"):
+        argv = ["bash", "-c", script]
+        child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert attempt.children.reap() == [child]
+        attempt.witness.look()
+    assert attempt.torn_paths() == []
 
 
 def test_where_nothing_can_be_watched_nobody_can_tell(tmp_path: Path) -> None:

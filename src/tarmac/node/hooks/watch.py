@@ -232,9 +232,8 @@ class Watch:
             again = time.monotonic() + _LISTEN_AGAIN_S
             self._run.pulse.wait(again if due is None else min(due, again))
         elif self._run.pulse.wait(due, also=self._witness.fileno()):
-            began = time.monotonic()
-            self._witness.look()  # at once: the closer to a closing, the surer who closed
-            self._listening.spend(time.monotonic() - began)
+            with self._listening.spending():
+                self._witness.look()  # at once: the closer to a closing, the surer who closed
 
     def _next_due(self) -> Optional[float]:
         limit = None if self._told else self._run.limit_due
