@@ -59,7 +59,7 @@ def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
         Column(title="ID"),
         Column(title="TYPE", optional=True),
         Column(title="NAME", flexible=True),
-        Column(title="WEIGHT" if shared else "PRIORITY", right=True, optional=True),
+        Column(title="WEIGHT" if shared else "PRIORITY", right=True, optional=not shared),
         Column(title="SUBMITTED", right=True, optional=True),
         Column(title="SLOTS", right=True),
         Column(title="STATE"),

@@ -73,6 +73,12 @@ def test_a_pool_of_fair_share_shows_weights() -> None:
     assert text.endswith("pool empty of local: by priority, with preemption\n  nothing runs or waits here")
 
 
+def test_on_a_narrow_terminal_a_fair_share_still_shows_its_weights() -> None:
+    text = queue_text([pool(entry(1), policy="fair_share")], now=NOW, terminal=Terminal(width=50))
+    assert "WEIGHT" in text
+    assert "USER" not in text
+
+
 def test_a_part_of_a_queue_says_how_much_is_left_out() -> None:
     part = pool(entry(1), entry(2), entry(77), total=100)
     lines = queue_text([part], now=NOW, terminal=Terminal()).splitlines()
