@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from functools import lru_cache
 from typing import Mapping
 
 from tarmac.node import protocol
@@ -15,7 +16,7 @@ _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
 
 def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The whole environment of a process: what the attempt says, and what this node adds."""
-    env = {**_account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
+    env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
     env.update(told)
     env.update(run.secret_env)
     env.update(run.node_env)
@@ -32,7 +33,9 @@ def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     return env
 
 
-def _account() -> dict[str, str]:
+@lru_cache(maxsize=1)
+def account() -> dict[str, str]:
+    """What the user's account says. A warm parent asks once, and its runners know."""
     try:
         user = pwd.getpwuid(os.getuid())
     except KeyError:

@@ -5,11 +5,11 @@ Asking it costs the start of an interpreter, so the answer is kept beside the en
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from typing import Any, Mapping, NamedTuple, Optional
 
+from tarmac.node.digests import digest
 from tarmac.node.setupwork import SetupWork, StepFailed
 
 _NAMES = ("python3", "python")
@@ -79,7 +79,7 @@ def _mark(path: str, env: Mapping[str, str]) -> str:
     real = os.path.realpath(path)
     told = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
     told.append(env.get("PYTHONUSERBASE"))
-    return hashlib.sha256(json.dumps([_QUESTION, told]).encode()).hexdigest()[:32]
+    return digest(json.dumps([_QUESTION, told]))[:32]
 
 
 def _read(path: str) -> Optional[Interpreter]:

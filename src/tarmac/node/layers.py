@@ -11,15 +11,14 @@ from the moment its mark is there; an attempt holds the lock in shared mode as l
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import shutil
 import time
 from contextlib import suppress
 from typing import Any, Callable, Optional
 
-from tarmac.node import interpreter, venv
+from tarmac.node import interpreter, untrusted, venv
+from tarmac.node.digests import digest
 from tarmac.node.interpreter import Interpreter
 from tarmac.node.setupwork import SetupWork, StepFailed
 
@@ -55,7 +54,7 @@ class Layers:
         `install` fills an empty one; it is not called where somebody has made it.
         """
         told = json.dumps([self._key, words], sort_keys=True)
-        key = hashlib.sha256(told.encode()).hexdigest()[:32]
+        key = digest(told)[:32]
         directory = os.path.join(self._root, key)
         made = self._ensure(directory, install)
         self._key = [key]
@@ -86,12 +85,14 @@ class Layers:
             self._work.wait(_POLL_S * (1 + self._work.run.part.rank % 7 / 7))
 
     def _make(self, directory: str, mark: str, install: Callable[[str], None]) -> None:
-        shutil.rmtree(directory, ignore_errors=True)  # half of it, from somebody who was ended
+        with suppress(OSError):  # half of it, from somebody who was ended
+            untrusted.remove_tree(directory)
         venv.make(directory, self.python, self._below())
         try:
             install(directory)
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            with suppress(OSError):
+                untrusted.remove_tree(directory)
             raise
         binaries = venv.bin_of(directory)
         venv.pass_on_scripts(binaries, os.path.join(directory, _SCRIPTS), others=True)
@@ -115,7 +116,7 @@ class Layers:
         binaries = self.python.scripts
         with suppress(OSError):
             told = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
-            target = os.path.join(self._root, f"scripts-{hashlib.sha256(told.encode()).hexdigest()[:32]}")
+            target = os.path.join(self._root, f"scripts-{digest(told)[:32]}")
             if not os.path.isdir(target):
                 venv.pass_on_scripts(binaries, target, others=False)
             return target
@@ -149,7 +150,8 @@ def sweep(root: str, *, older_than_s: float) -> None:
             try:
                 if _locked(handle, fcntl.LOCK_EX):
                     os.unlink(mark)
-                    shutil.rmtree(directory, ignore_errors=True)
+                    with suppress(OSError):
+                        untrusted.remove_tree(directory)
             finally:
                 os.close(handle)
 

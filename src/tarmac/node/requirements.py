@@ -5,12 +5,12 @@ Whatever is not known to come out the same for everybody belongs to the attempt 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import Iterator, NamedTuple, Sequence
 
 from tarmac.node import untrusted
+from tarmac.node.digests import digest
 from tarmac.node.steps import split
 
 _MOST_FILES = 50
@@ -85,7 +85,7 @@ class _Reader:
         except (OSError, ValueError):
             self.shared = False  # pip will say what is wrong with it
             return
-        self.files.append(hashlib.sha256(text.encode()).hexdigest())
+        self.files.append(digest(text))
         if len(self.files) > _MOST_FILES:
             self.shared = False
             return
@@ -107,7 +107,7 @@ class _Reader:
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
             status = os.stat(os.path.join(place, name))
             told.append(f"{name} {status.st_size} {status.st_mtime_ns}")
-        self.files.append(hashlib.sha256("\n".join(told).encode()).hexdigest())
+        self.files.append(digest("\n".join(told)))
 
 
 def _fixed(url: str) -> bool:

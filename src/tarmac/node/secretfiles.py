@@ -6,13 +6,13 @@ the token of the attempt, so that whoever knows the attempt finds it and nobody 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from contextlib import suppress
 from typing import Tuple
 
 from tarmac.node import untrusted
+from tarmac.node.digests import digest
 
 MEMORY = "/dev/shm"
 """Where Linux keeps files that are on no disk."""
@@ -54,7 +54,7 @@ def remove(token: str, node: str, node_directory: str) -> None:
 
 
 def _in_memory(token: str, node: str) -> str:
-    name = hashlib.sha256(f"tarmac secrets\0{token}\0{node}".encode()).hexdigest()[:32]
+    name = digest(f"tarmac secrets\0{token}\0{node}")[:32]
     return os.path.join(MEMORY, f"tarmac-{name}")
 
 

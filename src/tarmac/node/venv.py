@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from contextlib import suppress
 from typing import Optional, Sequence
 
@@ -87,7 +86,8 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     would not find what was installed here. With `others`, programs of another kind are linked as well.
     """
     draft = f"{target}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
-    shutil.rmtree(draft, ignore_errors=True)
+    with suppress(OSError):
+        untrusted.remove_tree(draft)
     os.makedirs(draft)
     for name in sorted(_listed(binaries)):
         path = os.path.join(binaries, name)
@@ -105,7 +105,8 @@ def pass_on_scripts(binaries: str, target: str, *, others: bool) -> None:
     try:
         os.rename(draft, target)
     except OSError:  # another made it meanwhile
-        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):
+            untrusted.remove_tree(draft)
 
 
 def _interpreter_of(path: str) -> Optional[str]:

@@ -15,7 +15,7 @@ import socket
 from functools import partial
 from typing import Iterator, NoReturn, Optional
 
-from tarmac.node import detach, namespaces, protocol, runner
+from tarmac.node import detach, environment, namespaces, protocol, runner
 from tarmac.node.namespaces import Apart, Way
 
 
@@ -26,6 +26,7 @@ def serve(fd: int) -> None:
     os.set_inheritable(fd, False)
     detach.default_signals()
     way = namespaces.find_way()
+    environment.account()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error tells as well that our server left
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for whoever sits in front of the server

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
+from contextlib import suppress
 from typing import Callable
 
 from tarmac.node import protocol, untrusted, words
@@ -97,4 +97,5 @@ def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:
         return
     for name in os.listdir(directory):
         if name.startswith(protocol.UNFINISHED) and rubbish(name):
-            shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
+            with suppress(OSError):
+                untrusted.remove_tree(os.path.join(directory, name))
