@@ -61,6 +61,7 @@ EVENTS = {
     RunEvent.STAGED: "the code snapshot is complete, or there is no code",
     RunEvent.PLACED: "an allocation is granted; the next attempt begins",
     RunEvent.STARTED: "every worker of the attempt runs",
+    RunEvent.RELEASED: "replicas have ended while others go on: their slots are free",
     RunEvent.PAUSE_ASKED: "a person asks for a pause",
     RunEvent.ATTEMPT_PAUSED: "the attempt left as asked",
     RunEvent.RESUME_ASKED: "a person asks to go on",

@@ -96,7 +96,7 @@ def test_a_new_database_is_made_and_an_old_one_kept(two_urls: tuple[str, str]) -
 
 
 def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tuple[str, str]) -> None:
-    """Runs, attempts and events are what they were, and the new event may happen to them."""
+    """Runs, attempts and events are what they were, and the new events may happen to them."""
     url, _ = two_urls
     with write(url) as connection:
         migrate(connection, "0001")
@@ -116,6 +116,7 @@ def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tup
         assert store.apply([moved]) == [True]
         assert store.run("r1") == moved.after
         assert [event.id for event in store.events("r1")] == [1, 2, 4], "ids go on where they were"
+        assert store.apply([step(running, RunEvent.RELEASED, attempt=attempt)]) == [True]
 
 
 def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:

@@ -16,6 +16,7 @@ from tarmac.model.run import (
     CauseCode,
     Evidence,
     Outcome,
+    Release,
     Retry,
     Run,
     Share,
@@ -88,6 +89,7 @@ def test_every_field_that_a_step_may_change_is_kept(store: Store, queued: Run) -
             cause=cause,
             allotted_s=12.5,
             evidence=Evidence(first_output_at=1.1, checkpoint_at=1.2, read_at=1.3),
+            released=(Release(role="main", replica=1, at=1.75), Release(role="main", replica=0, at=1.8)),
         ),
     )
     assert store.apply([changed]) == [True]

@@ -46,11 +46,13 @@ def test_the_histories_do_crash_and_do_reach_everything() -> None:
                 shares=run.share is not None,
                 proven=run.verdict is not None and run.verdict.proven,
                 moved=run.standing is not None,
+                released=sum(len(each.released) for each in history.simulation.store.attempts(run.id)),
             )
     assert crashes > 80
     assert attempts > 2
     assert outcomes >= set(Outcome)
-    assert all(seen[what] > 5 for what in ("turns", "preemptions", "shares", "proven", "moved")), seen
+    wanted = ("turns", "preemptions", "shares", "proven", "moved", "released")
+    assert all(seen[what] > 5 for what in wanted), seen
 
 
 def _life(crash_at: int | None) -> tuple[Simulation, int]:

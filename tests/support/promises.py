@@ -31,9 +31,7 @@ class Promises:
         assert all(count == 1 for count in engine.starts.values()), engine.starts
         live = store.live_attempts()
         assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
-        held = [
-            (seat.node, slot) for attempt in live for seat in attempt.allocation.seats for slot in seat.slots
-        ]
+        held = [(seat.node, slot) for attempt in live for seat in attempt.held.seats for slot in seat.slots]
         assert len(set(held)) == len(held), "a slot is in two gangs"
         used: Counter[tuple[str, str]] = Counter()
         for run_id in run_ids:
@@ -105,11 +103,7 @@ class Promises:
             assert run.preemptions + run.turns == outcomes[Outcome.PREEMPTED] + by_itself
         else:
             assert (run.turns, run.preemptions) == (0, outcomes[Outcome.PREEMPTED])
-        held_slot_s = sum(
-            attempt.allocation.slots * (attempt.ended_at - attempt.created_at)
-            for attempt in attempts
-            if attempt.ended_at is not None
-        )
+        held_slot_s = sum(_used_slot_s(attempt) for attempt in attempts)
         assert isclose(run.attained_slot_s, held_slot_s, abs_tol=1e-6), "what it used does not add up"
 
     def _check_usage(self, used: Counter[tuple[str, str]]) -> None:
@@ -142,6 +136,16 @@ class Promises:
             assert run.verdict.turns == run.turns
             unproven = run.cause is not None and run.cause.code is CauseCode.UNPROVEN
             assert unproven is not run.verdict.proven
+
+
+def _used_slot_s(attempt: Attempt) -> float:
+    """What the seats that an attempt holds no more were held for."""
+    until = {(each.role, each.replica): each.at for each in attempt.released}
+    ends = (
+        (len(seat.slots), until.get((seat.role, seat.replica), attempt.ended_at))
+        for seat in attempt.allocation.seats
+    )
+    return sum(slots * (at - attempt.created_at) for slots, at in ends if at is not None)
 
 
 def _queue(facts: Snapshot, *, silent: bool) -> dict[str, Candidate]:

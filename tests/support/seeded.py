@@ -227,7 +227,17 @@ class History:
             hangs_at_start=random.random() < 0.03,
             vanishes_after_s=random.choice((None,) * 12 + (5.0,)),
             unknown_for_s=random.choice((0.0, 0.0, 0.0, 30.0)),
+            replicas_end_s=self._early_ends(),
         )
+
+    def _early_ends(self) -> dict[tuple[str, int], float]:
+        """When replicas end that others outlive; some behaviours end before, and some runs have fewer."""
+        random = self.random
+        return {
+            ("main", replica): random.choice((0.0, 1.0, 10.0, 50.0))
+            for replica in range(3)
+            if random.random() < 0.3
+        }
 
     def _finish(self) -> None:
         """No more faults: drained and lost nodes come back, paused runs are resumed, and time passes."""

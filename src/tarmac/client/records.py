@@ -120,6 +120,7 @@ class SeatRecord(TypedDict):
     replica: int
     node: str
     slots: list[int]
+    released_at: float | None
 
 
 class WorkerRecord(TypedDict):

@@ -187,7 +187,7 @@ def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
         if attempt.allocation.cluster != name:
             continue
         told: set[str] = set()
-        for seat in attempt.allocation.seats:
+        for seat in attempt.held.seats:
             amount = Resources(cpus=seat.cpus, memory_bytes=seat.memory_bytes)
             held[seat.node] = held.get(seat.node, Resources()).plus(amount)
             node = nodes.get(seat.node)

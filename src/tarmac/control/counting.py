@@ -6,6 +6,7 @@ Each is counted apart: only failures spend the retries, only turns those of a cy
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tarmac.model.copying import changed
@@ -17,6 +18,7 @@ from tarmac.model.run import (
     CauseCode,
     Evidence,
     Outcome,
+    Release,
     Run,
     Share,
     Verdict,
@@ -121,10 +123,16 @@ def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
     return Cause(code=CauseCode.UNPROVEN, message=f"completed, pause and resume unproven: {missing}")
 
 
+def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
+    """The slot-seconds of replicas that have ended before their attempt."""
+    slots = {(seat.role, seat.replica): len(seat.slots) for seat in attempt.allocation.seats}
+    return sum(slots[each.role, each.replica] * max(0.0, each.at - attempt.created_at) for each in releases)
+
+
 def _held_slot_s(attempt: Attempt) -> float:
-    """The slot-seconds of an attempt that has ended."""
+    """The slot-seconds of an attempt that has ended, less those of its released replicas: counted before."""
     assert attempt.ended_at is not None, "it has ended"
-    return attempt.allocation.slots * max(0.0, attempt.ended_at - attempt.created_at)
+    return attempt.held.slots * max(0.0, attempt.ended_at - attempt.created_at)
 
 
 def _running_s(attempt: Attempt) -> float:

@@ -54,7 +54,7 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
     """What a run with a live attempt occupies."""
     return Holding(
         candidate=candidate_of(run, shape),
-        allocation=attempt.allocation,
+        allocation=attempt.held,
         granted_at=attempt.created_at,
         started_at=attempt.started_at,
         checkpoint_at=attempt.evidence.checkpoint_at,

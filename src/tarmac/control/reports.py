@@ -64,7 +64,7 @@ def node_reports(world: World) -> list[NodeReport]:
     """Every node there is now."""
     held: dict[str, dict[str, NodeRun]] = {}
     for run, attempt in world.live():
-        for seat in attempt.allocation.seats:
+        for seat in attempt.held.seats:
             on_node = held.setdefault(seat.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
             on_node[run.id] = replace(before, slots=before.slots + len(seat.slots))

@@ -27,12 +27,12 @@ from typing import Any
 
 from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
 from tarmac.control.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
-from tarmac.control.steps import ending_detail, noted, started
+from tarmac.control.steps import ending_detail, noted, released, started
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Release, Run
 from tarmac.spec.dialects import explained
 
 CHECKPOINT_STEP_S = 10.0
@@ -47,8 +47,8 @@ _VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished f
 
 def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     """The step that `observation` calls for, or None when there is nothing to record."""
-    if observation.state is ObservedState.RUNNING:
-        return _running(run, attempt, observation, now)
+    if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
+        return _going_on(run, attempt, observation, now)
     if observation.state is ObservedState.ABSENT and attempt.state is AttemptState.RUNNING:
         observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
     if observation.state is ObservedState.ENDED:
@@ -56,6 +56,30 @@ def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
             observation = replace(observation, cause=explained(run.spec, observation.cause))
         return _ended(run, attempt, observation, now)
     return None
+
+
+def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """It has started, more was seen of it, some of its replicas have ended: what is new of that."""
+    running = observation.state is ObservedState.RUNNING
+    first = _running(run, attempt, observation, now) if running else None
+    releases = _releases(attempt, observation)
+    if not releases:
+        return first
+    if first is None:
+        return released(run, attempt, releases, now)
+    then = released(first.after, first.attempt or attempt, releases, now)
+    return RunStep(before=run, after=then.after, events=first.events + then.events, attempt=then.attempt)
+
+
+def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
+    """The replicas that are newly known to have ended; none, if nothing would be held: it ends just now."""
+    held = {(seat.role, seat.replica) for seat in attempt.held.seats}
+    fresh = [
+        changed(each, at=max(each.at, attempt.created_at))
+        for each in observation.released
+        if (each.role, each.replica) in held
+    ]
+    return fresh if len(fresh) < len(held) else []
 
 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:

@@ -5,9 +5,10 @@ Pure: used by the commands and the passes. Each raises IllegalStep where the lif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tarmac.control.counting import released_slot_s
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
@@ -19,6 +20,7 @@ from tarmac.model.run import (
     CauseCode,
     Evidence,
     Outcome,
+    Release,
     Run,
     Share,
     Standing,
@@ -155,6 +157,22 @@ def started(run: Run, attempt: Attempt, at: float, evidence: Evidence) -> RunSte
     attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, evidence=evidence)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
+
+
+def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float) -> RunStep:
+    """Replicas of its attempt have ended while others go on: what they held is free."""
+    after = _after(
+        run,
+        RunEvent.RELEASED,
+        attained_slot_s=run.attained_slot_s + released_slot_s(attempt, releases),
+    )
+    freed = changed(attempt, released=(*attempt.released, *releases))
+    detail = {
+        "attempt": attempt.number,
+        "replicas": [f"{each.role}.{each.replica}" for each in releases],
+        "slots": attempt.held.slots - freed.held.slots,
+    }
+    return _step(run, after, RunEvent.RELEASED, now, detail, attempt=freed)
 
 
 def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:

@@ -21,7 +21,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.errors import LeaseLost
 from tarmac.model.launch import Equip, as_it_is
-from tarmac.model.lifecycle import OCCUPYING_STATES, RunState
+from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
@@ -146,6 +146,8 @@ class World:
             if unknown:
                 self._mirror.reload(self.store, unknown)
         self._announce([step.after for step in applied if step.events])
+        if any(item.event is RunEvent.RELEASED for step in applied for item in step.events):
+            self.hub.ring(Bell.SCHEDULE)
         return taken
 
     def mirror(self) -> Mirror:

@@ -56,7 +56,10 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageBucket:
-    """What attempts that ended in the hour from `hour_at` used in a pool: slot-seconds, divided by weight."""
+    """What attempts and replicas that ended in the hour from `hour_at` used in a pool.
+
+    In slot-seconds, divided by weight.
+    """
 
     hour_at: float
     cluster: str
@@ -67,15 +70,23 @@ class UsageBucket:
 
 
 def usage_of(step: RunStep) -> UsageBucket | None:
-    """What a step adds to the usage: the attempt that ends with it. Counted once, as the step is guarded."""
+    """What a step adds to the usage: the attempt, or the replicas, that end with it.
+
+    Counted once: the step is guarded, and has an event.
+    """
     attempt = step.attempt
-    if attempt is None or attempt.ended_at is None:
+    if attempt is None:
+        return None
+    ended_at = attempt.ended_at
+    if ended_at is None and attempt.released:
+        ended_at = max(each.at for each in attempt.released)
+    if ended_at is None:
         return None
     used_slot_s = step.after.attained_slot_s - step.before.attained_slot_s
     if used_slot_s <= 0.0:
         return None
     return UsageBucket(
-        hour_at=attempt.ended_at // HOUR_S * HOUR_S,
+        hour_at=ended_at // HOUR_S * HOUR_S,
         cluster=attempt.allocation.cluster,
         pool=attempt.allocation.pool,
         user=step.after.user,

@@ -37,6 +37,7 @@ class RunEvent(StrEnum):
     STAGED = "staged"  # its code is in the snapshot store
     PLACED = "placed"  # granted an allocation: an attempt begins
     STARTED = "started"  # every worker of the attempt runs
+    RELEASED = "released"  # replicas have ended while others go on: their slots are free
     PAUSE_ASKED = "pause_asked"
     ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
     RESUME_ASKED = "resume_asked"
@@ -87,6 +88,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.STARTING,
+        _E.RELEASED: _S.STARTING,
     },
     _S.RUNNING: {
         _E.PAUSE_ASKED: _S.PAUSING,
@@ -96,6 +98,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.RUNNING,
+        _E.RELEASED: _S.RUNNING,
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
@@ -103,6 +106,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.STOP_ASKED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PAUSING,
+        _E.RELEASED: _S.PAUSING,
     },
     _S.PAUSED: {
         _E.RESUME_ASKED: _S.QUEUED,
@@ -117,9 +121,11 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.STOP_ASKED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PREEMPTING,
+        _E.RELEASED: _S.PREEMPTING,
     },
     _S.STOPPING: {
         _E.FINISHED: _S.ENDED,
+        _E.RELEASED: _S.STOPPING,
     },
     _S.ENDED: {},
 }

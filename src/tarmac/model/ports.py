@@ -16,7 +16,17 @@ from tarmac.model.changes import NewRun, RunStep, UsageBucket
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
-from tarmac.model.run import NOTHING_SEEN, Ask, Attempt, Cause, Event, Evidence, Outcome, Run
+from tarmac.model.run import (
+    NOTHING_SEEN,
+    Ask,
+    Attempt,
+    Cause,
+    Event,
+    Evidence,
+    Outcome,
+    Release,
+    Run,
+)
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import LocalDirectory, Repository, RunSpec
 from tarmac.model.summary import RunQuery, RunSummary
@@ -164,7 +174,8 @@ class Observation:
     `claimed_at`, `started_at` and `ended_at` are the nodes' own times, where they gave them: when the first
     of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
     workers ran, when all had ended. `native_state` is the system's own word, for people.
-    `evidence` is what has been seen so far, also of an attempt that still runs.
+    `evidence` is what has been seen so far, also of an attempt that still runs. `released` are replicas
+    of which nothing lives any more, certainly, while others go on.
     """
 
     state: ObservedState
@@ -175,6 +186,7 @@ class Observation:
     ended_at: float | None = None
     evidence: Evidence = NOTHING_SEEN
     native_state: str = ""
+    released: tuple[Release, ...] = ()
 
 
 class NativeRequest(Protocol):

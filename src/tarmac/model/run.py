@@ -7,7 +7,7 @@ All times are seconds since the epoch (UTC), as floats, in fields that end in `_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from signal import Signals
@@ -149,6 +149,15 @@ NOTHING_SEEN = Evidence()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A replica that ended, at `at`, while others of its attempt go on: it holds its slots no more."""
+
+    role: str
+    replica: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """The place of a run in its queue: from its spec, until a person changes it.
 
@@ -227,7 +236,8 @@ class Attempt:
     is the port promised to the workers of this attempt. `allotted_s` is the time it was promised when it was
     placed, from the start of its workers: a turn, or what is left of a block (None: nothing is promised); a
     turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps its
-    directory; None, in attempts of older versions: the one that serves its cluster.
+    directory; None, in attempts of older versions: the one that serves its cluster. `released` are its
+    replicas that ended before it; at least one seat is held to its end.
     """
 
     run_id: str
@@ -247,10 +257,20 @@ class Attempt:
     outcome: Outcome | None = None
     cause: Cause | None = None
     home: str | None = None
+    released: tuple[Release, ...] = ()
 
     @property
     def id(self) -> str:
         return attempt_id(self.run_id, self.number)
+
+    @property
+    def held(self) -> Allocation:
+        """What it still holds of its allocation."""
+        if not self.released:
+            return self.allocation
+        gone = {(each.role, each.replica) for each in self.released}
+        seats = tuple(seat for seat in self.allocation.seats if (seat.role, seat.replica) not in gone)
+        return replace(self.allocation, seats=seats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,10 +281,10 @@ class Run:
     spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
     `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
     from. `standing` None is what the spec says.
-    `attained_slot_s` is what its ended attempts used; `ran_s` how much of the time limit they spent; `turns`
-    how many turns of a cycle run are over, and `verdict` what they have shown so far. `retry` is when it may
-    start again after its last attempt, where that failed or was lost. `server` names the
-    server it was submitted to, by that server's own cluster: no other places it.
+    `attained_slot_s` is what its ended attempts and replicas used; `ran_s` how much of the time limit those
+    attempts spent; `turns` how many turns of a cycle run are over, and `verdict` what they have shown so far.
+    `retry` is when it may start again after its last attempt, where that failed or was lost. `server` names
+    the server it was submitted to, by that server's own cluster: no other places it.
     """
 
     id: str

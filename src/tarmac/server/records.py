@@ -116,7 +116,7 @@ def attempt_record(
         "engine": attempt.engine,
         "cluster": attempt.allocation.cluster,
         "nodes": list(attempt.allocation.nodes),
-        "seats": [_seat_record(seat) for seat in attempt.allocation.seats],
+        "seats": [_seat_record(seat, attempt) for seat in attempt.allocation.seats],
         "slot_types": list(attempt.allocation.slot_types),
         "created_at": attempt.created_at,
         "started_at": attempt.started_at,
@@ -300,8 +300,16 @@ def _node_launch_record(node: NodeLaunch) -> Json:
     return {"node": node.node, "rank": node.rank, "workers": workers}
 
 
-def _seat_record(seat: Seat) -> Json:
-    return {"role": seat.role, "replica": seat.replica, "node": seat.node, "slots": list(seat.slots)}
+def _seat_record(seat: Seat, attempt: Attempt) -> Json:
+    key = (seat.role, seat.replica)
+    released_at = next((each.at for each in attempt.released if (each.role, each.replica) == key), None)
+    return {
+        "role": seat.role,
+        "replica": seat.replica,
+        "node": seat.node,
+        "slots": list(seat.slots),
+        "released_at": released_at,
+    }
 
 
 def _worker_record(worker: WorkerStatus) -> Json:

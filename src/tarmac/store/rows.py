@@ -28,6 +28,7 @@ from tarmac.model.run import (
     Event,
     Evidence,
     Outcome,
+    Release,
     Retry,
     Run,
     Share,
@@ -140,6 +141,7 @@ def of_attempt(attempt: Attempt) -> Values:
         "allotted_s": attempt.allotted_s,
         "evidence": _written(attempt.evidence) if attempt.evidence != NOTHING_SEEN else None,
         "home": attempt.home,
+        "released": _written(attempt.released) if attempt.released else None,
     }
 
 
@@ -296,6 +298,7 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
         allotted_s=row[14],
         evidence=_record(Evidence, row[15]) or NOTHING_SEEN,
         home=row[16],
+        released=decode(tuple[Release, ...], json.loads(row[17])) if row[17] is not None else (),
     )
 
 

@@ -30,7 +30,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -147,6 +147,7 @@ attempt = Table(
     Column("allotted_s", Double),
     Column("evidence", Text),
     Column("home", Text),  # that starts it; NULL: of an older version
+    Column("released", Text),
     PrimaryKeyConstraint("run_id", "number"),
     one_of("state", AttemptState),
     one_of("asked", Ask),

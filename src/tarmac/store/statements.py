@@ -213,6 +213,7 @@ _ATTEMPTS = select(
     attempt.c.allotted_s,
     attempt.c.evidence,
     attempt.c.home,
+    attempt.c.released,
 )
 
 ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)

@@ -165,7 +165,7 @@ def _fields(
         "state": terminal.paint(state.text, state.style),
         "cause": _cause(run) if run["outcome"] != "completed" else "",
         "exit": str(run["exit_status"]) if run["exit_status"] is not None else "",
-        "slots": str(run["slots"]),
+        "slots": _slots(run, attempts),
         "mode": run["mode"] if run["mode"] != BATCH else "",
         "turns": turns_text(run),
         "verdict": verdict_text(run),
@@ -223,6 +223,18 @@ def _retries(run: RunRecord, now: float) -> str:
     if run["retry_at"] is None or run["retry_at"] <= now:
         return used
     return f"{used}{used and ', '}next try {until(run['retry_at'], now)}"
+
+
+def _slots(run: RunRecord, attempts: Sequence[AttemptRecord]) -> str:
+    """How many it asked for, and how many of them its newest attempt holds no more."""
+    if not attempts or attempts[-1]["ended_at"] is not None:
+        return str(run["slots"])
+    freed = [seat for seat in attempts[-1]["seats"] if seat["released_at"] is not None]
+    count = sum(len(seat["slots"]) for seat in freed)
+    names = [f"{seat['role']}.{seat['replica']}" for seat in freed]
+    who = names[0] if len(names) == 1 else f"{len(names)} replicas"
+    has = "has" if len(names) == 1 else "have"
+    return f"{run['slots']}" + (f", {count} of them free again: {who} {has} ended" if count else "")
 
 
 def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:

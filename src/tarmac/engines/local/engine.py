@@ -10,10 +10,11 @@ import json
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.local import care, devices, ports, staging
+from tarmac.engines.local import care, devices, ports, remains, staging
 from tarmac.engines.local.cleared import cleared_notices
 from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
@@ -221,7 +222,7 @@ class LocalEngine:
             return Observation(
                 state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end"
             )
-        return seen
+        return seen if over else replace(seen, released=remains.released(view))
 
     def _write_ask(self, view: AttemptView, ask: Ask) -> None:
         """Put the ask down; on a full disk tell the runners at least, and have the caller try again."""

@@ -20,7 +20,7 @@ from tarmac.engines.local.verdict import OVER, NodeFacts, Phase, lost
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Release
 from tarmac.node import claims, liveness, procfs, protocol, untrusted
 from tarmac.node.claims import Claim
 from tarmac.node.paths import AttemptPaths, NodePaths
@@ -243,7 +243,8 @@ class Care:
 class AttemptView:
     """One attempt. Whoever looks or acts holds `lock`.
 
-    `damage` tells why attempt.json cannot be used; `final` is what was seen once it had ended.
+    `damage` tells why attempt.json cannot be used; `final` is what was seen once it had ended. `sidecar` is
+    the command of the one beside each runner, if any; `released` are the replicas that are known to be over.
     """
 
     attempt_id: str
@@ -254,6 +255,8 @@ class AttemptView:
     nodes: tuple[NodeView, ...] = ()
     damage: str | None = None
     reaped: bool = False
+    sidecar: tuple[str, ...] = ()
+    released: dict[tuple[str, int], Release] = field(default_factory=dict)
     final: Observation | None = None
     lock: RLock = field(default_factory=RLock)
 
@@ -284,11 +287,18 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         nodes = tuple(_node_view(paths, node) for node in document["nodes"])
         token = str(document["token"])
         secrets = tuple(str(secret["name"]) for secret in document.get("secrets", ()))
+        sidecar = tuple(map(str, (document.get("sync") or {}).get("command", ())))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
     return AttemptView(
-        attempt_id=attempt_id, directory=directory, paths=paths, token=token, secrets=secrets, nodes=nodes
+        attempt_id=attempt_id,
+        directory=directory,
+        paths=paths,
+        token=token,
+        secrets=secrets,
+        nodes=nodes,
+        sidecar=sidecar,
     )
 
 

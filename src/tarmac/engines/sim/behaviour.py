@@ -6,7 +6,8 @@ Tests and simulations give the engine a function from a launch to a `Behaviour`;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -21,7 +22,8 @@ class Behaviour:
     `first_output_s` after the start. It exits with `exit_code` or by `exit_signal`; having said
     `finished`, an exit 0 is complete whatever was asked. Its node is lost `vanishes_after_s` after the
     start. From `unknown_from_s` after submission and for `unknown_for_s` the engine cannot tell how it
-    is. It writes `output` to its first worker's log, and its first node gives `notices` at once.
+    is. A replica in `replicas_end_s`, by role and number, ends so long after the start, well, while the
+    others go on. It writes `output` to its first worker's log, and its first node gives `notices` at once.
     """
 
     duration_s: float = 60.0
@@ -37,6 +39,7 @@ class Behaviour:
     vanishes_after_s: float | None = None
     unknown_from_s: float = 0.0
     unknown_for_s: float = 0.0
+    replicas_end_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     output: bytes = b""
     notices: tuple[str, ...] = ()
 

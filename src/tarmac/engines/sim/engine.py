@@ -16,7 +16,7 @@ from threading import RLock
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.story import Facts, Story, evidence, first_worker
+from tarmac.engines.sim.story import Facts, Story, evidence, first_worker, releases
 from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import NodeCache, described_nodes
@@ -238,6 +238,7 @@ class SimEngine:
             ended_at=story.ended_at,
             evidence=evidence(facts, story, self._clock.now() - self._world.delay_s),
             native_state=state.value,
+            released=releases(facts, story, self._clock.now() - self._world.delay_s),
         )
 
     def _unknown(self, facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from math import floor
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
 from tarmac.model.launch import Launch, WorkerLaunch
-from tarmac.model.run import NOTHING_SEEN, Ask, Cause, CauseCode, Evidence, Outcome
+from tarmac.model.run import NOTHING_SEEN, Ask, Cause, CauseCode, Evidence, Outcome, Release
 
 TAIL_LINES = 20
 
@@ -55,6 +55,21 @@ def tell(facts: Facts) -> Story:
     if losses and (story.ended_at is None or min(losses) < story.ended_at):
         return _lost(facts, story, min(losses))
     return story
+
+
+def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
+    """The replicas that have ended by then, while the attempt goes on."""
+    if facts.launch is None or story.started_at is None:
+        return ()
+    if story.ended_at is not None and story.ended_at <= by:
+        return ()
+    there = {(worker.role, worker.replica) for node in facts.launch.nodes for worker in node.workers}
+    ends = ((key, story.started_at + s) for key, s in facts.behaviour.replicas_end_s.items())
+    return tuple(
+        Release(role=role, replica=replica, at=at)
+        for (role, replica), at in ends
+        if at <= by and (role, replica) in there
+    )
 
 
 def saved_s(facts: Facts, story: Story) -> float:

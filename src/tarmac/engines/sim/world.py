@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
-from tarmac.engines.sim.story import STRENGTH, Facts, Story, saved_s, tell
-from tarmac.model.launch import Launch
+from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, tell
+from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.run import Ask, split_attempt_id
 
-Held = tuple[tuple[str, int], ...]
-"""The nodes and slots that an attempt has."""
+Held = dict[tuple[str, int], tuple[str, int]]
+"""The nodes and slots that an attempt has, and the role and replica that each is for."""
 
 
 class World:
@@ -35,7 +35,7 @@ class World:
         self._unsettled: dict[str, list[str]] = {}
         self._appointments: dict[str, list[Appointment]] = {}
         self._open: set[str] = set()
-        self._holders: dict[tuple[str, int], str] = {}
+        self._holders: dict[tuple[str, int], tuple[str, tuple[str, int]]] = {}
 
     def facts(self, attempt_id: str) -> Facts | None:
         """What was done to an attempt; None if nothing ever was."""
@@ -47,13 +47,16 @@ class World:
 
     def begin(self, launch: Launch, behaviour: Behaviour) -> None:
         """Let a new attempt begin, and note whom it disturbs."""
-        held = tuple(
-            (node.node, slot) for node in launch.nodes for worker in node.workers for slot in worker.slots
-        )
+        held = {
+            (node.node, slot): (worker.role, worker.replica)
+            for node in launch.nodes
+            for worker in node.workers
+            for slot in worker.slots
+        }
         self.violations.extend(self._overlaps(launch, held))
         self.starts[launch.attempt_id] += 1
         self._open.add(launch.attempt_id)
-        self._holders.update(dict.fromkeys(held, launch.attempt_id))
+        self._holders.update({place: (launch.attempt_id, seat) for place, seat in held.items()})
         facts = Facts(
             launch=launch,
             behaviour=behaviour,
@@ -79,10 +82,12 @@ class World:
             self._retell(attempt_id)
 
     def lose_node(self, name: str) -> None:
-        """End every attempt that has a part on this node."""
+        """End every attempt of which something lives on this node."""
         for attempt_id in sorted(self.live()):
             facts = self._facts[attempt_id]
-            if facts.launch is not None and any(node.node == name for node in facts.launch.nodes):
+            if facts.launch is not None and any(
+                node.node == name and self._lives_on(attempt_id, node) for node in facts.launch.nodes
+            ):
                 facts.lost_at, facts.lost_node = self._clock.now(), name
                 self._retell(attempt_id)
 
@@ -118,13 +123,22 @@ class World:
         story = self._stories.get(attempt_id)
         return story is not None and (story.ended_at is None or story.ended_at > self._clock.now())
 
+    def _released(self, attempt_id: str) -> set[tuple[str, int]]:
+        """The replicas of an attempt that have ended by now."""
+        ended = releases(self._facts[attempt_id], self._stories[attempt_id], self._clock.now())
+        return {(each.role, each.replica) for each in ended}
+
+    def _lives_on(self, attempt_id: str, node: NodeLaunch) -> bool:
+        ended = self._released(attempt_id)
+        return any((worker.role, worker.replica) not in ended for worker in node.workers)
+
     def _overlaps(self, launch: Launch, held: Held) -> Iterator[str]:
         for other in self._by_run.get(launch.run_id, ()):
             if other in self._open and self._lives(other):
                 yield f"{launch.attempt_id} began while {other} lived"
         for node, slot in held:
-            holder = self._holders.get((node, slot))
-            if holder is not None and self._lives(holder):
+            holder, seat = self._holders.get((node, slot), (None, ("", 0)))
+            if holder is not None and self._lives(holder) and seat not in self._released(holder):
                 yield f"{launch.attempt_id} took slot {slot} of {node}, which {holder} held"
 
     def _fence(self, attempt_id: str) -> Facts:
@@ -145,7 +159,10 @@ class World:
         story = self._stories[attempt_id] = tell(facts)
         for appointment in self._appointments.pop(attempt_id, ()):
             self._clock.cancel(appointment)
-        turns = [at + self.delay_s for at in (story.started_at, story.ended_at) if at is not None]
+        moments = [story.started_at, story.ended_at]
+        if story.started_at is not None:
+            moments += [story.started_at + each_s for each_s in facts.behaviour.replicas_end_s.values()]
+        turns = [at + self.delay_s for at in moments if at is not None]
         if facts.behaviour.unknown_for_s:
             unknown_at = facts.submitted_at + facts.behaviour.unknown_from_s
             turns += [unknown_at, unknown_at + facts.behaviour.unknown_for_s]

@@ -132,12 +132,13 @@ class RunPage(BaseModel):
 
 
 class Seat(BaseModel):
-    """One replica's place."""
+    """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
     role: str
     replica: int
     node: str
     slots: list[int]
+    released_at: float | None
 
 
 class Worker(BaseModel):

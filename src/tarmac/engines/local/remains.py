@@ -1,0 +1,73 @@
+"""Which replicas of an attempt that goes on have ended, and left nothing behind: their slots are free.
+
+Called by `LocalEngine` at every look, with the view's lock held. What the events say can be written by a
+worker, so it is held against the processes there are: every child of the runner must be a worker that is said
+to live, or its sidecar. What an ended worker left behind has become a child of the runner: while there is
+such a one, nobody can tell whose slots it is on, and none of that node are free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from tarmac.engines.local.verdict import Phase
+from tarmac.engines.local.view import AttemptView, NodeView
+from tarmac.model.run import Release
+from tarmac.node import procfs, untrusted
+
+_LOOKS = 2
+"""One that forks and leaves in the very moment of a look can be missed by it."""
+
+
+def released(view: AttemptView) -> tuple[Release, ...]:
+    """The replicas of which nothing is left; once told, a replica stays so."""
+    for node in view.nodes:
+        ended = [each for each in _ended(node) if (each.role, each.replica) not in view.released]
+        if ended and _is_clear(node, view):
+            view.released.update({(each.role, each.replica): each for each in ended})
+    return tuple(view.released.values())
+
+
+def _ended(node: NodeView) -> Iterator[Release]:
+    """The replicas of a node that have ended, as its runner says."""
+    workers = list(node.workers.values())
+    for role, replica in dict.fromkeys((worker.role, worker.replica) for worker in workers):
+        ends = [each.ended_at for each in workers if (each.role, each.replica) == (role, replica)]
+        known = [at for at in ends if at is not None]
+        if len(known) == len(ends):
+            yield Release(role=role, replica=replica, at=max(known))
+
+
+def _is_clear(node: NodeView, view: AttemptView) -> bool:
+    """Whether nothing lives on the node but workers that have not ended. The end of the runner is the end."""
+    if node.over:
+        return node.facts.phase is Phase.ENDED and not node.lost
+    if node.claim is None or node.claim.process is None or not node.runner_alive():
+        return False
+    runner = node.claim.process.pid
+    workers = {worker.pid for worker in node.workers.values() if worker.ended_at is None}
+    return all(_only(workers, runner, node, view) for _ in range(_LOOKS)) and node.runner_alive()
+
+
+def _only(workers: set[int | None], runner: int, node: NodeView, view: AttemptView) -> bool:
+    """Whether all children of the runner are among these, its one sidecar aside."""
+    there = {pid: found for pid in procfs.pids() if (found := procfs.status(pid)) is not None}
+    strange = []
+    for pid, found in there.items():
+        now: procfs.Status | None = found
+        if found.parent_pid not in there:
+            now = procfs.status(pid)  # its parent has left, or is out of sight: it may be the runner's by now
+        if now is not None and now.parent_pid == runner and pid not in workers and not now.unreaped:
+            strange.append(pid)
+    return not strange or (len(strange) == 1 and _is_sidecar(strange[0], node, view))
+
+
+def _is_sidecar(pid: int, node: NodeView, view: AttemptView) -> bool:
+    if not view.sidecar:
+        return False
+    wanted = [*view.sidecar, "sync", view.paths.directory, node.node]
+    with contextlib.suppress(OSError):
+        argv = untrusted.first_bytes(f"/proc/{pid}/cmdline", untrusted.NOTE_BYTES).split(b"\0")
+        return argv[: len(wanted)] == [item.encode() for item in wanted]
+    return False
