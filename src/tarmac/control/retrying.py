@@ -33,7 +33,8 @@ MAX_FAULTS = 3
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+")
 """What differs from line to line though the line says the same: addresses, times, numbers of processes."""
 
-_NO_RETRY = frozenset({CauseCode.TIME_LIMIT})
+_NO_RETRY = frozenset({CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED})
+"""Causes that another try would only meet again."""
 
 
 def may_retry(run: Run, attempt: Attempt) -> bool:

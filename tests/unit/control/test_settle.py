@@ -93,10 +93,9 @@ def test_a_failure_while_pausing_with_a_retry_left_is_paused() -> None:
     assert (step.after.state, step.after.failures) == (S.PAUSED, 1)
 
 
-def test_the_time_limit_is_never_retried() -> None:
-    step = settle(
-        a_run(S.RUNNING, retries=3), an_attempt(), ended(Outcome.FAILED, CauseCode.TIME_LIMIT), now=10.0
-    )
+@pytest.mark.parametrize("cause", [CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED])
+def test_what_another_try_would_only_meet_again_is_never_retried(cause: CauseCode) -> None:
+    step = settle(a_run(S.RUNNING, retries=3), an_attempt(), ended(Outcome.FAILED, cause), now=10.0)
     assert step is not None
     assert step.after.outcome is Outcome.FAILED
 
