@@ -81,29 +81,32 @@ def pages(
     for holding in ledger.holdings():
         key = (holding.allocation.cluster, holding.allocation.pool)
         holdings.setdefault(key, []).append(holding)
+    resting: dict[PoolKey, list[Candidate]] = {}
+    for candidate in ledger.resting.candidates():
+        resting.setdefault(ledger.rests_in(candidate), []).append(candidate)
     found: list[PoolPage] = []
     current = Pass(ledger, now)
     try:
         for key, state in ledger.pools.items():
             held = holdings.pop(key, [])
             if pools(key):
-                rest = [item for item in ledger.resting.candidates() if ledger.rests_in(item) == key]
-                there = {*state.queue.runs, *(holding.candidate.run_id for holding in held)}
-                there |= {candidate.run_id for candidate in rest}
+                rest, queued = resting.get(key, []), state.queue.runs
+                others = {item.run_id for item in (*(holding.candidate for holding in held), *rest)}
+                named = {run_id for run_id in part.also if run_id in queued or run_id in others}
                 lines = _in_order(current.enter(key), held, rest, now)
-                found.append(_page(state.rules, there, lines, part))
+                found.append(_page(state.rules, len(queued) + len(others), named, lines, part))
     finally:
         current.close()
     return (*found, *_elsewhere(ledger, holdings, part, pools))
 
 
-def _page(rules: Pool, run_ids: Set[str], lines: Iterable[_Line], part: Part) -> PoolPage:
-    """The part of these lines of a pool, in order; `run_ids` are those of all of them.
+def _page(rules: Pool, total: int, named: Set[str], lines: Iterable[_Line], part: Part) -> PoolPage:
+    """The part of these `total` lines of a pool, in order; `named` are those of `part.also` among them.
 
     Nobody walks further than the last run that is wanted, unless the runs of an owner are to be counted.
     """
     places: list[QueuePlace] = []
-    counted, missing = 0, set(part.also & run_ids)
+    counted, missing = 0, set(named)
     for place, (candidate, acquired) in enumerate(lines):
         full = part.limit is not None and len(places) >= part.limit
         if full and not missing and part.owner is None:
@@ -113,7 +116,7 @@ def _page(rules: Pool, run_ids: Set[str], lines: Iterable[_Line], part: Part) ->
         if (mine and place > part.after and not full) or candidate.run_id in missing:
             missing.discard(candidate.run_id)
             places.append(_place(candidate, rules, place=place, acquired=acquired))
-    total = len(run_ids) if part.owner is None else counted
+    total = total if part.owner is None else counted
     return PoolPage(cluster=rules.cluster, pool=rules.name, total=total, places=tuple(places))
 
 
@@ -172,8 +175,8 @@ def _elsewhere(
     for key, runs in sorted(found.items()):
         if pools(key):
             runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
-            run_ids = {candidate.run_id for candidate, _ in runs}
-            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), run_ids, runs, part)
+            named = part.also & {candidate.run_id for candidate, _ in runs}
+            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), len(runs), named, runs, part)
 
 
 def _place(candidate: Candidate, rules: Pool, *, place: int, acquired: int) -> QueuePlace:
