@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import Collection, NamedTuple, Optional, Sequence
 
+from tarmac.node.kernelfiles import lines
+
 MEMORY = "memory"
 CPU = "cpu"
 
@@ -63,7 +65,7 @@ def _why_not(controller: str, places: Sequence[Place]) -> str:
 def survey(*, groups: str = _PROC_GROUPS, root: str = _ROOT) -> list[Place]:
     """Where this process could make groups, best first."""
     found: list[Place] = []
-    for line in _lines(groups):
+    for line in lines(groups):
         _, names, path = line.split(":", 2)
         if names == "":
             found += _unified(root, path)
@@ -81,7 +83,7 @@ def _unified(root: str, path: str) -> list[Place]:
     beside = os.path.join(tree, os.path.dirname(path).lstrip("/")).rstrip("/")
     found = []
     for directory in dict.fromkeys((beside, tree)):
-        controllers = frozenset(" ".join(_lines(os.path.join(directory, _PASSED_ON))).split())
+        controllers = frozenset(" ".join(lines(os.path.join(directory, _PASSED_ON))).split())
         if controllers and os.path.isdir(directory):
             found.append(Place(2, directory, controllers, os.access(directory, os.W_OK)))
     return found
@@ -93,11 +95,3 @@ def _first_directory(tree: str, path: str) -> Optional[str]:
         if os.path.isdir(directory):
             return directory
     return None
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []

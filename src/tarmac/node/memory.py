@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from tarmac.node.kernelfiles import lines
+
 
 class Victims:
     """How many processes the out-of-memory killer ended around us since this was made."""
@@ -29,7 +31,7 @@ class Victims:
 def _group_counters(path: str, groups: str) -> list[str]:
     """The files that may count victims, for control groups of either version."""
     found = []
-    for line in _lines(path):
+    for line in lines(path):
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             found.append(os.path.join(groups, group.lstrip("/"), "memory.events"))
@@ -39,16 +41,8 @@ def _group_counters(path: str, groups: str) -> list[str]:
 
 
 def _count(path: str) -> Optional[int]:
-    for line in _lines(path):
+    for line in lines(path):
         name, _, number = line.partition(" ")
         if name == "oom_kill":
             return int(number)
     return None
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []

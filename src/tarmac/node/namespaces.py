@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
 from tarmac.node import syscalls
+from tarmac.node.kernelfiles import lines
 
 AS_ROOT = "as root"
 AS_USER = "as user"
@@ -169,7 +170,7 @@ def own_disk_view() -> None:
 
 def become_own_root(namespaces: int = 0) -> None:
     """Enter a user namespace that maps only this user, and others besides. Raises OSError."""
-    if _read(_RESTRICTED) == "1":
+    if lines(_RESTRICTED) == ["1"]:
         raise PermissionError(f"users may not make namespaces here ({_RESTRICTED})")
     user, group = os.geteuid(), os.getegid()
     syscalls.unshare(syscalls.CLONE_NEWUSER | namespaces)
@@ -204,11 +205,3 @@ def _try(by: str) -> str:
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
         os.waitpid(pid, 0)
     return "" if told == _WORKS else told.decode("utf-8", "replace") or "its trial ended early"
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
