@@ -39,25 +39,16 @@ def boot_id() -> str:
 
 def status(pid: int) -> Optional[Status]:
     """What is known of a process; None when there is none of that pid."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except (FileNotFoundError, ProcessLookupError):
+    fields = _fields(pid)
+    if fields is None:
         return None
-    # The command may hold blanks and brackets: the fields follow its last bracket.
-    fields = text[text.rindex(b")") + 2 :].split()
     return Status(Process(pid, int(fields[19])), int(fields[1]), int(fields[2]), fields[0] in (b"Z", b"X"))
 
 
 def fate(process: Process) -> str:
     """What has become of a process: one of the words above."""
-    try:
-        with open(f"/proc/{process.pid}/stat", "rb") as file:
-            text = file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return GONE
-    fields = text[text.rindex(b")") + 2 :].split()
-    if int(fields[19]) != process.start_ticks:
+    fields = _fields(process.pid)
+    if fields is None or int(fields[19]) != process.start_ticks:
         return GONE
     if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # all of its threads are
         return STRUCK if int(fields[49]) & _SIGNAL else EXITED
@@ -66,12 +57,19 @@ def fate(process: Process) -> str:
 
 def state(pid: int) -> bytes:
     """The letter of a process's state; X when it is gone."""
+    fields = _fields(pid)
+    return b"X" if fields is None else fields[0]
+
+
+def _fields(pid: int) -> Optional[list[bytes]]:
+    """The fields of a process's `stat` from its state on; None when there is none of that pid."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
-        return b"X"
-    return text[text.rindex(b")") + 2 :][:1]
+        return None
+    # The command may hold blanks and brackets: the fields follow its last bracket.
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def pids(proc: str = "/proc") -> list[int]:
