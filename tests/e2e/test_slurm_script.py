@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.dialects import read
+from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import unicore_description
 from tarmac.model.spec import RunSpec
-from tarmac.spec import read
-from tarmac.spec.dialect import Extras
 
 CLUSTER = Path(__file__).parents[2] / "benchmarks/slurm_cluster.sh"
 PROGRAMS = ("sbatch", "srun", "slurmctld", "slurmd", "munged")

@@ -45,7 +45,7 @@ CORE = {
     "model",
     "sched",
     "launch",
-    "spec",
+    "dialects",
     "control",
     "store",
     "artifacts",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.cli.reading import How
 from tarmac.cli.runfile import RunText, read_run_file
-from tarmac.spec import Reading, read
-from tarmac.spec.dialect import Extras
+from tarmac.dialects import Reading, read
+from tarmac.dialects.dialect import Extras
 
 
 def reading_of(file: str, how: How) -> tuple[RunText, Reading]:

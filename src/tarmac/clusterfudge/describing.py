@@ -8,11 +8,11 @@ from typing import Any
 
 from tarmac.client import Client
 from tarmac.client.records import AttemptRecord, RunRecord, WorkerRecord
+from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid, process_uuid
+from tarmac.dialects.clusterfudge.status import status_word
+from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
-from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid, process_uuid
-from tarmac.spec.clusterfudge.status import status_word
-from tarmac.spec.dialect import Report
 
 LOG_LINES = 10_000
 """The lines of each process that the details of a launch have."""

@@ -28,7 +28,7 @@ from .request import (
 )
 
 KIND = "CreateLaunchRequest"
-"""The value by which the server knows the form: see `spec.clusterfudge`."""
+"""The value by which the server knows the form: see `dialects.clusterfudge`."""
 
 LONGEST_SCRIPT = 100_000
 """Characters of a launch script that are recorded; of a longer one only the name is."""

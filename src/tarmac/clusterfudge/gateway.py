@@ -17,10 +17,10 @@ from tarmac.client import Client
 from tarmac.client.launching import json_text
 from tarmac.client.records import RunRecord
 from tarmac.clusterfudge.describing import details_form, launch_form
+from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unauthorized
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode
-from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid
 
 DIALECT = "clusterfudge"
 FILENAME = "launch-request.json"

@@ -1,6 +1,6 @@
 """What a launch script builds: the request types, positional order and defaults of the Clusterfudge client.
 
-`Client` turns them into JSON, which the server reads (`spec.clusterfudge`). Runs on Python 3.9: see the
+`Client` turns them into JSON, which the server reads (`dialects.clusterfudge`). Runs on Python 3.9: see the
 package.
 """
 

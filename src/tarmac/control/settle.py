@@ -28,12 +28,12 @@ from typing import Any
 from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
 from tarmac.control.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
 from tarmac.control.steps import ending_detail, noted, released, started
+from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Release, Run
-from tarmac.spec.dialects import explained
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""

@@ -2,7 +2,7 @@
 
 What holds for every run, whatever file it came from (`compose`), and the texts that a batch system would be
 sent (`rendering`). What one system promises to its runs is added to the finished launch by its dialect
-(`spec.dialects.equip`).
+(`dialects.registry.equip`).
 """
 
 from tarmac.launch.compose import compose

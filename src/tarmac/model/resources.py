@@ -1,6 +1,6 @@
 """What a worker asks for and what a node has: slots of a type, processors, memory.
 
-Used by `spec` (reading requests), `sched` (fitting them) and the engines (offering nodes).
+Used by `dialects` (reading requests), `sched` (fitting them) and the engines (offering nodes).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`RunSpec`: the one model of what a user asks for, whatever dialect it was written in.
 
-Readers in `spec` make it; `control` stores it verbatim and never changes it; `launch` turns it and an
+Readers in `dialects` make it; `control` stores it verbatim and never changes it; `launch` turns it and an
 allocation into argv and environment per worker. Everything is frozen: a changed spec is another spec.
 """
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tarmac.dialects.located import from_plain
+from tarmac.dialects.pool_rules import read_pools
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.quantities import duration_s, size_bytes
+from tarmac.dialects.section import Value
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeGroup, Pool
 from tarmac.model.errors import Problem
-from tarmac.spec.located import from_plain
-from tarmac.spec.pool_rules import read_pools
-from tarmac.spec.problems import Problems
-from tarmac.spec.quantities import duration_s, size_bytes
-from tarmac.spec.section import Value
 
 
 def local_pools(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
+from tarmac.dialects.names import reserved
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
@@ -18,7 +19,6 @@ from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_
 from tarmac.model.spec import RunSpec
 from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.node.secrecy import LEAST_INLINE, keys_among
-from tarmac.spec.names import reserved
 from tarmac.vault.vault import NewSecret, Vault
 
 EVERY_SECRET = frozenset({"mcli"})

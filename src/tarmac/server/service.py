@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.control.service import ControlPlane
+from tarmac.dialects.dialect import Dialect
+from tarmac.dialects.registry import DIALECTS
+from tarmac.dialects.renaming import NO_NAMES, Names
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.server.artifact_desk import ArtifactDesk
@@ -17,9 +20,6 @@ from tarmac.server.changes import Changes
 from tarmac.server.dataset_desk import DatasetDesk
 from tarmac.server.said import SlotsNote
 from tarmac.server.secret_desk import SecretDesk
-from tarmac.spec.dialect import Dialect
-from tarmac.spec.dialects import DIALECTS
-from tarmac.spec.renaming import NO_NAMES, Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,16 +17,16 @@ from uuid import uuid4
 from tarmac.artifacts.code.present import refuse_unfit
 from tarmac.control.admission import Submission
 from tarmac.control.service import ControlPlane
+from tarmac.dialects import Reading, override, read
+from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
+from tarmac.dialects.registry import DIALECTS
+from tarmac.dialects.renaming import NO_NAMES, Names, renamed
 from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
 from tarmac.server.repositories import check_repositories
 from tarmac.server.rim import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
-from tarmac.spec import Reading, override, read
-from tarmac.spec.dialect import NO_EXTRAS, Dialect, Extras
-from tarmac.spec.dialects import DIALECTS
-from tarmac.spec.renaming import NO_NAMES, Names, renamed
 
 _STAND_IN = frozenset({"name", "slots"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""

@@ -16,6 +16,9 @@ from tarmac.artifacts.versions.catalog import Catalog
 from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
+from tarmac.dialects.determined.defaults import read_defaults
+from tarmac.dialects.registry import equip, for_cluster
+from tarmac.dialects.renaming import Names
 from tarmac.engines.local import Keeping, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
@@ -38,9 +41,6 @@ from tarmac.server.service import Service
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.settling import settling
-from tarmac.spec.determined.defaults import read_defaults
-from tarmac.spec.dialects import equip, for_cluster
-from tarmac.spec.renaming import Names
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
 

@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 
 from shell import Shell
-from tarmac.spec.isc.variables import VARIABLES
+from tarmac.dialects.isc.variables import VARIABLES
 
-DOCUMENT = (Path(__file__).parents[2] / "golden/spec/isc/good/document-example.isc").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "golden/dialects/isc/good/document-example.isc").read_text()
 
 TORCHRUN = """#!/bin/bash
 printf '%q ' "$@"; echo

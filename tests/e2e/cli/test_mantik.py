@@ -12,7 +12,7 @@ import pytest
 from shell import Shell
 from tarmac.client import Client
 
-GOOD = Path(__file__).parents[2] / "golden/spec/mantik/good"
+GOOD = Path(__file__).parents[2] / "golden/dialects/mantik/good"
 RENDERED = Path(__file__).parents[2] / "golden/launch/sites"
 NAMES = sorted(
     path.name for path in GOOD.iterdir() if path.suffix in (".yaml", ".json") and ".spec" not in path.name

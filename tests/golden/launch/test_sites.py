@@ -1,4 +1,4 @@
-"""What sites are sent for configurations of tests/golden/spec/mantik: batch scripts, UNICORE descriptions."""
+"""What sites are sent for the configurations of golden/dialects/mantik: scripts and UNICORE descriptions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
+from tarmac.dialects import read
+from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.rendering import site_text
 from tarmac.launch.unicore_job import unicore_description
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
-from tarmac.spec import read
-from tarmac.spec.dialect import Extras
 
 HERE = Path(__file__).parent / "sites"
-GOOD = Path(__file__).parents[1] / "spec" / "mantik" / "good"
+GOOD = Path(__file__).parents[1] / "dialects" / "mantik" / "good"
 CASES = (
     *("document-example.yaml", "document-example-json.json", "firecrest.yaml", "srun-rule.yaml"),
     *("options-list.yaml", "options-with-a-variable.yaml", "python-in-the-project.yaml", "modules.yaml"),

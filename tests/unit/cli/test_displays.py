@@ -11,10 +11,10 @@ from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, worded
 from tarmac.cli.terminal import Terminal
+from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode
 from tarmac.model.spec import Mode
-from tarmac.spec.dialect import Report
 
 NOW = 1_700_003_600.0
 

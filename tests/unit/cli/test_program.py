@@ -54,7 +54,7 @@ def test_listing_the_commands_imports_none_of_them_and_nothing_heavy(variables: 
     assert all(name in result.stdout for name in COMMANDS)
     loaded = result.stderr.split()
     heavy = ("yaml", "http.client", "asyncio", "ssl", "sqlalchemy", "pydantic", "importlib.metadata")
-    ours = ("tarmac.cli.commands", "tarmac.client", "tarmac.spec")
+    ours = ("tarmac.cli.commands", "tarmac.client", "tarmac.dialects")
     assert [name for name in loaded if name in heavy or name.startswith(ours)] == []
 
 

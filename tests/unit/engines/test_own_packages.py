@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from launches import launch, node, seat
+from tarmac.dialects.registry import equip, read
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.request import render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.server.settings import Settings
-from tarmac.spec.dialects import equip, read
 
 NATIVE = "name: digits\ncommand: pip install einops\n"
 FILES = {

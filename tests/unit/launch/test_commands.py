@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from tarmac.dialects.kinds import LARGEST_TEXT_BYTES
 from tarmac.launch.commands import argv
 from tarmac.model.spec import Command
-from tarmac.spec.kinds import LARGEST_TEXT_BYTES
 
 
 def execute(script: str) -> subprocess.CompletedProcess[str]:

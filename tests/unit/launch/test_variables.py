@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from launches import launch, node, seat, workers
+from tarmac.dialects.names import CONTRACT_VARIABLES, reserved
 from tarmac.launch.variables import VARIABLES, Giver, markdown
-from tarmac.spec.names import CONTRACT_VARIABLES, reserved
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.dialects.pool_rules import POOL
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
 from tarmac.server.setting_tables import LOCAL_NODES, POOL_RULES, TABLES, Setting
 from tarmac.server.settings import Settings, read_settings
-from tarmac.spec.pool_rules import POOL
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 TYPE_NAMES = {

@@ -14,8 +14,8 @@ from tarmac.cli.output import print_json, print_warnings
 from tarmac.cli.readfile import reading_of
 from tarmac.cli.reading import how_of, reading_options
 from tarmac.cli.terminal import stderr_terminal
+from tarmac.dialects.native.writer import write
 from tarmac.model.errors import InvalidInput
-from tarmac.spec.native.writer import write
 
 INVALID = 2
 

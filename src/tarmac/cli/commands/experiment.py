@@ -22,10 +22,10 @@ from tarmac.cli.queueacts import change_queue
 from tarmac.cli.queuechanges import read_options
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
+from tarmac.dialects.determined.context import context_of
+from tarmac.dialects.determined.identity import experiment_id
 from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, NotFound
-from tarmac.spec.determined.context import context_of
-from tarmac.spec.determined.identity import experiment_id
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -23,6 +23,7 @@ from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
 from tarmac.cli.simview import comparison, document, never_fits_remarks, wide_table
 from tarmac.cli.terminal import stdout_terminal
+from tarmac.dialects.clusterfile import read_cluster
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.lifecycle import RunState
@@ -36,7 +37,6 @@ from tarmac.simulator.playing import Rules
 from tarmac.simulator.plot import plot, require_plotting
 from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
 from tarmac.simulator.traces import parse_time, read_trace
-from tarmac.spec.clusterfile import read_cluster
 
 PAGE = 500
 DAY_S = 86_400.0

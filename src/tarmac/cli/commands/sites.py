@@ -10,7 +10,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import stdout_terminal
-from tarmac.spec.mantik.sites import SITES
+from tarmac.dialects.mantik.sites import SITES
 
 _HEADS = (
     Column(title="MACHINE"),

@@ -11,9 +11,9 @@ from tarmac.cli.displays.display import facts_of, report_of, status_cell, utc_ti
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
 from tarmac.cli.wording import Json, worker_cell
-from tarmac.spec.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.spec.clusterfudge.status import status_word
-from tarmac.spec.dialect import Report
+from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
+from tarmac.dialects.clusterfudge.status import status_word
+from tarmac.dialects.dialect import Report
 
 _LAUNCHES = (
     Column(title="LAUNCH", right=True),

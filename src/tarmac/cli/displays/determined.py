@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from tarmac.cli.displays.display import facts_of, report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
+from tarmac.dialects.determined.identity import experiment_id, trial_id
+from tarmac.dialects.determined.priorities import of_tarmac
+from tarmac.dialects.determined.words import queue_word, state_word
+from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
-from tarmac.spec.determined.identity import experiment_id, trial_id
-from tarmac.spec.determined.priorities import of_tarmac
-from tarmac.spec.determined.words import queue_word, state_word
-from tarmac.spec.dialect import Report
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
 _FIELDS = (

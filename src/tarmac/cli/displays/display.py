@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from tarmac.cli.table import Cell
 from tarmac.cli.terminal import Terminal
 from tarmac.cli.wording import Json, state_cell
+from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome
 from tarmac.model.spec import Mode
-from tarmac.spec.dialect import Report
 
 
 class Display(Protocol):

@@ -8,9 +8,9 @@ from tarmac.cli.displays.display import report_of, status_cell, utc_time
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
 from tarmac.cli.wording import Json
+from tarmac.dialects.dialect import Report
+from tarmac.dialects.isc import words
 from tarmac.model.spec import Mode
-from tarmac.spec.dialect import Report
-from tarmac.spec.isc import words
 
 _COLUMNS = (
     Column(title="ID"),

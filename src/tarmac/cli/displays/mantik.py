@@ -12,8 +12,8 @@ from tarmac.cli.displays.display import report_of
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line
 from tarmac.cli.wording import Json
-from tarmac.spec.dialect import Report
-from tarmac.spec.mantik.dialect import MantikDialect
+from tarmac.dialects.dialect import Report
+from tarmac.dialects.mantik.dialect import MantikDialect
 
 _HEADS = (
     Column(title="run_id"),

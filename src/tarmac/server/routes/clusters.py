@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from tarmac.dialects.clusterfile import read_cluster
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.cluster_records import cluster_record
 from tarmac.server.schemas.clusters import Cluster, ClusterBody
 from tarmac.server.service import Service
-from tarmac.spec.clusterfile import read_cluster
 
 
 def cluster_routes(service: Service) -> APIRouter:

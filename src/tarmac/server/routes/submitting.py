@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.errors import problem_record
@@ -20,7 +21,6 @@ from tarmac.server.schemas.runs import Run
 from tarmac.server.schemas.server import CheckReport
 from tarmac.server.service import Service
 from tarmac.server.submissions import Draft, planned, read_once
-from tarmac.spec.dialect import Extras
 
 
 def submitting_routes(service: Service) -> APIRouter:

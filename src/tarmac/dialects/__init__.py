@@ -1,0 +1,7 @@
+"""Dialects to `RunSpec`: one reader each. Called by the server and by `tarmac check`."""
+
+from tarmac.dialects.dialect import Reading
+from tarmac.dialects.overrides import override
+from tarmac.dialects.registry import read
+
+__all__ = ["Reading", "override", "read"]

@@ -1,0 +1,126 @@
+"""Cluster descriptions: YAML to a `model.cluster.Cluster`, every problem located. Needs no server.
+
+Read by the server (`tarmac clusters add`, `--rehearse FILE`), by the reader of run files (`rehearse:`), and
+by simulations. docs/clusters.md explains the fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.dialects import names
+from tarmac.dialects.kinds import Kind, Misfit, matching
+from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.node_groups import DISKS, read_groups
+from tarmac.dialects.pool_rules import read_pools
+from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
+
+CLUSTER = Fields(
+    known=frozenset({"name", "nodes", "pools", "disks"}),
+    synonyms={
+        "cluster": "name",
+        "groups": "nodes",
+        "node_groups": "nodes",
+        "partitions": "pools",
+        "disk": "disks",
+    },
+)
+
+UNNAMED = REHEARSAL_PREFIX.removesuffix("-")
+"""What a cluster that stands in a run file is called until its run has an id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterReading:
+    """What was made of a description. `warnings` are for the user and refuse nothing."""
+
+    cluster: Cluster
+    warnings: tuple[str, ...] = ()
+
+
+def read_cluster(text: str, *, filename: str, named: str | None = None) -> ClusterReading:
+    """The cluster in a description; raises InvalidInput with every problem in it.
+
+    A file without a `name` describes a cluster that is called like the file; with `named`, it is called so
+    whatever the file says.
+    """
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'nodes: [...]' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    warnings: list[str] = []
+    section = Section(tree, CLUSTER, problems=problems)
+    name = section.read("name", CLUSTER_NAME, "")
+    if named is not None:
+        name = named
+    elif "name" not in section:
+        name = _name_from_file(section, filename)
+    cluster = _cluster(section, name, warnings)
+    problems.raise_any()
+    return ClusterReading(cluster=cluster, warnings=tuple(warnings))
+
+
+def read_inline(value: Value, warnings: list[str]) -> Cluster | None:
+    """A description inside another file, for one run alone; problems are noted, None where it is not one."""
+    section = value.section(CLUSTER)
+    if section is None:
+        return None
+    section.read("name", CLUSTER_NAME, "")
+    return _cluster(section, UNNAMED, warnings)
+
+
+def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
+    groups: tuple[NodeGroup, ...] = ()
+    nodes = section.get("nodes")
+    disks = section.read("disks", DISKS, Disks.SHARED)
+    if nodes is None:
+        section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
+    else:
+        groups = read_groups(nodes, warnings, disks=disks)
+    read = read_pools(section.get("pools"), name)
+    there = dict.fromkeys(group.pool for group in groups)
+    for pool, value in read:
+        if groups and pool.name not in there:
+            meant = nearest(pool.name, there)
+            hint = f"did you mean '{meant}'?" if meant else f"pools with nodes: {', '.join(there)}"
+            value.refuse("no node is in this pool", hint)
+    return Cluster(name=name, groups=groups, pools=tuple(pool for pool, _ in read))
+
+
+def _name_from_file(section: Section, filename: str) -> str:
+    """The file's own name, made fit; noted where that cannot be the name of a cluster."""
+    name = names.name_from_file(filename).replace(".", "-")
+    try:
+        return CLUSTER_NAME.read(Scalar(text=name))
+    except Misfit:
+        section.missing("name", f"the file's own, {name!r}, is not allowed; write 'name: site-a'")
+        return name
+
+
+def _cluster_name() -> Kind[str]:
+    plain = matching(
+        r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?",
+        "the name of a cluster, 1 to 63 letters, digits, '_' and '-', first and last a letter or digit,",
+    )
+
+    def read(scalar: Scalar) -> str:
+        if "." in scalar.text:
+            raise Misfit(f"without a dot: {scalar.text.replace('.', '-')!r}")
+        name = plain.read(scalar)
+        if name == LOCAL_CLUSTER:
+            raise Misfit("'local' is this machine's own: settings.toml describes it")
+        if name.startswith(REHEARSAL_PREFIX):
+            raise Misfit(f"names that begin with '{REHEARSAL_PREFIX}' are those of rehearsals")
+        return name
+
+    return Kind(plain.wanted, read)
+
+
+CLUSTER_NAME = _cluster_name()
+"""No dot: the names of its nodes are host names, a dot and this (`model.described`)."""

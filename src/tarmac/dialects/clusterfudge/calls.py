@@ -1,0 +1,280 @@
+"""Judges the calls of a launch script: names, fields, and the values that stand there. Used by `script`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tarmac.dialects.clusterfudge.argv import argv_doubts, split
+from tarmac.dialects.clusterfudge.bindings import Bindings
+from tarmac.dialects.clusterfudge.fields import SLOT_SYNONYMS, SLOT_TYPES
+from tarmac.dialects.clusterfudge.signatures import (
+    MAKES,
+    OTHER_NAMES,
+    SIGNATURES,
+    SYNONYMS,
+    Parameter,
+    Takes,
+)
+from tarmac.dialects.problems import Problems, nearest
+from tarmac.node import gitrules
+
+_NUMBERS = frozenset({Takes.COUNT, Takes.AMOUNT})
+_LISTS = frozenset({Takes.ARGV, Takes.TEXTS, Takes.GROUPS, Takes.PROCESSES})
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}", re.ASCII)
+_FIRST_FIELDS = frozenset({"command", "replica_resources", "replicas"})
+
+
+class Calls:
+    """The calls of one script, and what is to be said of them."""
+
+    def __init__(self, tree: ast.Module, text: str, problems: Problems) -> None:
+        self.warnings: list[str] = []
+        self._tree = tree
+        self._lines = text.splitlines()
+        self._problems = problems
+        self._bound = Bindings(tree)
+
+    def check(self) -> None:
+        """Note everything."""
+        launches = False
+        for imported, statement in self._bound.imported:
+            self._known(imported, statement)
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Attribute):
+                launches = launches or node.attr == "create_launch"
+                if (name := self._bound.member(node)) is not None:
+                    self._known(name, node)
+            if isinstance(node, ast.Call):
+                called = self._bound.member(node.func)
+                if called is not None and called in SIGNATURES:
+                    self._call(called, node)
+        if not launches:
+            self.warnings.append("the script never calls create_launch, so it launches nothing")
+
+    def _known(self, name: str, node: ast.expr | ast.stmt) -> None:
+        if name in SIGNATURES or name in OTHER_NAMES or name.startswith("__"):
+            return
+        meant = nearest(name, {*SIGNATURES, *OTHER_NAMES})
+        hint = f"did you mean '{meant}'?" if meant else f"it has {', '.join(sorted(SIGNATURES))}"
+        self._refuse(node, f"clusterfudge has no name {name!r}", hint)
+
+    def _call(self, name: str, call: ast.Call) -> None:
+        """One call of a known name: its fields by name, then what the fields say together."""
+        parameters = SIGNATURES[name]
+        given: dict[str, ast.expr] = {}
+        open_ended = False
+        for index, argument in enumerate(call.args):
+            if isinstance(argument, ast.Starred):
+                open_ended = True
+            elif index < len(parameters):
+                given[parameters[index].name] = argument
+            else:
+                self._refuse(argument, f"{name} takes {len(parameters)} values, not {len(call.args)}")
+                break
+        unknown: set[str] = set()
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                open_ended = True
+            elif any(parameter.name == keyword.arg for parameter in parameters):
+                if keyword.arg in given:
+                    self._refuse(keyword.value, f"{name} is given {keyword.arg!r} twice")
+                given[keyword.arg] = keyword.value
+            else:
+                unknown |= self._unknown(name, keyword)
+        for parameter in parameters:
+            if parameter.name in given:
+                self._value(name, parameter, given[parameter.name])
+            elif parameter.required and not open_ended and parameter.name not in unknown:
+                self._refuse(call, f"{name} lacks {parameter.name!r}", f"{parameter.takes} is expected")
+        self._together(name, call, given)
+
+    def _unknown(self, name: str, keyword: ast.keyword) -> set[str]:
+        """Note a field that is not there; the one it was probably meant to be."""
+        assert keyword.arg is not None, "the caller has looked"
+        names = [parameter.name for parameter in SIGNATURES[name]]
+        synonyms = {**SYNONYMS.get(name, {}), **(SLOT_SYNONYMS if name == "Resources" else {})}
+        meant = nearest(keyword.arg, names, synonyms)
+        if name == "CreateLaunchRequest" and keyword.arg in _FIRST_FIELDS:
+            hint: str | None = "since version 0.14 it stands in jobs=[Job(..., processes=[Process(...)])]"
+        elif meant is not None:
+            hint = f"did you mean '{meant}'?"
+        else:
+            hint = f"it has {', '.join(names)}" if names else "it has none"
+        self._refuse(keyword, f"{name} has no field {keyword.arg!r}", hint)
+        return {meant} if meant is not None else set()
+
+    def _value(self, name: str, parameter: Parameter, given: ast.expr) -> None:
+        """Note where a value surely is not what its field takes."""
+        value = self._bound.value(given)
+        if _is_none(value):
+            if parameter.required:
+                self._refuse(given, f"{name}: {parameter.name} is None; {parameter.takes} is expected")
+            return
+        takes = parameter.takes
+        if (bare := self._bound.member(value)) is not None and bare in SIGNATURES:
+            self._refuse(given, f"{name}: {parameter.name} is given {bare} itself", _called(bare))
+        elif takes in _LISTS:
+            self._list(name, parameter, given, value)
+        elif takes in _NUMBERS or takes is Takes.FLAG or takes is Takes.TEXT:
+            self._plain(name, parameter, given, value)
+        elif takes in MAKES and (found := self._surely_not(value, MAKES[takes])):
+            self._refuse(given, f"{name}: {parameter.name} is {found}; {takes} is expected")
+
+    def _plain(self, name: str, parameter: Parameter, given: ast.expr, value: ast.expr) -> None:
+        found = self._surely_not(value, frozenset(), plain=True)
+        constant = _constant(value)
+        if found is None and constant is None:
+            return
+        takes = parameter.takes
+        if found is not None or not _right(takes, constant):
+            shown = found or repr(constant)[:60]
+            if takes is Takes.COUNT and constant == 0:
+                self._refuse(given, f"{name}: replicas must be non-empty", "it is 0; write 1 or more")
+                return
+            self._refuse(given, f"{name}: {parameter.name} is {shown}; {takes} is expected")
+        elif constant == "" and parameter.required:
+            self._refuse(given, f"{name}: {parameter.name} must be non-empty")
+
+    def _list(self, name: str, parameter: Parameter, given: ast.expr, value: ast.expr) -> None:
+        takes = parameter.takes
+        constant = _constant(value)
+        if isinstance(constant, str):
+            hint = f"write {split(constant)}" if takes is Takes.ARGV else f"write [{constant!r}]"
+            self._refuse(given, f"{name}: {parameter.name} is one text; {takes} is expected", hint)
+        elif isinstance(value, ast.JoinedStr):
+            self._refuse(given, f"{name}: {parameter.name} is one text; {takes} is expected")
+        elif constant is not None or isinstance(value, ast.Dict | ast.Set):
+            self._refuse(given, f"{name}: {parameter.name} is no list; {takes} is expected")
+        elif isinstance(value, ast.Call) and self._bound.member(value.func) in MAKES.get(takes, ()):
+            self._refuse(given, f"{name}: {parameter.name} is a list, with this one in it", "write [...]")
+        elif isinstance(value, ast.List | ast.Tuple):
+            self._members(name, parameter, given, value)
+
+    def _members(self, name: str, parameter: Parameter, given: ast.expr, value: ast.List | ast.Tuple) -> None:
+        if not value.elts:
+            if parameter.required:
+                self._refuse(given, f"{name}: {parameter.name} must be non-empty")
+            return
+        for item in value.elts:
+            member = self._bound.value(item)
+            if parameter.takes in MAKES:
+                made = MAKES[parameter.takes]
+                if (bare := self._bound.member(member)) is not None and bare in SIGNATURES:
+                    self._refuse(item, f"{name}: {parameter.name} holds {bare} itself", _called(bare))
+                elif found := self._surely_not(member, made):
+                    message = f"{name}: {parameter.name} holds {found}; {parameter.takes} is expected"
+                    self._refuse(item, message)
+            elif (constant := _constant(member)) is not None and not isinstance(constant, str):
+                self._refuse(
+                    item, f"{name}: {parameter.name} holds {constant!r}, not a text", f'write "{constant}"'
+                )
+        if parameter.takes is Takes.ARGV:
+            self._argv(name, value)
+
+    def _argv(self, name: str, value: ast.List | ast.Tuple) -> None:
+        words = [_constant(self._bound.value(item)) for item in value.elts]
+        if words[0] == "":
+            self._refuse(value.elts[0], f"{name}: the name of the program is empty")
+        texts = [word if isinstance(word, str) else "?" for word in words]
+        if any(isinstance(item, ast.Starred) for item in value.elts):
+            texts = texts[: next(i for i, item in enumerate(value.elts) if isinstance(item, ast.Starred))]
+        place = f"line {value.lineno}"
+        self.warnings += [f"{place}: {name}: command: {doubt}" for doubt in argv_doubts(texts)]
+
+    def _together(self, name: str, call: ast.Call, given: dict[str, ast.expr]) -> None:
+        """What fields say together, and what only some of them may hold."""
+        if name == "Resources":
+            counts = {field: _constant(given[field]) for field in SLOT_TYPES if field in given}
+            asked = [field for field, count in counts.items() if count not in (None, 0)]
+            if len(asked) > 1:
+                message = f"one process asks for {' and '.join(asked)}"
+                self._refuse(call, message, "a node has one kind: give each its own process")
+        elif name == "GitRepo":
+            self._repository(given)
+        elif name == "CreateLaunchRequest" and "jobs" in given:
+            self._short_names(self._bound.value(given["jobs"]))
+
+    def _repository(self, given: dict[str, ast.expr]) -> None:
+        repo = _constant(self._bound.value(given["repo"])) if "repo" in given else None
+        if isinstance(repo, str) and gitrules.holds_secret(repo):
+            self._refuse(
+                given["repo"],
+                "GitRepo: a password or token stands in the URL, where everyone who sees it would read it",
+                "take it out; the server is given a deploy key or credentials in its settings",
+            )
+        commit = _constant(self._bound.value(given["commit"])) if "commit" in given else None
+        if isinstance(commit, str) and not _COMMIT.fullmatch(commit):
+            self._refuse(
+                given["commit"], f"GitRepo: commit is {commit!r}; 4 to 64 hexadecimal digits are expected"
+            )
+
+    def _short_names(self, listed: ast.expr) -> None:
+        seen: set[object] = set()
+        for call in listed.elts if isinstance(listed, ast.List | ast.Tuple) else ():
+            if not isinstance(call, ast.Call) or self._bound.member(call.func) != "Job":
+                continue
+            for node in _named(call, "short_name"):
+                short_name = _constant(self._bound.value(node))
+                if isinstance(short_name, str) and short_name in seen:
+                    self._refuse(node, f"another job has the short_name {short_name!r}", "it names one job")
+                seen.add(short_name)
+
+    def _surely_not(self, value: ast.expr, made: frozenset[str], *, plain: bool = False) -> str | None:
+        """What a value is, where that surely is none of what is wanted; None where nobody can tell."""
+        if isinstance(value, ast.List | ast.ListComp):
+            return "a list"
+        if isinstance(value, ast.Dict | ast.DictComp):
+            return "a mapping"
+        if isinstance(value, ast.Tuple | ast.Set):
+            return "several values"
+        if isinstance(value, ast.Call):
+            name = self._bound.member(value.func)
+            return f"{name}(...)" if name in SIGNATURES and name not in made else None
+        if plain:
+            return None
+        if isinstance(value, ast.JoinedStr):
+            return "a text"
+        constant = _constant(value)
+        return repr(constant)[:60] if constant is not None else None
+
+    def _refuse(self, node: ast.expr | ast.stmt | ast.keyword, message: str, hint: str | None = None) -> None:
+        line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
+        column = len(line.encode(errors="replace")[: node.col_offset].decode(errors="ignore")) + 1
+        self._problems.add_at(node.lineno, column, message, hint)
+
+
+def _called(name: str) -> str:
+    """The hint where a class stands in place of what it makes."""
+    return f"write {name}({'...' if SIGNATURES[name] else ''})"
+
+
+def _named(call: ast.Call, name: str) -> Iterator[ast.expr]:
+    """The value of the first field of a call, by its name or its place."""
+    yield from call.args[:1]
+    yield from (keyword.value for keyword in call.keywords if keyword.arg == name)
+
+
+def _right(takes: Takes, constant: str | int | float | None) -> bool:
+    """Whether a literal is what a plain field takes."""
+    if takes is Takes.TEXT:
+        return isinstance(constant, str)
+    if takes is Takes.FLAG:
+        return isinstance(constant, bool)
+    least = 1 if takes is Takes.COUNT else 0
+    return isinstance(constant, int) and not isinstance(constant, bool) and constant >= least
+
+
+def _constant(node: ast.expr) -> str | int | float | None:
+    """The value that stands there literally; None where there is none, or it is None."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _constant(node.operand)
+        return -number if isinstance(number, int | float) else None
+    return None
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

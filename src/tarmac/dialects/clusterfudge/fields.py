@@ -1,0 +1,58 @@
+"""The fields of a launch request, mapping by mapping, as `tarmac.clusterfudge.form` writes them.
+
+Used by the reader, and for the names of accelerators by the check of scripts.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.section import Fields
+
+MARK, KIND = "clusterfudge", "CreateLaunchRequest"
+"""The field and value by which a text is known as a request."""
+
+SLOT_TYPES = (
+    *("a100_40gb", "a100_80gb", "h100", "rtx3080", "rtx3090", "rtx6000", "t4", "l4", "v100", "p100"),
+    *("p4", "rtx4090", "rtx4080", "rtx3070", "rtx3060", "rtx4070", "rtx4060", "rtx3050", "gtx1050", "h200"),
+)
+"""The accelerators that Clusterfudge knows; tarmac's slot types have the same names."""
+
+SLOT_SYNONYMS = {
+    "a100": "a100_80gb",
+    "a100_40": "a100_40gb",
+    "a100_80": "a100_80gb",
+    "a100_40g": "a100_40gb",
+    "a100_80g": "a100_80gb",
+    "rtx_4090": "rtx4090",
+    "rtx_3090": "rtx3090",
+    "cpu": "cpus",
+    "num_cpus": "cpus",
+    "mem": "memory_mb",
+    "memory": "memory_mb",
+    "memory_gb": "memory_mb",
+    "ram": "memory_mb",
+}
+
+REQUEST = Fields(
+    known=frozenset(
+        {MARK, "jobs", "name", "description", "deployment", "cluster", "shard", "hostnames"}
+        | {"queueing_behaviour", "launch_script", "launch_script_body"}
+    ),
+    synonyms={"title": "name", "hosts": "hostnames", "queueing": "queueing_behaviour", "job": "jobs"},
+)
+GROUP = Fields(
+    known=frozenset({"short_name", "replicas", "processes", "replica_failure_behaviour"}),
+    synonyms={"name": "short_name", "process": "processes", "count": "replicas"},
+)
+PROCESS = Fields(
+    known=frozenset({"command", "resource_requirements"}),
+    synonyms={"cmd": "command", "args": "command", "argv": "command", "resources": "resource_requirements"},
+)
+RESOURCES = Fields(known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}), synonyms=SLOT_SYNONYMS)
+DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))
+REPOSITORY = Fields(
+    known=frozenset({"repo", "branch", "commit"}), synonyms={"url": "repo", "sha": "commit", "rev": "commit"}
+)
+QUEUEING = Fields(
+    known=frozenset({"enqueue_if_cluster_busy"}),
+    synonyms={"queue_launch": "enqueue_if_cluster_busy", "enqueue": "enqueue_if_cluster_busy"},
+)

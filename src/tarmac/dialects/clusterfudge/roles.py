@@ -1,0 +1,154 @@
+"""Reads the jobs of a request: roles of replicas, each of processes with what they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tarmac.dialects.clusterfudge.argv import argv_doubts
+from tarmac.dialects.clusterfudge.fields import GROUP, PROCESS, RESOURCES, SLOT_TYPES
+from tarmac.dialects.kinds import choice, integer, text
+from tarmac.dialects.located import Items, Node, Scalar
+from tarmac.dialects.section import Section
+from tarmac.model.resources import Resources
+from tarmac.model.spec import Command, FailureBehaviour, Process, Role
+
+MOST_REPLICAS = 10_000
+MOST_ROLES = 100
+MOST_PROCESSES = 100
+MB = 1024 * 1024
+
+_SHORT_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,30}[A-Za-z0-9])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """What the jobs became; `short_names` are the names that could not stay, by the role that has them."""
+
+    roles: tuple[Role, ...] = ()
+    short_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_roles(request: Section, warnings: list[str]) -> Roles:
+    """All roles of a request."""
+    listed = request.get("jobs")
+    if listed is None:
+        request.missing("jobs", "a launch has at least one job")
+        return Roles()
+    count = len(listed.node.items) if isinstance(listed.node, Items) else 1
+    if not 1 <= count <= MOST_ROLES:
+        many = f"{count} jobs; at most {MOST_ROLES} are allowed"
+        listed.refuse(many if count else "jobs must be non-empty")
+        return Roles()
+    roles: dict[str, Role] = {}
+    short_names: dict[str, str] = {}
+    for value in listed.items("a list of jobs"):
+        section = value.section(GROUP)
+        if section is None:
+            continue
+        short_name = _short_name(section)
+        if short_name and short_name in {short_names.get(name, name) for name in roles}:
+            section.refuse(f"another job has the short_name {short_name!r}", "it names one job of the launch")
+        name = _role_name(short_name or "job", roles)
+        if short_name and name != short_name:
+            short_names[name] = short_name
+            warnings.append(f"{value.path}.short_name: {short_name!r} is called {name!r} here")
+        roles[name] = _role(name, section, warnings)
+    return Roles(roles=tuple(role for role in roles.values() if role.processes), short_names=short_names)
+
+
+def blank(node: Node) -> bool:
+    """Whether a text was written that has nothing in it."""
+    return isinstance(node, Scalar) and node.quoted and not node.text.strip()
+
+
+def _short_name(section: Section) -> str:
+    value = section.get("short_name")
+    if value is None:
+        section.missing("short_name", "each job has a name of its own")
+        return ""
+    if blank(value.node):
+        value.refuse("short_name must be non-empty")
+        return ""
+    return value.read(text(), "")
+
+
+def _role_name(short_name: str, taken: Mapping[str, object]) -> str:
+    """The name itself where it can be a role's, else one made of it; unlike every other."""
+    if _SHORT_NAME.fullmatch(short_name):
+        name = short_name
+    else:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", short_name, flags=re.ASCII)[:32].strip("-_") or "job"
+    candidates = [name, *(f"{name[:28]}-{number}" for number in range(2, MOST_ROLES + 2))]
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _role(name: str, section: Section, warnings: list[str]) -> Role:
+    """One role; without a process, and a problem noted, where it has nothing to execute."""
+    if "replicas" not in section:
+        section.missing("replicas", "how many copies of the job there are")
+    return Role(
+        name=name,
+        replicas=section.read("replicas", integer(1, MOST_REPLICAS), 1),
+        processes=_processes(section, warnings),
+        # What happens where a job does not say was never written down; the names suggest this.
+        on_failure=section.read(
+            "replica_failure_behaviour", choice(FailureBehaviour), FailureBehaviour.CONTINUE
+        ),
+    )
+
+
+def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
+    listed = section.get("processes")
+    if listed is None:
+        section.missing("processes", "each with a command")
+        return ()
+    if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
+        listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
+        return ()
+    processes = []
+    for item in listed.items("a list of processes, each with a command,"):
+        process = item.section(PROCESS)
+        if process is not None and (argv := _argv(process, warnings)):
+            processes.append(Process(command=Command(argv=argv), resources=_resources(process)))
+    types = sorted({process.resources.slot_type or "" for process in processes} - {""})
+    if len(types) > 1:
+        listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(types)}")
+    return tuple(processes)
+
+
+def _argv(process: Section, warnings: list[str]) -> tuple[str, ...]:
+    value = process.get("command")
+    if value is None:
+        process.missing("command", 'a list such as ["python3", "train.py"]')
+        return ()
+    wanted = 'a list such as ["python3", "train.py"]'
+    if isinstance(value.node, Items) and not value.node.items:
+        value.refuse("command must be non-empty")
+        return ()
+    argv = tuple(item.read(text("a text"), "") for item in value.items(wanted))
+    if isinstance(value.node, Items) and blank(value.node.items[0]):
+        value.refuse("the name of the program is empty", wanted)
+    warnings += [f"{value.path}: {doubt}" for doubt in argv_doubts(argv)]
+    return argv
+
+
+def _resources(process: Section) -> Resources:
+    value = process.get("resource_requirements")
+    section = value.section(RESOURCES) if value is not None else None
+    if value is None or section is None:
+        return Resources()
+    amounts = {name: section.read(name, integer(0, 1024), 0) for name in SLOT_TYPES}
+    asked = {name: amount for name, amount in amounts.items() if amount}
+    if len(asked) > 1:
+        value.refuse(
+            f"one process asks for {' and '.join(asked)}", "a node has one kind: give each its own process"
+        )
+    slot_type = next(iter(asked), None)
+    return Resources(
+        slots=asked[slot_type] if slot_type is not None else 0,
+        slot_type=slot_type,
+        cpus=float(section.read("cpus", integer(0, 100_000), 0)),
+        memory_bytes=section.read("memory_mb", integer(0, 1 << 30), 0) * MB,
+    )

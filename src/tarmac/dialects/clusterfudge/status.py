@@ -1,0 +1,32 @@
+"""Clusterfudge's words for how a launch stands. Called by the dialect, its display and the drop-in API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.dialects.dialect import Report
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome
+
+OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.COMPLETED: "LAUNCH_STATUS_COMPLETED",
+    Outcome.FAILED: "LAUNCH_STATUS_FAILED",
+    Outcome.STOPPED: "LAUNCH_STATUS_STOPPED",
+}
+STATES: Mapping[RunState, str] = {
+    RunState.PENDING: "LAUNCH_STATUS_PENDING",
+    RunState.QUEUED: "LAUNCH_STATUS_QUEUED",
+    RunState.STARTING: "LAUNCH_STATUS_PENDING",
+    RunState.RUNNING: "LAUNCH_STATUS_RUNNING",
+    RunState.PAUSING: "LAUNCH_STATUS_RUNNING",
+    RunState.PAUSED: "LAUNCH_STATUS_PENDING",
+    RunState.PREEMPTING: "LAUNCH_STATUS_RUNNING",
+    RunState.STOPPING: "LAUNCH_STATUS_RUNNING",
+}
+
+
+def status_word(report: Report) -> str:
+    """The name of the status. A paused run is not over: it is pending, until somebody resumes it."""
+    if report.state is RunState.ENDED:
+        return OUTCOMES.get(report.outcome or Outcome.FAILED, "LAUNCH_STATUS_UNKNOWN")
+    return STATES.get(report.state, "LAUNCH_STATUS_UNKNOWN")

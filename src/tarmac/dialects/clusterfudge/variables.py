@@ -1,0 +1,72 @@
+"""The variables that Clusterfudge gives each process (C9), and the launch that has them.
+
+Called by the dialect; docs/dialects/clusterfudge.md lists them (a test compares).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tarmac.dialects.clusterfudge.identity import launch_uuid
+from tarmac.dialects.equipping import with_variables
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.run import Run
+from tarmac.model.variables import Giver, Variable
+
+LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
+ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
+REPLICA_INDEX = "CLUSTERFUDGE_REPLICA_INDEX"
+REPLICA_COUNT = "CLUSTERFUDGE_REPLICA_COUNT"
+PROCESS_COUNT = "CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS"
+PROCESS_INDEX = "CLUSTERFUDGE_PROCESS_INDEX"
+GLOBAL_INDEX = "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS"
+FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
+
+_C = Giver.CONTRACT
+
+VARIABLES = (
+    Variable(LAUNCH_ID, _C, "UUID of the launch: what `create_launch` returned as `id`"),
+    Variable(ROLE_NAME, _C, "the job's `short_name`"),
+    Variable(REPLICA_INDEX, _C, "index of the replica among all of the job, from 0"),
+    Variable(REPLICA_COUNT, _C, "how many replicas the job has"),
+    Variable(PROCESS_COUNT, _C, "how many processes the job has in all its replicas together"),
+    Variable(PROCESS_INDEX, _C, "index of the process among those of the job on its node, from 0"),
+    Variable(GLOBAL_INDEX, _C, "index of the process among all of the job, replica by replica, from 0"),
+    Variable(FIRST_INDEX, _C, "what the first version called CLUSTERFUDGE_REPLICA_INDEX"),
+)
+
+_Seat = tuple[str, int, int]
+
+
+def equipped(run: Run, launch: Launch) -> Launch:
+    """The launch with the variables for every worker, each in a directory of its own (C8)."""
+    counted: dict[str, list[_Seat]] = {}
+    replicas: dict[str, set[int]] = {}
+    for node in launch.nodes:
+        for worker in node.workers:
+            counted.setdefault(worker.role, []).append(_seat(worker))
+            replicas.setdefault(worker.role, set()).add(worker.replica)
+    for seats in counted.values():
+        seats.sort()
+    names = run.spec.conventions.facts.get("short_names", {})
+    shown_names = names if isinstance(names, Mapping) else {}
+
+    def family(node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
+        here = sorted(_seat(item) for item in node.workers if item.role == worker.role)
+        return {
+            LAUNCH_ID: launch_uuid(run.id),
+            ROLE_NAME: str(shown_names.get(worker.role, worker.role)),
+            REPLICA_INDEX: str(worker.replica),
+            REPLICA_COUNT: str(len(replicas[worker.role])),
+            PROCESS_COUNT: str(len(counted[worker.role])),
+            PROCESS_INDEX: str(here.index(_seat(worker))),
+            GLOBAL_INDEX: str(counted[worker.role].index(_seat(worker))),
+            FIRST_INDEX: str(worker.replica),
+        }
+
+    return replace(with_variables(launch, family), own_directories=True)
+
+
+def _seat(worker: WorkerLaunch) -> _Seat:
+    return worker.role, worker.replica, worker.index

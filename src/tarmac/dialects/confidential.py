@@ -1,0 +1,74 @@
+"""Secrets in what a file of any dialect says: references to them, and keys that stand in it as plain text.
+
+Called by `dialects.read` and `overrides`, so that every dialect's variables take `${{ secrets.NAME }}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tarmac.dialects.dialect import Reading
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.secret import NAME, NAME_RULE, SecretForm, SecretUse, variables_of
+from tarmac.model.spec import RunSpec
+from tarmac.node.secrecy import hidden, keys_among
+
+_REFERENCE = re.compile(r"\s*\$\{\{\s*secrets\.(?P<name>[^\s{}]*)\s*\}\}\s*", re.ASCII)
+_NAMES = re.compile(r"\$\{\{\s*secrets\.", re.ASCII)
+_SAID_AT_MOST = 5
+
+
+def with_secrets(reading: Reading, *, filename: str | None) -> Reading:
+    """The reading with references among its variables as secrets, and warnings of keys in plain text."""
+    spec = with_references(reading.spec, filename=filename)
+    warnings = tuple(_warnings(spec))
+    if spec is reading.spec and not warnings:
+        return reading
+    return replace(reading, spec=spec, warnings=(*reading.warnings, *warnings))
+
+
+def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:
+    """The spec with variables that are `${{ secrets.NAME }}` as secrets; raises InvalidInput for bad ones."""
+    named = {name: value for name, value in spec.environment.variables.items() if _NAMES.search(value)}
+    if not named:
+        return spec
+    problems, uses = [], []
+    for variable, value in named.items():
+        match = _REFERENCE.fullmatch(value)
+        if match is None or not NAME.fullmatch(match["name"]):
+            message = f"{variable}: {value!r} names no secret: '${{{{ secrets.NAME }}}}' is the whole value"
+            problems.append(Problem(message=message, file=filename, hint=f"a name has {NAME_RULE}"))
+        else:
+            uses.append(SecretUse(name=match["name"], form=SecretForm.VARIABLE, variable=variable))
+    if problems:
+        raise InvalidInput(problems)
+    rest = {name: value for name, value in spec.environment.variables.items() if name not in named}
+    others = without_variables(spec, set(named)).secrets
+    environment = replace(spec.environment, variables=rest)
+    return replace(spec, environment=environment, secrets=(*others, *uses))
+
+
+def without_variables(spec: RunSpec, names: set[str]) -> RunSpec:
+    """The spec without the secrets that set one of these variables: something else is said of it."""
+    kept = tuple(use for use in spec.secrets if not names & set(variables_of(use)))
+    return spec if len(kept) == len(spec.secrets) else replace(spec, secrets=kept)
+
+
+def _warnings(spec: RunSpec) -> Iterator[str]:
+    """What stands in the file that should stand in no file; no value is repeated."""
+    keys = [key.name for key in keys_among(spec.environment.variables)]
+    for name in keys[:_SAID_AT_MOST]:
+        yield (
+            f"{name} is a key in plain text, which is kept with the run: 'tarmac secret set NAME' keeps it "
+            "sealed, and '${{ secrets.NAME }}' in place of the value gives it to the run"
+        )
+    if len(keys) > _SAID_AT_MOST:
+        yield f"{len(keys) - _SAID_AT_MOST} more variables are keys in plain text"
+    commands = [str(process.command) for role in spec.roles for process in role.processes]
+    if not keys and any(hidden(command) != command for command in commands):
+        yield (
+            "the command holds what looks like a key in plain text: 'tarmac secret set NAME' keeps it sealed "
+            "and 'tarmac run --secret VARIABLE=NAME' gives it to the run as a variable"
+        )

@@ -1,0 +1,91 @@
+"""What an experiment executes: a text for a shell, a list, a trial class, a launcher. Called by `reader`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from tarmac.dialects.located import on_line
+from tarmac.dialects.section import Value
+from tarmac.model.spec import Command
+
+_TRIAL_CLASS = re.compile(r"[a-zA-Z0-9_.]+:[a-zA-Z0-9_]+", re.ASCII)
+_LAUNCHER = re.compile(r"determined\.launch\.[a-z_]+", re.ASCII)
+_MODULES = "determined.launch."
+_OPERATORS = re.compile(r"[;&|<>()]+")
+_WRAPPER = "wrap_rank"
+
+
+def read_entrypoint(value: Value, entrypoint: Any, warnings: list[str]) -> Command:
+    """The command of an entry point that was read before; what it does not mean is noted."""
+    place = on_line(value.node)
+    if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint):
+        warnings.append(
+            f"{place}entrypoint: a trial class alone is run by 'determined.launch.autohorovod'; tarmac has "
+            "no launcher of its own yet, so the package 'determined' must be there"
+        )
+        return Command(argv=("python3", "-m", "determined.launch.autohorovod", "--trial", entrypoint))
+    words = _words(entrypoint)
+    if not words:
+        value.refuse("there is nothing to execute", "such as: python3 train.py")
+        return Command(argv=("true",))
+    _check_launchers(value, words, place, warnings)
+    if isinstance(entrypoint, str):
+        return Command(argv=("sh", "-c", entrypoint))
+    return Command(argv=tuple(entrypoint))
+
+
+def _words(entrypoint: Any) -> list[str]:
+    """The words of the entry point; those of a text as far as they can be told without a shell."""
+    if not isinstance(entrypoint, str):
+        return [str(word) for word in entrypoint] if any(entrypoint) and entrypoint[0] else []
+    try:
+        lines = entrypoint.replace("\\\n", " ").strip().replace("\n", " ; ")
+        lexer = shlex.shlex(lines, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        return list(lexer)
+    except ValueError:  # quotes that do not close: the shell will say so
+        return entrypoint.split()
+
+
+def _check_launchers(value: Value, words: Sequence[str], place: str, warnings: list[str]) -> None:
+    launchers = [
+        index
+        for index, word in enumerate(words)
+        if index > 0 and words[index - 1] == "-m" and _LAUNCHER.fullmatch(word) and _WRAPPER not in word
+    ]
+    for index in launchers:
+        _check_arguments(value, words[index], _arguments(words[index + 1 :]))
+    if launchers:
+        names = ", ".join(dict.fromkeys(words[index] for index in launchers))
+        warnings.append(
+            f"{place}entrypoint: {names} is run as it is written; tarmac has no launcher of its own yet, so "
+            "the package 'determined' must be there"
+        )
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    """The arguments of one command, up to what ends it in a shell."""
+    end = next((index for index, word in enumerate(words) if _OPERATORS.fullmatch(word)), len(words))
+    return list(words[:end])
+
+
+def _check_arguments(value: Value, launcher: str, arguments: list[str]) -> None:
+    """A launcher starts a trial class or a script: exactly one of them, after its own overrides."""
+    started = arguments[arguments.index("--") + 1 :] if "--" in arguments else arguments
+    if {"-h", "--help"} & set(arguments[:1]):
+        return
+    if not started:
+        value.refuse(
+            f"{launcher} is given nothing to start", "a script with its arguments, or --trial file:Class"
+        )
+    elif started[0] == "--trial" and len(started) == 1:
+        value.refuse("--trial names no trial class", "such as --trial model_def:MyTrial")
+    elif started[0] == "--trial" and len(started) > 2:
+        value.refuse(
+            f"a trial class and a script cannot be started both: {' '.join(started[1:3])[:80]!r}",
+            f"{launcher} takes --trial {started[1]}, or a script with its arguments",
+        )

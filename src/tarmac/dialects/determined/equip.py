@@ -1,0 +1,235 @@
+"""A launch with what Determined promises to its trials: variables, info files, start-up hook. Pure.
+
+Called by the dialect for every attempt of a run with these conventions, whatever file it came from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tarmac.dialects.determined.identity import experiment_id, number_of, trial_id, uuid_of
+from tarmac.dialects.determined.master import ADDRESS, NO_RETRY
+from tarmac.dialects.determined.merging import completed, normalised
+from tarmac.dialects.determined.reader import WORK_DIRECTORY
+from tarmac.dialects.determined.table import EXPERIMENT
+from tarmac.dialects.determined.trial import drawn
+from tarmac.dialects.determined.walk import Walk
+from tarmac.dialects.equipping import with_files, with_variables
+from tarmac.dialects.located import from_plain
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Value
+from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.model.run import Attempt, Run
+
+RUN_DIRECTORY = "/run/determined"
+TOKEN = "no-access"
+_FILES = "determined"
+_SSH_PORTS = 12_350
+_PORTS_EACH = 20
+_PORT_BLOCKS = 500
+_GLOO = "GLOO_SOCKET_IFNAME"
+
+HOOK = "startup-hook.sh"
+_START = f"""\
+export DET_WORKDIR="$PWD"
+set -e
+if [ -n "$TCD_STARTUP_HOOK" ]; then set -x; eval "$TCD_STARTUP_HOOK"; {{ set +x; }} 2>/dev/null; fi
+if [ -f {HOOK} ]; then set -x; . ./{HOOK}; {{ set +x; }} 2>/dev/null; fi
+set +e
+exec "$@"
+"""
+"""What goes before the entry point, in its own shell: what the hook exports holds for it. The commands of the
+hook are shown, and the first that fails ends the trial."""
+
+
+def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    """The launch of a trial."""
+    trial = _Trial(run=run, attempt=attempt, launch=launch)
+    launch = with_variables(launch, trial.variables)
+    launch = with_files(
+        launch,
+        trial.files,
+        (
+            Mount(source=_FILES, target=RUN_DIRECTORY, variables=("DET_RUN_DIR",)),
+            Mount(source=".", target=WORK_DIRECTORY),
+        ),
+    )
+    return replace(
+        launch,
+        nodes=tuple(
+            replace(node, workers=tuple(_with_hook(worker) for worker in node.workers))
+            for node in launch.nodes
+        ),
+    )
+
+
+def _with_hook(worker: WorkerLaunch) -> WorkerLaunch:
+    return replace(worker, argv=("bash", "-c", _START, "entrypoint", *worker.argv))
+
+
+_RELAXED = replace(
+    EXPERIMENT, fields={name: replace(rule, required=None) for name, rule in EXPERIMENT.fields.items()}
+)
+"""The table with nothing that must be given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """One attempt of a trial, as Determined sees it."""
+
+    run: Run
+    attempt: Attempt
+    launch: Launch
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The whole configuration; what a hand-written native file leaves out is filled in."""
+        config = completed(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
+        config["reproducibility"] = {"experiment_seed": self._experiment_seed(config)}
+        config.pop("version", None)
+        return config
+
+    @cached_property
+    def hyperparameters(self) -> Mapping[str, Any]:
+        return drawn(self.config["hyperparameters"], self.seed)
+
+    @cached_property
+    def seed(self) -> int:
+        """The trial's: the same in every attempt."""
+        return number_of("trial seed", str(self.config["reproducibility"]["experiment_seed"])) - 1
+
+    @cached_property
+    def whole_id(self) -> str:
+        return f"{experiment_id(self.run.id)}.{uuid_of('trial', self.run.id)}"
+
+    @cached_property
+    def checkpoint(self) -> str | None:
+        """The checkpoint to start from, where the file names one."""
+        searcher = self.config["searcher"]
+        return searcher.get("source_checkpoint_uuid") if searcher else None
+
+    @cached_property
+    def common(self) -> Mapping[str, str]:
+        """What is the same for every worker."""
+        port = _SSH_PORTS + _PORTS_EACH * (number_of("ports", self.attempt.id, below=_PORT_BLOCKS) - 1)
+        metadata = {
+            "task_id": self.whole_id,
+            "allocation_id": self._allocation,
+            "trial_id": trial_id(self.run.id),
+        }
+        found = {
+            "DET_MASTER": ADDRESS,
+            "DET_RETRY_CONFIG": NO_RETRY,
+            "DET_CLUSTER_ID": uuid_of("cluster", self.attempt.allocation.cluster),
+            "DET_EXPERIMENT_ID": str(experiment_id(self.run.id)),
+            "DET_TRIAL_ID": str(trial_id(self.run.id)),
+            "DET_TRIAL_RUN_ID": str(self.attempt.number),
+            "DET_TRIAL_SEED": str(self.seed),
+            "DET_TASK_ID": self.whole_id,
+            "DET_TASK_TYPE": "TRIAL",
+            "DET_ALLOCATION_ID": self._allocation,
+            "DET_SESSION_TOKEN": TOKEN,
+            "DET_USER": self.run.user,
+            "DET_HPARAMS": json.dumps(self.hyperparameters),
+            "DET_EXPERIMENT_CONFIG": json.dumps(self.config),
+            "DET_STEPS_COMPLETED": "0",
+            "DET_RESOURCES_TYPE": "docker-container",
+            "DET_TASK_LOGGING_METADATA": json.dumps(metadata),
+            "DET_PYTHON_EXECUTABLE": "python3",
+            "DET_USE_TLS": "false",
+            "DET_SEGMENT_ENABLED": "false",
+            "DTRAIN_SSH_PORT": str(port),
+            "INTER_TRAIN_PROCESS_COMM_PORT_1": str(port + 10),
+            "INTER_TRAIN_PROCESS_COMM_PORT_2": str(port + 15),
+        }
+        if self.attempt.master_port:
+            found["C10D_PORT"] = str(self.attempt.master_port)
+        if self.checkpoint is not None:
+            found["DET_LATEST_CHECKPOINT"] = str(self.checkpoint)
+        hook = self.run.spec.conventions.facts.get("startup_hook")
+        return {**found, "TCD_STARTUP_HOOK": str(hook)} if hook else found
+
+    def variables(self, node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
+        """The variables of one worker."""
+        resources = uuid_of("container", self.attempt.id, node.node)
+        found = {
+            **self.common,
+            "DET_AGENT_ID": node.node,
+            "DET_SLOT_IDS": json.dumps(list(worker.slots)),
+            "DET_RESOURCES_ID": resources,
+            "DET_CONTAINER_ID": resources,
+        }
+        interface = worker.env.get(_GLOO)
+        return {**found, "DET_INTER_NODE_NETWORK_INTERFACE": interface} if interface else found
+
+    def files(self, node: NodeLaunch) -> Mapping[str, str]:
+        """The info files of one node, where `determined.get_cluster_info()` looks for them."""
+        contents = {
+            "cluster": self._cluster(node),
+            "trial": self._trial(node),
+            "resources": {"gpu_uuids": []},
+            "rendezvous": {
+                "container_addrs": [other.address for other in self.launch.nodes],
+                "container_rank": node.rank,
+                "container_slot_counts": [len(_slots(other)) for other in self.launch.nodes],
+            },
+        }
+        files = {f"{_FILES}/info/{name}.json": json.dumps(content) for name, content in contents.items()}
+        return files | {f"{_FILES}/workdir/README": "The working directory is seen here where it can be.\n"}
+
+    def _cluster(self, node: NodeLaunch) -> Mapping[str, Any]:
+        return {
+            "master_url": ADDRESS,
+            "cluster_id": self.common["DET_CLUSTER_ID"],
+            "agent_id": node.node,
+            "slot_ids": _slots(node),
+            "task_id": self.whole_id,
+            "allocation_id": self._allocation,
+            "session_token": TOKEN,
+            "task_type": "TRIAL",
+            "master_cert_name": None,
+            "master_cert_file": None,
+            "latest_checkpoint": self.checkpoint,
+        }
+
+    def _trial(self, node: NodeLaunch) -> Mapping[str, Any]:
+        return {
+            "trial_id": trial_id(self.run.id),
+            "experiment_id": experiment_id(self.run.id),
+            "trial_seed": self.seed,
+            "hparams": self.hyperparameters,
+            "config": self.config,
+            "steps_completed": 0,
+            "trial_run_id": self.attempt.number,
+            "debug": bool(self.config["debug"]),
+            "inter_node_network_interface": node.workers[0].env.get(_GLOO) if node.workers else None,
+        }
+
+    @property
+    def _allocation(self) -> str:
+        return f"{self.whole_id}.{self.attempt.number}"
+
+    def _experiment_seed(self, config: Mapping[str, Any]) -> int:
+        """The file's, else the time of submission, as Determined has it."""
+        seed = (config["reproducibility"] or {}).get("experiment_seed")
+        return int(self.run.created_at) if seed is None else int(seed)
+
+
+def _sound(given: Any) -> Mapping[str, Any]:
+    """A configuration as facts hold it, checked once more: a native file may say anything there.
+
+    A launch has nobody to tell of problems, so one that has any counts as none.
+    """
+    if not isinstance(given, Mapping):
+        return {}
+    problems = Problems(None)
+    found = Walk().value(Value(from_plain(given), "config", problems), _RELAXED)
+    return {} if problems else normalised(found)
+
+
+def _slots(node: NodeLaunch) -> list[int]:
+    return [slot for worker in node.workers for slot in worker.slots]

@@ -1,0 +1,106 @@
+"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `walk`; see also `trial`.
+
+A mapping with a `type` is a hyperparameter of that type; one without is a mapping of further ones; anything
+else is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.dialects.determined.scalars import plain, value_of
+from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.problems import nearest
+from tarmac.dialects.section import Fields, Section, Value
+
+_BOUNDS = frozenset({"type", "minval", "maxval", "count"})
+KINDS: Mapping[str, frozenset[str]] = {
+    "const": frozenset({"type", "val"}),
+    "int": _BOUNDS,
+    "double": _BOUNDS,
+    "log": _BOUNDS | {"base"},
+    "categorical": frozenset({"type", "vals"}),
+}
+"""The fields of each type."""
+
+RANGES = frozenset({"int", "double", "log"})
+
+_SYNONYMS = {"min": "minval", "max": "maxval", "value": "val", "values": "vals", "options": "vals"}
+_TYPE_SYNONYMS = {"float": "double", "integer": "int", "constant": "const", "choice": "categorical"}
+
+
+def read_hyperparameters(value: Value) -> dict[str, Any]:
+    """All of them, as JSON in the form the user chose."""
+    return {
+        name.node.text: _hyperparameter(item)
+        for name, item in value.entries("a mapping from names to hyperparameters")
+        if isinstance(name.node, Scalar)
+    }
+
+
+def _hyperparameter(value: Value) -> Any:
+    node = value.node
+    if not isinstance(node, Table):
+        return plain(node)  # a list is a constant as a whole, whatever is in it
+    kind = next((item for key, item in node.entries if key.text == "type"), None)
+    if kind is None:
+        return read_hyperparameters(value)
+    word = kind.text if isinstance(kind, Scalar) else ""
+    named = Value(kind, f"{value.path}.type", value.problems)
+    if word not in KINDS:
+        meant = nearest(word, KINDS, _TYPE_SYNONYMS) if word else None
+        hint = f"did you mean '{meant}'?" if meant else "a nested hyperparameter cannot be called 'type'"
+        named.expected(f"one of {', '.join(KINDS)}", hint)
+        return None
+    section = Section(
+        node, Fields(known=KINDS[word], synonyms=_SYNONYMS), problems=value.problems, path=value.path
+    )
+    found = {"type": word}
+    if word in RANGES:
+        return found | _range(section, word)
+    name = "val" if word == "const" else "vals"
+    given = section.get(name)
+    if given is None:
+        section.missing(name, "a constant has a value" if word == "const" else "the values to choose from")
+    elif word == "categorical" and not (isinstance(given.node, Items) and given.node.items):
+        given.expected("a list of at least one value")
+    else:
+        return found | {name: plain(given.node)}
+    return found
+
+
+def _range(section: Section, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("minval", "maxval", *(("base",) if kind == "log" else ())):
+        given = section.get(name)
+        if given is None:
+            section.missing(
+                name, f"a hyperparameter of type {kind} has {'minval, maxval' if name != 'base' else name}"
+            )
+        elif (number := _number(given, whole=kind == "int")) is not None:
+            found[name] = number
+    if "base" in found and found["base"] <= 0:
+        section.get("base").expected("a number above 0")  # type: ignore[union-attr]
+    if "minval" in found and "maxval" in found and found["minval"] >= found["maxval"]:
+        section.refuse(
+            f"minval ({found['minval']}) must be less than maxval ({found['maxval']})",
+            "a value that does not change is 'type: const' with 'val'",
+        )
+    if (count := section.get("count")) is not None and not (
+        isinstance(count.node, Scalar) and count.node.empty
+    ):
+        number = _number(count, whole=True)
+        if number is not None and number < 1:
+            count.expected("a whole number, 1 or more,")
+        elif number is not None:
+            found["count"] = number
+    return found
+
+
+def _number(value: Value, *, whole: bool) -> Any:
+    found = value_of(value.node) if isinstance(value.node, Scalar) else None
+    if type(found) is int or (type(found) is float and not whole):
+        return found
+    value.expected("a whole number" if whole else "a number")
+    return None

@@ -1,0 +1,40 @@
+"""The master of Determined that is not here: where its clients are sent, and what their failure means.
+
+The training library tries a master that it cannot reach again and again, for half an hour at each call. Here
+it is told not to, so that a script which needs one ends at once; `explained` says then why. Used by `equip`,
+and by `dialects.registry` for every failure of a run with these conventions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from tarmac.model.run import Cause, CauseCode
+
+ADDRESS = "http://127.0.0.1:1"
+"""Nothing listens there: whoever asks a master is refused at once, instead of waiting for an answer."""
+
+NO_RETRY = json.dumps({"total": 0})
+"""How often the library asks again, in the form of its variable DET_RETRY_CONFIG."""
+
+_ASKED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"<>]+)", line (?P<line>\d+)', re.ASCII)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
+_WORK = re.compile(r".*/work/")
+
+
+def explained(cause: Cause) -> Cause:
+    """The cause; where the worker's last lines show that it asked a master, with that and what to do."""
+    if cause.code is not CauseCode.EXIT_CODE or not any(_ASKED.search(line) for line in cause.tail):
+        return cause
+    asks = f"{_place(cause.tail) or 'it'} asks a master of Determined (Core API)"
+    message = f"{cause.message}: {asks}, which this version does not have"
+    return replace(cause, code=CauseCode.UNSUPPORTED, message=message)
+
+
+def _place(tail: tuple[str, ...]) -> str | None:
+    """`train.py:12`: the innermost line of the user's own code in a traceback."""
+    frames = [found for line in tail if (found := _FRAME.match(line)) and not _LIBRARY.search(found["file"])]
+    return f"{_WORK.sub('', frames[-1]['file'])}:{frames[-1]['line']}" if frames else None

@@ -1,0 +1,52 @@
+"""Values in place of those of the file: `--config resources.slots_per_trial=4`. Called by `reader`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tarmac.dialects.located import Items, Node, Scalar, Table
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.yaml_tree import compose
+
+
+def overridden(tree: Table, changes: Sequence[tuple[str, str]], problems: Problems) -> Table:
+    """The tree with each value, a text of YAML, at its dotted path."""
+    for path, text in changes:
+        tree = _put(tree, path.split("."), _value(path, text, problems))
+    return tree
+
+
+def _value(path: str, text: str, problems: Problems) -> Node:
+    if not text.strip():
+        return Scalar(text="", quoted=True)
+    own = Problems(None)
+    found = compose(text, own, leniently=[])
+    if found is None:
+        # A bare null is a value too; what is no YAML is the text that it is, as in a shell.
+        return Scalar(text=text, quoted=not Scalar(text=text).empty)
+    if own:
+        problems.add(None, f"{path}: {own.first.message if own.first else ''}")
+    return _nowhere(found)
+
+
+def _nowhere(node: Node) -> Node:
+    """The node without its place: it is none of the file."""
+    if isinstance(node, Table):
+        return Table(
+            entries=tuple(
+                (Scalar(text=key.text, quoted=key.quoted), _nowhere(item)) for key, item in node.entries
+            )
+        )
+    if isinstance(node, Items):
+        return Items(items=tuple(_nowhere(item) for item in node.items))
+    return Scalar(text=node.text, quoted=node.quoted)
+
+
+def _put(tree: Table, keys: Sequence[str], value: Node) -> Table:
+    inner = next((item for key, item in tree.entries if key.text == keys[0]), None)
+    if len(keys) > 1:
+        value = _put(inner if isinstance(inner, Table) else Table(entries=()), keys[1:], value)
+    changed = tuple((key, value if key.text == keys[0] else item) for key, item in tree.entries)
+    if inner is None:
+        changed = (*changed, (Scalar(text=keys[0]), value))
+    return Table(entries=changed, line=tree.line, column=tree.column)

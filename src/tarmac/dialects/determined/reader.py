@@ -1,0 +1,281 @@
+"""Reads an experiment configuration: checked as Determined does, merged, completed, made into a `RunSpec`.
+
+Called by the dialect.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tarmac.dialects import names
+from tarmac.dialects.determined.context import context_of
+from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
+from tarmac.dialects.determined.entrypoint import read_entrypoint
+from tarmac.dialects.determined.merging import completed, merged, normalised
+from tarmac.dialects.determined.overriding import overridden
+from tarmac.dialects.determined.priorities import to_tarmac
+from tarmac.dialects.determined.searchers import SUPPORTED
+from tarmac.dialects.determined.secrets import holds_secret, masked
+from tarmac.dialects.determined.steps import in_batches
+from tarmac.dialects.determined.storage import DEFAULT_STORAGE
+from tarmac.dialects.determined.table import EXPERIMENT
+from tarmac.dialects.determined.walk import Walk
+from tarmac.dialects.dialect import Reading
+from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
+from tarmac.dialects.located import Scalar, Table, on_line, shown
+from tarmac.dialects.native.surroundings import image_warning
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Value
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.resources import Resources
+from tarmac.model.spec import (
+    Bind,
+    Command,
+    Conventions,
+    Environment,
+    PausePolicy,
+    Process,
+    Role,
+    RunSpec,
+    Target,
+)
+
+NAME = "determined"
+
+MOST_RETRIES = 1_000
+WORK_DIRECTORY = "/run/determined/workdir"
+"""Where configurations and scripts expect the context, by its literal path."""
+
+
+def read_experiment(
+    text: str,
+    *,
+    filename: str,
+    directory: str,
+    defaults: ClusterDefaults = NO_DEFAULTS,
+    changes: Sequence[tuple[str, str]] = (),
+) -> Reading:
+    """The spec in an experiment configuration; raises InvalidInput with every problem in it.
+
+    `changes` are values in place of the file's, each a dotted path and a text of YAML.
+    """
+    problems = Problems(filename)
+    walk = Walk()
+    tree = compose(text, problems, leniently=walk.warnings)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'entrypoint: ...' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    tree = in_batches(overridden(tree, changes, problems), walk.warnings)
+    given = walk.record(Value(tree, "", problems), EXPERIMENT)
+    file = _File(tree, problems, walk.warnings)
+    file.refuse_other_searchers(given)
+    config = _whole(given, filename, defaults)
+    spec = RunSpec(
+        name=file.name(given.get("name"), names.name_from_file(filename)),
+        project=_fit(config["project"]) or "default",
+        dialect=NAME,
+        source=text,
+        conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
+        roles=(file.role(given, config),),
+        code=context_of(directory),
+        target=Target(pool=file.pool(config["resources"]["resource_pool"])),
+        priority=to_tarmac(config["resources"]["priority"] or defaults.priority),
+        weight=float(config["resources"]["weight"]) if config["resources"]["weight"] > 0 else 1.0,
+        retries=file.retries(config["max_restarts"]),
+        pause=PausePolicy(signal=None, grace_s=float(config["preemption_timeout"])),
+        environment=file.environment(config),
+        binds=tuple(
+            Bind(
+                source=_bare(item["host_path"]),
+                target=_below_work(_bare(item["container_path"])),
+                read_only=item["read_only"],
+            )
+            for item in config["bind_mounts"]
+        ),
+        labels=_labels(config),
+    )
+    file.warn_of_storage(given)
+    file.refuse_too_large(config)
+    problems.raise_any()
+    return Reading(spec=spec, warnings=tuple(walk.warnings))
+
+
+def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
+    """The configuration as a run of Determined is handed it."""
+    below = {"checkpoint_storage": dict(DEFAULT_STORAGE), **defaults.config}
+    config = completed(merged(normalised(given), below, EXPERIMENT), EXPERIMENT)
+    del config["version"]
+    config["name"] = config["name"] or f"Experiment ({names.name_from_file(filename)})"
+    return config
+
+
+def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, Any]:
+    facts: dict[str, Any] = {"config": masked(config)}
+    if defaults.startup_hook:
+        facts["startup_hook"] = defaults.startup_hook
+    return facts
+
+
+class _File:
+    """The file under reading: turns parts of its configuration into parts of a spec, problems located."""
+
+    def __init__(self, tree: Table, problems: Problems, warnings: list[str]) -> None:
+        self._tree = tree
+        self._problems = problems
+        self._warnings = warnings
+
+    def refuse_other_searchers(self, given: Mapping[str, Any]) -> None:
+        word = (given.get("searcher") or {}).get("name", SUPPORTED)
+        if word != SUPPORTED:
+            self._at("searcher", "name").refuse(
+                f"the searcher {word!r} comes with a later version of tarmac",
+                f"'{SUPPORTED}' runs one trial",
+            )
+
+    def name(self, given: str | None, usual: str) -> str:
+        """A name that tarmac can use, from one that may be any text."""
+        if not given:
+            return usual
+        fit = _fit(given)
+        if _letters(fit) != _letters(given):  # blanks and signs become '-' in silence
+            self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
+        return fit or usual
+
+    def role(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
+        """The trial: its entry point once on each node."""
+        resources = config["resources"]
+        slots = resources["slots_per_trial"]
+        if (most := resources["max_slots"]) is not None and most < slots:
+            self._warn(
+                "resources", f"max_slots ({most}) is less than slots_per_trial ({slots}): it is not applied"
+            )
+        command = Command(argv=("true",))
+        if "entrypoint" in given:
+            command = read_entrypoint(self._at("entrypoint"), given["entrypoint"], self._warnings)
+        if slots == 0:
+            return Role(processes=(Process(command=command),))
+        if resources["is_single_node"]:
+            return Role(processes=(Process(command=command, resources=Resources(slots=slots)),))
+        return Role(processes=(Process(command=command),), replicas=None, slots=slots)
+
+    def pool(self, given: str) -> str | None:
+        if not given:
+            return None
+        value = self._at("resources", "resource_pool")
+        try:
+            return names.NAME.read(Scalar(text=given))
+        except Misfit as misfit:
+            value.expected(names.NAME.wanted, misfit.hint)
+            return None
+
+    def retries(self, restarts: int) -> int:
+        if restarts > MOST_RETRIES:
+            self._warn("max_restarts", f"at most {MOST_RETRIES} here")
+        return min(restarts, MOST_RETRIES)
+
+    def environment(self, config: Mapping[str, Any]) -> Environment:
+        """Variables and image for the kind of device that the trial runs on."""
+        kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
+        asked = config["environment"]
+        image = (asked["image"] or {}).get(kind)
+        if image is not None:
+            self._warnings.append(image_warning(image))
+        return Environment(
+            variables=self._variables(asked["environment_variables"].get(kind) or []), image=image
+        )
+
+    def warn_of_storage(self, given: Mapping[str, Any]) -> None:
+        storage = given.get("checkpoint_storage")
+        if storage is not None:
+            self._warn(
+                "checkpoint_storage",
+                "is kept for the run to read; what tarmac itself keeps is what the run writes to "
+                "$CHECKPOINT_ARTIFACT_PATH",
+            )
+        if holds_secret(given):
+            self._warnings.append(
+                "the file holds a password or key, and its text stays in the record of the run: a file of "
+                "the node is a better place"
+            )
+
+    def refuse_too_large(self, config: Mapping[str, Any]) -> None:
+        """A run gets the configuration as one variable, and the kernel takes only so much in one."""
+        size = len(json.dumps(masked(config)))
+        if size > LARGEST_TEXT_BYTES:
+            self._problems.add(
+                self._tree,
+                f"with defaults it has {size:,} characters; {LARGEST_TEXT_BYTES:,} are allowed",
+                "put data into files of the context",
+            )
+
+    def _variables(self, listed: list[str]) -> dict[str, str]:
+        variables: dict[str, str] = {}
+        for item in listed:
+            name, equals, value = item.partition("=")
+            if not equals:
+                self._warn("environment.environment_variables", f"{name} has no value, so it is not set")
+                continue
+            if names.reserved(name) or name.startswith("DET_"):
+                self._warn(
+                    "environment.environment_variables", f"{name} is set for every run: this value is lost"
+                )
+                continue
+            variables[name] = value
+        return variables
+
+    def _warn(self, path: str, text: str) -> None:
+        self._warnings.append(f"{on_line(self._at(*path.split('.')).node)}{path}: {text}")
+
+    def _at(self, *keys: str) -> Value:
+        """The value at a path, or the nearest thing above it that is there."""
+        node: Any = self._tree
+        for key in keys:
+            inner = (
+                next((item for name, item in node.entries if name.text == key), None)
+                if isinstance(node, Table)
+                else None
+            )
+            if inner is None:
+                break
+            node = inner
+        return Value(node, ".".join(keys), self._problems)
+
+
+def _labels(config: Mapping[str, Any]) -> dict[str, str]:
+    """Labels, workspace and description, as far as labels can hold them."""
+    labels = {fit: "" for label in config["labels"] if (fit := _fit(label))}
+    if config["workspace"]:
+        labels["workspace"] = _one_line(config["workspace"])
+    if config["description"]:
+        labels["description"] = _one_line(config["description"])
+    return labels
+
+
+def _bare(path: str | None) -> str:
+    """A path without a slash at its end or other idle parts; "" for one that could not be read."""
+    return re.sub("^//", "/", posixpath.normpath(path)) if path else ""
+
+
+def _below_work(path: str) -> str:
+    """What is meant to lie in the work directory, by the path that this has in a container."""
+    inner = path.removeprefix(f"{WORK_DIRECTORY}/")
+    return inner if inner and inner != path else path
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:255]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text)
+
+
+def _fit(text: str) -> str:
+    """The nearest name that is allowed; "" where nothing is left."""
+    return names.fit(text)

@@ -1,0 +1,78 @@
+"""Configurations of before 0.13, which count in steps of so many batches, in batches. Called by `reader`.
+
+`batches_per_step` is `scheduling_unit` now; a period or a length in steps is a length in batches. What
+cannot be told for sure is left as it stands, and refused by the reader where it stands.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.determined.scalars import value_of
+from tarmac.dialects.located import Node, Scalar, Table
+
+_UNIT = "batches_per_step"
+_USUAL_BATCHES = 100
+"""A step, where the file does not say how long it is."""
+
+_PERIODS = frozenset({"min_validation_period", "min_checkpoint_period"})
+_LENGTHS = {"max_steps": "max_length", "target_trial_steps": "max_length"}
+
+
+def in_batches(tree: Table, warnings: list[str]) -> Table:
+    """The tree without steps; a warning says where they were and how long one is."""
+    batches = _whole(_get(tree, _UNIT))
+    if _get(tree, _UNIT) is not None and (not batches or _get(tree, "scheduling_unit") is not None):
+        return tree
+    found: list[Scalar] = []
+    entries = []
+    for key, value in tree.entries:
+        if key.text == _UNIT:
+            found.append(key)
+            entries.append((_renamed(key, "scheduling_unit"), value))
+        elif key.text in _PERIODS and _whole(value) is not None:
+            found.append(key)
+            entries.append((key, _length(value, batches or _USUAL_BATCHES)))
+        elif key.text == "searcher" and isinstance(value, Table):
+            entries.append((key, _searcher(value, batches or _USUAL_BATCHES, found)))
+        else:
+            entries.append((key, value))
+    if not found:
+        return tree
+    place = f"line {found[0].line}: " if found[0].line is not None else ""
+    warnings.append(
+        f"{place}{', '.join(key.text for key in found)}: a step is read as {batches or _USUAL_BATCHES} "
+        "batches; lengths and periods are in batches since 0.13"
+    )
+    return Table(entries=tuple(entries), line=tree.line, column=tree.column)
+
+
+def _searcher(table: Table, batches: int, found: list[Scalar]) -> Table:
+    """The searcher with its length in batches, where it has one length."""
+    given = [key for key, _ in table.entries if key.text in {*_LENGTHS, "max_length"}]
+    if len(given) != 1 or given[0].text not in _LENGTHS or not _whole(_get(table, given[0].text)):
+        return table
+    found.append(given[0])
+    entries = tuple(
+        (_renamed(key, _LENGTHS[key.text]), _length(value, batches)) if key is given[0] else (key, value)
+        for key, value in table.entries
+    )
+    return Table(entries=entries, line=table.line, column=table.column)
+
+
+def _length(steps: Node, batches: int) -> Table:
+    count = (_whole(steps) or 0) * batches
+    number = Scalar(text=str(count), line=steps.line, column=steps.column)
+    key = Scalar(text="batches", line=steps.line, column=steps.column)
+    return Table(entries=((key, number),), line=steps.line, column=steps.column)
+
+
+def _renamed(key: Scalar, name: str) -> Scalar:
+    return Scalar(text=name, line=key.line, column=key.column)
+
+
+def _whole(node: Node | None) -> int | None:
+    found = value_of(node) if isinstance(node, Scalar) else None
+    return found if type(found) is int and found >= 0 else None
+
+
+def _get(table: Table, name: str) -> Node | None:
+    return next((value for key, value in table.entries if key.text == name), None)

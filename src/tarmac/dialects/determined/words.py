@@ -1,0 +1,38 @@
+"""Determined's own words for how a run stands. Called by the dialect and the display."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.dialects.dialect import Report
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome
+
+_ENDED: Mapping[Outcome | None, str] = {
+    Outcome.COMPLETED: "COMPLETED",
+    Outcome.STOPPED: "CANCELED",
+    Outcome.FAILED: "ERROR",
+}
+_LIVE: Mapping[RunState, str] = {
+    RunState.PENDING: "QUEUED",
+    RunState.QUEUED: "QUEUED",
+    RunState.STARTING: "STARTING",
+    RunState.RUNNING: "RUNNING",
+    RunState.PAUSING: "PAUSED",
+    RunState.PAUSED: "PAUSED",
+    RunState.PREEMPTING: "QUEUED",
+    RunState.STOPPING: "STOPPING_CANCELED",
+}
+"""An experiment is PAUSED as soon as that is asked; one that the scheduler displaces is queued again."""
+
+
+def state_word(report: Report) -> str:
+    """The state of the experiment."""
+    return _ENDED.get(report.outcome, "ERROR") if report.state is RunState.ENDED else _LIVE[report.state]
+
+
+def queue_word(state: RunState) -> str | None:
+    """The state in the job queue: None for what is not listed there."""
+    if state in (RunState.PAUSED, RunState.PAUSING, RunState.ENDED):
+        return None
+    return "STATE_QUEUED" if state in (RunState.PENDING, RunState.QUEUED) else "STATE_SCHEDULED"

@@ -1,0 +1,99 @@
+"""The port of a dialect: what an input syntax must offer. One adapter each in `dialects/NAME/`.
+
+`dialects.registry` asks every dialect to detect a text and lets the surest one read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Attempt, CauseCode, Outcome, Run
+from tarmac.model.spec import Mode, RunSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a reader made of a text. `warnings` are for the user and refuse nothing."""
+
+    spec: RunSpec
+    warnings: tuple[str, ...] = ()
+
+
+class Certainty(IntEnum):
+    """How sure a dialect is that a text is its own."""
+
+    NO = 0
+    POSSIBLE = 1
+    CERTAIN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """A dialect's verdict on a text; `missed` says, where it is NO, what the text lacks."""
+
+    certainty: Certainty
+    missed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What goes along with a text: `files` beside it (name -> content) that its dialect asks for by name,
+    an entry point of its project, and values for that entry point's parameters. Hashable.
+
+    `given` names fields, as overrides call them, that the user gives elsewhere: the text need not.
+    """
+
+    files: tuple[tuple[str, str], ...] = ()
+    entry_point: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    given: frozenset[str] = frozenset()
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is known of a run when its status is put into the words of its system."""
+
+    state: RunState
+    outcome: Outcome | None = None
+    cause: CauseCode | None = None
+    mode: Mode = Mode.BATCH
+    attempt: int = 0
+    preempted: bool = False
+
+
+class Dialect(Protocol):
+    """An input syntax. Pure: no file, clock or environment is read."""
+
+    @property
+    def name(self) -> str:
+        """What `RunSpec.dialect` says."""
+        ...
+
+    def detect(self, filename: str, text: str) -> Detection:
+        """Whether the text is in this syntax, by its content; the name decides nothing alone."""
+        ...
+
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+        """The spec in the text. Raises InvalidInput with every problem in it, and nothing else.
+
+        Relative paths of the submitter's machine are resolved against `directory`, without looking there.
+        """
+        ...
+
+    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        """The launch with the variables, files and mounts that this system promises to its runs. Pure.
+
+        Where the user's own variables may win, it is this that lets them.
+        """
+        ...
+
+    def status(self, report: Report) -> str:
+        """This system's own word for how a run stands."""
+        ...

@@ -1,0 +1,58 @@
+"""What several dialects need: changes to a launch, and the refusal of what they do not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tarmac.dialects.dialect import Extras
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+
+Family = Callable[[NodeLaunch, WorkerLaunch], Mapping[str, str]]
+"""The variables of one worker."""
+
+
+def with_variables(launch: Launch, family: Family) -> Launch:
+    """The launch with these variables for each worker, in place of what stood there."""
+
+    def worker(node: NodeLaunch, launched: WorkerLaunch) -> WorkerLaunch:
+        return replace(launched, env={**launched.env, **family(node, launched)})
+
+    return replace(
+        launch,
+        nodes=tuple(
+            replace(node, workers=tuple(worker(node, launched) for launched in node.workers))
+            for node in launch.nodes
+        ),
+    )
+
+
+def with_setup_variables(launch: Launch, family: Mapping[str, str]) -> Launch:
+    """The launch with these variables for the setup steps too."""
+    return replace(launch, setup_env={**launch.setup_env, **family})
+
+
+def with_files(
+    launch: Launch, files: Callable[[NodeLaunch], Mapping[str, str]], mounts: tuple[Mount, ...] = ()
+) -> Launch:
+    """The launch with these small files on each node, and these literal paths."""
+    return replace(
+        launch,
+        nodes=tuple(
+            replace(node, files={**node.files, **files(node)}, mounts=(*node.mounts, *mounts))
+            for node in launch.nodes
+        ),
+    )
+
+
+def refuse_extras(extras: Extras, *, filename: str, dialect: str) -> None:
+    """Raise InvalidInput where an entry point or parameters are given for a dialect that has none."""
+    given = [
+        name
+        for name, value in (("an entry point", extras.entry_point), ("parameters", extras.parameters))
+        if value
+    ]
+    if given:
+        message = f"{' and '.join(given)} cannot be given for a run file of dialect {dialect!r}"
+        raise InvalidInput([Problem(message=message, file=filename, hint="only MLflow projects take them")])

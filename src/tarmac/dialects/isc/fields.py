@@ -1,0 +1,121 @@
+"""The keys of an ISC launch file: today's, those of earlier years, and those that no version had.
+
+Used by the reader. As the ISC does, what is unknown is passed over; here a warning says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from tarmac.dialects.located import Node, Scalar, Table, on_line, shown, spoken
+from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.section import Fields, Section, Value
+from tarmac.node.secrecy import names_secret
+
+RUN = Fields(
+    known=frozenset(
+        {"isc_project_id", "experiment_name", "gpus", "command", "compute_mode", "max_rapid_cycles"}
+        | {"dataset_id_list", "burst_shape_priority_list", "input_artifact_id_list"}
+    )
+)
+
+REQUIRED = frozenset({"isc_project_id", "experiment_name", "gpus", "command"})
+
+RETIRED = frozenset({"nnodes", "output_path", "gpu_type", "dataset_id", "venv_path"})
+"""Keys of earlier years; `retired` brings them into today's."""
+
+_PLACES = frozenset({"checkpoint_artifact_path", "crud_artifact_path", "lossy_artifact_path"})
+"""Variables that some write as keys, in the place of `output_path`."""
+
+_SYNONYMS: Mapping[str, str] = {
+    "name": "experiment_name",
+    "project_id": "isc_project_id",
+    "project": "isc_project_id",
+    "num_gpus": "gpus",
+    "n_gpus": "gpus",
+    "ngpus": "gpus",
+    "mode": "compute_mode",
+    "dataset_ids": "dataset_id_list",
+    "cmd": "command",
+    "cycles": "max_rapid_cycles",
+}
+
+
+def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Section, dict[str, Value]]:
+    """The file with today's keys alone, and the values of retired ones; the rest is warned of or refused.
+
+    Where a key is missing that an unknown one was probably meant to be, that is noted here.
+    """
+    known: list[tuple[Scalar, Node]] = []
+    retired: dict[str, Value] = {}
+    unknown: list[Scalar] = []
+    for key, value in tree.entries:
+        if key.text in RUN.known:
+            known.append((key, value))
+        elif key.text in RETIRED:
+            retired[key.text] = Value(value, key.text, problems)
+        elif _is_credential(key.text):
+            problems.add(
+                key,
+                f"{spoken(key)}: credentials have no place in a launch file (the value is not repeated here)",
+                "take the line out; 'tarmac secret set' keeps a key, "
+                "'tarmac run --secret VARIABLE=NAME' gives it to a run",
+            )
+        else:
+            unknown.append(key)
+    table = Table(entries=tuple(known), line=tree.line, column=tree.column)
+    section = Section(table, RUN, problems=problems)
+    for key in unknown:
+        _judge(key, section, warnings)
+    return section, retired
+
+
+def only_credentials(keys: Collection[str]) -> bool:
+    """Whether a file is not for launching: the one that `isc login` leaves, say."""
+    return bool(keys) and all(_is_credential(key) for key in keys)
+
+
+def _is_credential(key: str) -> bool:
+    """Whether a key stands in files of credentials: refused, and its value never told."""
+    return names_secret(key) or key.lower() == "username"
+
+
+def located(key: Scalar | Value, text: str) -> str:
+    """A warning with the line it is about."""
+    node = key.node if isinstance(key, Value) else key
+    return f"{on_line(node)}{text}"
+
+
+def line_of(warning: str) -> int:
+    """The line that a warning of `located` is about."""
+    found = re.match(r"line (\d+): ", warning)
+    return int(found[1]) if found is not None else 0
+
+
+def keys_of_lines(text: str, marks: str = "=:") -> set[str]:
+    """What looks like a key at the beginning of a line: of a text that cannot be read as a whole."""
+    return {key for key, mark in _KEY.findall(text) if mark in marks}
+
+
+_KEY = re.compile(r"^([A-Za-z_]+)[ \t]*([=:])(?!=)", re.ASCII | re.MULTILINE)
+
+
+def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:
+    """Say that a key is passed over, or that it is one that must not be."""
+    if key.text.startswith("_"):
+        warnings.append(located(key, f"{shown(key)} is ignored: a key with '_' before it is put aside"))
+        return
+    if key.text in _PLACES:
+        told = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
+        warnings.append(located(key, f"{shown(key)} is no key of a launch file and {told}"))
+        return
+    meant = nearest(key.text, RUN.known, _SYNONYMS)
+    if meant in REQUIRED and meant not in section and meant not in section.meant:
+        section.meant.add(meant)
+        section.problems.add(
+            key, f"{shown(key)} is no key of a launch file, and '{meant}' is missing", f"write '{meant}'"
+        )
+        return
+    hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(RUN.known))}"
+    warnings.append(located(key, f"{shown(key)} is no key of a launch file and is ignored; {hint}"))

@@ -1,0 +1,364 @@
+"""Reads an ISC launch file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+from tarmac.dialects.dialect import Reading
+from tarmac.dialects.isc.commands import command_of, doubts, joined
+from tarmac.dialects.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
+from tarmac.dialects.isc.variables import DATASET_AT_DATA
+from tarmac.dialects.kinds import Kind, choice, integer, text
+from tarmac.dialects.located import Items, Scalar
+from tarmac.dialects.names import fit
+from tarmac.dialects.native.brought import IDENTIFIER
+from tarmac.dialects.native.modes import MOST_RAPID_CYCLES
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Section, Value
+from tarmac.dialects.slot_types import is_known
+from tarmac.dialects.toml_tree import compose
+from tarmac.dialects.topology import fixed_nodes
+from tarmac.model.resources import ACCELERATOR, CPU_ONLY
+from tarmac.model.spec import (
+    DEFAULT_RAPID_CYCLES,
+    Command,
+    Conventions,
+    Mode,
+    Process,
+    Role,
+    RunSpec,
+)
+
+NAME = "isc"
+MOST_SLOTS = 1_000_000
+MOST_BURST_SLOTS = 48
+MOST_INPUTS = 3
+MOST_NODES = 100_000
+OLD_SLOTS_PER_NODE = 6
+"""What a node had in the years when files said `nnodes`."""
+
+_CREDENTIALS = (
+    "this file holds credentials and launches nothing (none of it is repeated here)",
+    "name the launch file; tarmac needs no credentials of the ISC",
+)
+
+
+class ComputeMode(StrEnum):
+    """The modes of the ISC."""
+
+    CYCLE = Mode.CYCLE
+    INTERRUPTIBLE = Mode.INTERRUPTIBLE
+    BURST = Mode.BURST
+
+
+def read_isc(source: str, *, filename: str) -> Reading:
+    """The spec in a launch file; raises InvalidInput with every problem in it."""
+    problems, warnings = Problems(filename), list[str]()
+    tree = compose(source, problems)
+    if tree is None or not tree.entries:
+        if not problems:
+            problems.add_at(None, None, "the file is empty")
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    if only_credentials({key.text for key, _ in tree.entries}):
+        problems.add(tree.entries[0][0], *_CREDENTIALS)
+        problems.raise_any()
+    unread = keys_of_lines(source) if problems else set[str]()
+    run, retired = sorted_out(tree, problems, warnings)
+    run.meant |= unread
+    facts: dict[str, Any] = {}
+    slots = _slots(run, retired, warnings)
+    _warn_of_output(retired, warnings)
+    mode = _mode(run, slots)
+    spec = RunSpec(
+        name=_name(run, facts, warnings),
+        project=_project(run, retired, facts, warnings),
+        dialect=NAME,
+        source=source,
+        roles=(_role(run, retired, slots, warnings),),
+        mode=mode,
+        max_rapid_cycles=_turns(run, mode, warnings),
+        datasets=_datasets(run, retired, facts, warnings),
+        input_artifacts=_inputs(run, warnings),
+    )
+    _shapes(run, mode, facts, warnings)
+    problems.raise_any()
+    return Reading(
+        spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
+        warnings=tuple(sorted(warnings, key=line_of)),
+    )
+
+
+def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Role:
+    """The command once on each node: of as many nodes as it says itself, else of the fewest."""
+    command = _command(run, retired, slots, warnings)
+    nodes = fixed_nodes(str(command), slots)
+    if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
+        warnings.append(
+            located(value, f"command: it says itself that there are {nodes} nodes: it waits for as many; ")
+            + "with $NNODES and $N_PROC in their place, any that have the GPUs will do"
+        )
+    return Role(
+        processes=(Process(command=command),),
+        replicas=None,
+        slots=slots or 1,
+        slot_type=_slot_type(retired, warnings) or ACCELERATOR,
+        nodes=nodes,
+        uneven=nodes is None,
+    )
+
+
+# --- names
+
+
+def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
+    value = run.get("experiment_name")
+    if value is None:
+        run.missing("experiment_name", 'as in experiment_name = "my-experiment"')
+        return NAME
+    given = _words(value)
+    facts["experiment_name"] = given
+    name = fit(given) or "experiment"
+    if given and name != given:
+        warnings.append(
+            located(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
+        )
+    return name
+
+
+def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]) -> str:
+    value = run.get("isc_project_id")
+    if value is None and "nnodes" in retired and "gpus" not in run:
+        warnings.append(
+            located(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
+        )
+        return "default"
+    if value is None:
+        run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
+        return "default"
+    given = _stripped(value, _words(value), warnings)
+    facts["isc_project_id"] = given
+    project = fit(given) or "default"
+    if re.fullmatch(r"<.*>", given):
+        warnings.append(
+            located(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
+        )
+    return project
+
+
+def _words(value: Value) -> str:
+    """A text that is not empty."""
+    if isinstance(value.node, Scalar) and not value.node.quoted:
+        value.refuse(f"a text in quotes is expected, not {value.node.text[:60]!r}")
+        return ""
+    found = value.read(text("a text in quotes"), "")
+    if isinstance(value.node, Scalar) and not value.node.text.strip():
+        value.refuse("the text is empty")
+    return found
+
+
+def _stripped(value: Value, given: str, warnings: list[str]) -> str:
+    if given != given.strip():
+        warnings.append(located(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out"))
+    return given.strip()
+
+
+# --- how much, and how
+
+
+def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> int | None:
+    value, old = run.get("gpus"), retired.get("nnodes")
+    if value is not None:
+        if old is not None:
+            warnings.append(located(old, "'nnodes' is retired and ignored: 'gpus' says how many"))
+        return value.read(integer(1, MOST_SLOTS), None)
+    if old is None:
+        run.missing("gpus", "how many GPUs in all, as in gpus = 8")
+        return None
+    nodes = old.read(integer(1, MOST_NODES), None)
+    if nodes is None:
+        return None
+    slots = nodes * OLD_SLOTS_PER_NODE
+    warnings.append(
+        located(
+            old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that"
+        )
+    )
+    return slots
+
+
+def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
+    """A type that is known by name is asked for; others told the memory of the one type there was."""
+    value = retired.get("gpu_type")
+    if value is None:
+        return None
+    given = value.read(text("a text in quotes"), "").strip().lower()
+    if is_known(given) and given != CPU_ONLY:
+        warnings.append(located(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type"))
+        return given
+    warnings.append(
+        located(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
+    )
+    return None
+
+
+def _mode(run: Section, slots: int | None) -> Mode:
+    value = run.get("compute_mode")
+    mode = Mode(run.read("compute_mode", choice(ComputeMode), ComputeMode.CYCLE))
+    if value is not None and mode is Mode.BURST and (slots or 0) > MOST_BURST_SLOTS:
+        (run.get("gpus") or value).refuse(
+            f"a burst experiment has at most {MOST_BURST_SLOTS} GPUs, not {slots}",
+            "other compute modes may have as many as the cluster",
+        )
+    return mode
+
+
+def _turns(run: Section, mode: Mode, warnings: list[str]) -> int:
+    value = run.get("max_rapid_cycles")
+    if value is None:
+        return DEFAULT_RAPID_CYCLES
+    turns = value.read(integer(1, MOST_RAPID_CYCLES), DEFAULT_RAPID_CYCLES)
+    if mode is not Mode.CYCLE:
+        warnings.append(
+            located(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
+        )
+        return DEFAULT_RAPID_CYCLES
+    return turns
+
+
+def _shapes(run: Section, mode: Mode, facts: dict[str, Any], warnings: list[str]) -> None:
+    value = run.get("burst_shape_priority_list")
+    if value is None:
+        return
+    shapes = [item.read(text("the id of a shape, in quotes,"), "") for item in value.items(_LIST_OF_IDS)]
+    if mode is Mode.BURST:
+        facts["burst_shapes"] = [shape.strip() for shape in shapes if shape.strip()]
+    else:
+        warnings.append(
+            located(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
+        )
+
+
+# --- what it runs, and on what
+
+
+def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Command:
+    value = run.get("command")
+    if value is None:
+        run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
+        return Command(argv=("true",))
+    given = _words(value)
+    if joined(given).startswith("#"):
+        value.refuse(
+            "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
+            "take the comment out",
+        )
+    warnings += [located(value, f"command: {doubt}") for doubt in doubts(given, slots)]
+    return command_of(_activated(given, retired, warnings))
+
+
+def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) -> str:
+    """The command of a file with the retired `venv_path`: its script of activation goes before it.
+
+    In those years torchrun was called by the ISC itself: a command could be no more than a program for it.
+    """
+    value = retired.get("venv_path")
+    path = value.read(text("a path in quotes"), "").strip() if value is not None else ""
+    if value is None or not path:
+        return command
+    if not re.fullmatch(r"(~|\.)?/[\w./@+-]+", path, re.ASCII):
+        value.refuse(
+            f"'venv_path' is retired, and {path[:60]!r} is not /SOMEWHERE/bin/activate",
+            "take it out, and begin the command with: source /SOMEWHERE/bin/activate &&",
+        )
+        return command
+    if not path.endswith("/activate"):  # the directory of the environment was taken too
+        path = f"{path.rstrip('/')}/bin/activate"
+    warnings.append(located(value, f"'venv_path' is retired: the command begins with source {path} && now"))
+    if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
+        warnings.append(
+            located(value, "the command names only a program, as in files of 2023: torchrun starts it")
+        )
+        command = f"{TORCHRUN} {command}"
+    return f"source {path} && {command}"
+
+
+TORCHRUN = (
+    "torchrun --nnodes=$NNODES --nproc-per-node=$N_PROC --node_rank=$RANK --master_addr=$MASTER_ADDR "
+    "--master_port=$MASTER_PORT"
+)
+"""As the document calls it."""
+
+
+def _warn_of_output(retired: Mapping[str, Value], warnings: list[str]) -> None:
+    value = retired.get("output_path")
+    if value is not None:
+        warnings.append(
+            located(
+                value,
+                "'output_path' is retired and ignored: what is kept is written to $OUTPUT_PATH, chosen here",
+            )
+        )
+
+
+def _datasets(
+    run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]
+) -> tuple[str, ...]:
+    """The ids; the content of the one that the retired key names lies at /data itself too."""
+    value, old = run.get("dataset_id_list"), retired.get("dataset_id")
+    found = _ids(value, warnings)
+    if old is None:
+        return found
+    if value is not None:
+        warnings.append(located(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'"))
+        return found
+    if isinstance(old.node, Scalar) and not old.node.text.strip():
+        warnings.append(located(old, "'dataset_id' is retired and empty: ignored"))
+        return found
+    given = _stripped(old, old.read(text("an id in quotes"), ""), warnings)
+    told = f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}] and read it at /data/ID"
+    warnings.append(located(old, f"{told}; until then it is at /data too"))
+    identifier = _read_id(old, given)
+    if identifier:
+        facts[DATASET_AT_DATA] = identifier
+    return (identifier,) if identifier else ()
+
+
+def _inputs(run: Section, warnings: list[str]) -> tuple[str, ...]:
+    value = run.get("input_artifact_id_list")
+    found = _ids(value, warnings)
+    if value is not None and isinstance(value.node, Items) and len(value.node.items) > MOST_INPUTS:
+        value.refuse(f"it has {len(value.node.items)} artifacts, and at most {MOST_INPUTS} are allowed")
+    return found
+
+
+_LIST_OF_IDS = 'a list of ids in quotes, as in ["id"],'
+
+
+def _ids(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    found: list[str] = []
+    for item in value.items(_LIST_OF_IDS):
+        given = _stripped(item, _words(item), warnings)
+        identifier = _read_id(item, given) if given else None
+        if identifier in found:
+            warnings.append(located(item, f"{item.path}: {identifier!r} stands there already"))
+        elif identifier is not None:
+            found.append(identifier)
+    return tuple(found)
+
+
+def _read_id(value: Value, given: str) -> str | None:
+    if re.fullmatch(r"<.*>", given):
+        value.refuse(f"{given[:60]!r} is a placeholder", "put the id in its place, or take it out")
+        return None
+    kind: Kind[str] = IDENTIFIER
+    at = value.node
+    return Value(
+        Scalar(text=given, quoted=True, line=at.line, column=at.column), value.path, value.problems
+    ).read(kind, None)

@@ -1,0 +1,88 @@
+"""The variables that the ISC promises to experiments, beyond those every worker gets (I14-I16).
+
+Used by the dialect; docs/dialects/isc.md lists them, and a test holds the two together. The artifact paths
+are the runner's, the same for runs of any dialect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tarmac.dialects.equipping import with_setup_variables, with_variables
+from tarmac.dialects.names import fit
+from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.run import Attempt, Run
+from tarmac.model.variables import Giver, Variable
+
+EXPERIMENT_ID = "STRONG_EXPERIMENT_ID"
+EXPERIMENT_NAME = "STRONG_EXPERIMENT_NAME"
+COMPUTE_MODE = "STRONG_COMPUTE_MODE"
+CYCLE_COUNT = "STRONG_CYCLE_COUNT"
+CYCLE_TIME_MS = "STRONG_CYCLE_TIME_MS"
+IP_TO_RANK = "IP_TO_RANK_MAPPING"
+RANK = "RANK"
+
+_C = Giver.CONTRACT
+
+VARIABLES = (
+    Variable(EXPERIMENT_ID, _C, "id of the run; the same in every attempt"),
+    Variable(EXPERIMENT_NAME, _C, "`experiment_name` as it is written in the file"),
+    Variable(COMPUTE_MODE, _C, "`cycle`, `interruptible` or `burst`"),
+    Variable(CYCLE_COUNT, _C, "how often the run was started or resumed: 1 at first, in every mode"),
+    Variable(
+        CYCLE_TIME_MS,
+        _C,
+        "milliseconds allotted to this attempt: 90000 for cycle, what is left of the share for "
+        "interruptible; 0 where nothing is promised: for burst, and on time that is left over",
+    ),
+    Variable(IP_TO_RANK, _C, "JSON object without blanks: the address of each node, and its RANK"),
+    Variable(
+        RANK, _C, "index of the node, from 0; the same as NODE_RANK (torchrun gives its processes their own)"
+    ),
+)
+"""The family. MASTER_ADDR, MASTER_PORT, NNODES, N_PROC, NODE_RANK and the artifact paths every worker has."""
+
+
+DATA = "/data"
+DATASET_AT_DATA = "dataset_id"
+"""The fact that names the dataset whose content lies at /data itself: that of the retired key."""
+
+
+def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    """The launch with the family in every worker, and what is the same on every node in the setup steps."""
+    launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
+    ranks = {node.address: node.rank for node in launch.nodes}
+    common = {
+        EXPERIMENT_ID: run.id,
+        EXPERIMENT_NAME: _name(run),
+        COMPUTE_MODE: run.spec.mode.value,
+        CYCLE_COUNT: str(attempt.number),
+        CYCLE_TIME_MS: str(round((attempt.allotted_s or 0) * 1000)),
+        IP_TO_RANK: json.dumps(ranks, separators=(",", ":")),
+    }
+
+    def family(node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
+        return {**common, RANK: worker.env.get("NODE_RANK", str(node.rank))}
+
+    return with_setup_variables(with_variables(launch, family), common)
+
+
+def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:
+    """The launch with the content of this dataset at /data itself too, where /data/ID is among its mounts."""
+
+    def shown(node: NodeLaunch) -> NodeLaunch:
+        one = next((mount for mount in node.mounts if mount.target == f"{DATA}/{identifier}"), None)
+        if one is None:
+            return node
+        # Before the others, which lie in it.
+        return replace(node, mounts=(replace(one, target=DATA, variables=()), *node.mounts))
+
+    return replace(launch, nodes=tuple(shown(node) for node in launch.nodes))
+
+
+def _name(run: Run) -> str:
+    """The name as the file has it, unless the run was given another one since."""
+    written = run.spec.conventions.facts.get("experiment_name")
+    return written if isinstance(written, str) and (fit(written) or "experiment") == run.name else run.name

@@ -1,0 +1,41 @@
+"""The words of the ISC for how an experiment stands. Used by the dialect and by the display of that name."""
+
+from __future__ import annotations
+
+from tarmac.dialects.dialect import Report
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import PLATFORM_FAULTS, Outcome
+from tarmac.model.spec import Mode
+
+_STATES = {
+    RunState.STARTING: "running",
+    RunState.RUNNING: "running",
+    RunState.PAUSING: "interrupting",
+    RunState.PAUSED: "paused",
+    RunState.STOPPING: "cancelling",
+}
+
+
+def status(report: Report) -> str:
+    """One of enqueued, burst_staged, running, interrupting, paused, cancelling, cancelled, completed, failed,
+    strong_failed.
+
+    A run that waits is paused there as soon as it has run; the end of a cycle is no interruption.
+    """
+    if report.state is RunState.ENDED:
+        return _ended(report)
+    if report.state in (RunState.PENDING, RunState.QUEUED):
+        if report.attempt:
+            return "paused"
+        return "burst_staged" if report.mode is Mode.BURST else "enqueued"
+    if report.state is RunState.PREEMPTING:
+        return "running" if report.mode is Mode.CYCLE else "interrupting"
+    return _STATES[report.state]
+
+
+def _ended(report: Report) -> str:
+    if report.outcome is Outcome.COMPLETED:
+        return "completed"
+    if report.outcome is Outcome.STOPPED:
+        return "cancelled"
+    return "strong_failed" if report.cause in PLATFORM_FAULTS else "failed"

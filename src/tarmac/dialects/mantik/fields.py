@@ -1,0 +1,93 @@
+"""The keys of a compute backend configuration, and what becomes of those that are none. Used by the readers.
+
+A misspelling of a key is refused: what it meant would be lost. Any other unknown key is ignored, as the
+original does, but with a warning. A key that would hold a secret is refused without showing its value.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.located import Scalar, Table, on_line, spoken
+from tarmac.dialects.problems import nearest
+from tarmac.dialects.section import Fields, Section, Value
+from tarmac.node.secrecy import names_secret
+
+CONFIG = Fields(
+    known=frozenset(
+        {"UnicoreApiUrl", "Firecrest", "SSH", "Environment", "Resources", "Exclude", "SingularityImage"}
+    ),
+    synonyms={"unicore": "UnicoreApiUrl", "unicoreurl": "UnicoreApiUrl", "env": "Environment"},
+)
+FIRECREST = Fields(
+    known=frozenset({"ApiUrl", "TokenUrl", "Machine"}),
+    synonyms={"url": "ApiUrl", "system": "Machine", "authurl": "TokenUrl"},
+)
+COMMANDS = {
+    "PreRunCommandOnLoginNode": "before_login",
+    "PreRunCommandOnComputeNode": "before",
+    "PostRunCommandOnComputeNode": "after",
+    "PostRunCommandOnLoginNode": "after_login",
+}
+"""The keys of commands around the application, in the order in which they run, with the hook of each."""
+
+ENVIRONMENT = Fields(
+    known=frozenset({"Apptainer", "Singularity", "Python", "Modules", "Variables", *COMMANDS}),
+    synonyms={"env": "Variables", "venv": "Python", "vars": "Variables"},
+)
+APPTAINER = Fields(known=frozenset({"Path", "Type", "Options"}), synonyms={"image": "Path"})
+PYTHON = Fields(known=frozenset({"Path"}))
+RESOURCES = Fields(
+    known=frozenset({"Queue", "Runtime", "Nodes", "TotalCPUs", "CPUs", "CPUsPerNode", "GPUsPerNode"})
+    | {"MemoryPerNode", "Memory", "Reservation", "NodeConstraints", "QoS"},
+    synonyms={
+        "partition": "Queue",
+        "time": "Runtime",
+        "walltime": "Runtime",
+        "gpus": "GPUsPerNode",
+        "constraint": "NodeConstraints",
+        "constraints": "NodeConstraints",
+    },
+)
+
+_FORMER = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})
+"""Keys that are known but not recommended."""
+
+MLFLOW_KEYS = frozenset(
+    {"ENV_MANAGER", "SYNCHRONOUS", "DOCKER_ARGS", "STORAGE_DIR", "PROJECT_DIR", "build_image", "docker_auth"}
+)
+"""What MLflow itself adds to a configuration that it hands to a backend: it says nothing about the run."""
+
+
+def known_part(
+    value: Value, fields: Fields, warnings: list[str], *, ignored: frozenset[str] = frozenset()
+) -> Section | None:
+    """The mapping with these fields, less the keys that are none; noted, and None, where it is no mapping.
+
+    `ignored` are left out without a word. Keys without a value count as not given.
+    """
+    if not isinstance(value.node, Table):
+        value.section(fields)
+        return None
+    kept = []
+    for key, item in value.node.entries:
+        if key.text in fields.known:
+            if not (isinstance(item, Scalar) and item.empty):
+                kept.append((key, item))
+        elif key.text not in ignored and not _waved_through(key, fields, value, warnings):
+            kept.append((key, item))  # the section refuses it, with the nearest right name
+    table = Table(entries=tuple(kept), line=value.node.line, column=value.node.column)
+    return Section(table, fields, problems=value.problems, path=value.path)
+
+
+def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str]) -> bool:
+    """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
+    path = f"{value.path}.{spoken(key)}" if value.path else spoken(key)
+    if names_secret(key.text):
+        value.problems.add(
+            key, f"{path}: secrets do not belong into a file", "take it out; the site's login is given apart"
+        )
+        return True
+    if nearest(key.text, fields.known, fields.synonyms) is not None:
+        return False
+    known = ", ".join(sorted(fields.known - _FORMER))
+    warnings.append(f"{on_line(key)}{path}: there is no such key; it is ignored (known here: {known})")
+    return True

@@ -1,0 +1,134 @@
+"""Keys of former versions, and keys that stand one level off, as those of today. Called by the reader.
+
+What they mean is plain, so nobody has to rewrite a file that worked; a warning says where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tarmac.dialects.located import Node, Scalar, Table
+from tarmac.dialects.mantik import kinds
+from tarmac.dialects.mantik.fields import CONFIG, ENVIRONMENT, RESOURCES, known_part
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Fields, Value
+
+_COMMAND = Fields(known=frozenset({"Command", "ExecuteOnLoginNode"}), synonyms={"cmd": "Command"})
+_FORMER_COMMANDS = ("PreRunCommand", "PostRunCommand")
+_OF_IMAGES = ("Apptainer", "Singularity")
+
+
+def as_today(tree: Table, problems: Problems, warnings: list[str]) -> Table:
+    """The configuration with every key in today's place; what is wrong in a former one is noted."""
+    tree = _without_docker(tree, warnings)
+    tree = _moved_down(tree, ENVIRONMENT.known | {*_FORMER_COMMANDS}, "Environment", warnings)
+    tree = _moved_down(tree, RESOURCES.known, "Resources", warnings)
+    around = _found(tree, "Environment")
+    if not isinstance(around, Table):
+        return tree
+    for image in _OF_IMAGES:
+        if isinstance(_found(around, image), Table):
+            around = _moved_down(around, frozenset({"Options"}), image, warnings, below="Environment.")
+    return _with(tree, "Environment", _with_commands(around, problems, warnings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Renamed:
+    """A command of a former key, under the key of today."""
+
+    key: Scalar
+    command: Node
+
+
+def _with_commands(around: Table, problems: Problems, warnings: list[str]) -> Table:
+    """`PreRunCommand: {Command, ExecuteOnLoginNode}` as the key of the node that it runs on."""
+    entries: list[tuple[Scalar, Node]] = []
+    for key, node in around.entries:
+        if key.text not in _FORMER_COMMANDS or (isinstance(node, Scalar) and node.empty):
+            entries.append((key, node))
+            continue
+        renamed = _renamed(key, node, problems, warnings)
+        if renamed is None:
+            continue
+        if _found(around, renamed.key.text) is not None:
+            problems.add(key, f"Environment: {key.text} cannot stand beside '{renamed.key.text}'", _BOTH)
+            continue
+        warnings.append(
+            f"line {key.line}: Environment.{key.text}: this is now '{renamed.key.text}'; it is read as that"
+        )
+        entries.append((renamed.key, renamed.command))
+    return replace(around, entries=tuple(entries))
+
+
+def _renamed(key: Scalar, node: Node, problems: Problems, warnings: list[str]) -> _Renamed | None:
+    """The command, by default on the compute node; None where it is wrong, which is noted."""
+    path = f"Environment.{key.text}"
+    if not isinstance(node, Table):
+        return _Renamed(key=replace(key, text=f"{key.text}OnComputeNode"), command=node)
+    parts = known_part(Value(node, path, problems), _COMMAND, warnings)
+    assert parts is not None, "it is a mapping"
+    on_login = parts.read("ExecuteOnLoginNode", kinds.switch(), False)
+    command = parts.get("Command")
+    if command is None:
+        if "Command" not in parts.meant:
+            parts.missing("Command", "say what is run")
+        return None
+    where = "Login" if on_login else "Compute"
+    return _Renamed(key=replace(key, text=f"{key.text}On{where}Node"), command=command.node)
+
+
+def _without_docker(tree: Table, warnings: list[str]) -> Table:
+    """`DockerImage` of the first version, which made an Apptainer image of it at the submitter's."""
+    for key, _ in tree.entries:
+        if key.text == "DockerImage":
+            warnings.append(
+                f"line {key.line}: DockerImage: no image is made of it here: the application runs without; "
+                "build an Apptainer image of it and name that in 'Environment.Apptainer.Path'"
+            )
+    return replace(tree, entries=tuple(entry for entry in tree.entries if entry[0].text != "DockerImage"))
+
+
+def _moved_down(
+    tree: Table, keys: frozenset[str], into: str, warnings: list[str], *, below: str = ""
+) -> Table:
+    """The tree with its keys of these names moved into this part of it, unless they stand there, too."""
+    inner = _found(tree, into)
+    if inner is not None and not isinstance(inner, Table) and not (isinstance(inner, Scalar) and inner.empty):
+        return tree
+    there: Sequence[tuple[Scalar, Node]] = inner.entries if isinstance(inner, Table) else ()
+    taken = {key.text for key, _ in there}
+    moved = [(key, node) for key, node in tree.entries if key.text in keys - taken - CONFIG.known]
+    if not moved:
+        return tree
+    for key, _ in moved:
+        warnings.append(
+            f"line {key.line}: {below}{key.text}: it belongs into '{below}{into}', and is read as if it "
+            "stood there"
+        )
+    gone = {key.text for key, _ in moved}
+    first = moved[0][0]
+    part = Table(
+        entries=(*there, *moved),
+        line=inner.line if inner else first.line,
+        column=inner.column if inner else 1,
+    )
+    rest = replace(tree, entries=tuple(entry for entry in tree.entries if entry[0].text not in gone))
+    return _with(rest, into, part) if inner is not None else _added(rest, first, into, part)
+
+
+def _added(tree: Table, at: Scalar, name: str, part: Table) -> Table:
+    return replace(tree, entries=(*tree.entries, (replace(at, text=name), part)))
+
+
+def _with(tree: Table, name: str, part: Table) -> Table:
+    return replace(
+        tree, entries=tuple((key, part if key.text == name else node) for key, node in tree.entries)
+    )
+
+
+def _found(tree: Table, name: str) -> Node | None:
+    return next((node for key, node in tree.entries if key.text == name), None)
+
+
+_BOTH = "keep the one of today"

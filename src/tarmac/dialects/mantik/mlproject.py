@@ -1,0 +1,252 @@
+"""Reads an MLflow project file: the entry point that is asked for, as one command for a shell (K10).
+
+Called by the reader with the file beside the configuration, or without one: then any script of the project
+is an entry point, as MLflow has it. Values are quoted for the shell before they are put into the command.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Formatter
+
+from tarmac.dialects.kinds import text
+from tarmac.dialects.located import Scalar, Table, spoken
+from tarmac.dialects.mantik.fields import known_part
+from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.section import Fields, Section, Value, where
+from tarmac.dialects.yaml_tree import compose
+
+FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")
+"""How the file is called; MLflow looks at no case."""
+
+DEFAULT_ENTRY_POINT = "main"
+
+PROJECT = Fields(
+    known=frozenset({"name", "python_env", "conda_env", "docker_env", "entry_points"}),
+    synonyms={"entrypoints": "entry_points", "entrypoint": "entry_points", "entry_point": "entry_points"},
+)
+ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
+PARAMETER = Fields(known=frozenset({"type", "default"}))
+_REMARKS = frozenset({"description"})
+
+_TYPES = ("string", "float", "path", "uri")
+_OTHER_TYPES = frozenset(
+    {"str", "text", "int", "integer", "number", "double", "bool", "boolean", "list", "dict"}
+)
+"""Types of other tools: MLflow takes their values as text, too, without a word."""
+
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
+_SCRIPTS = {".py": "python", ".sh": "bash"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What the project says: its name, and the command of the entry point (None: noted as a problem)."""
+
+    name: str | None
+    command: str | None
+
+
+def read_project(
+    source: str | None,
+    *,
+    entry_point: str | None,
+    given: Mapping[str, str],
+    problems: Problems,
+    warnings: list[str],
+) -> Project:
+    """The project in the text of its file, None where it has none; problems are noted in that file's."""
+    name: str | None = None
+    listed: dict[str, Value] = {}
+    if source is not None:
+        tree = compose(source, problems, leniently=warnings)
+        if tree is None:
+            return Project(name=None, command=None)
+        section = known_part(Value(tree, "", problems), PROJECT, warnings, ignored=_REMARKS)
+        if section is None:
+            return Project(name=None, command=None)
+        name = section.read("name", text("the name of the project"), None)
+        listed = _entry_points(section, warnings)
+    wanted = entry_point or DEFAULT_ENTRY_POINT
+    if wanted in listed:
+        return Project(name=name, command=_command(listed[wanted], wanted, given, warnings))
+    command = _script(wanted, given)
+    if command is None and not problems:
+        _refuse_entry_point(wanted, listed, problems, has_file=source is not None)
+    return Project(name=name, command=command)
+
+
+def _entry_points(section: Section, warnings: list[str]) -> dict[str, Value]:
+    environments = [key for key in ("python_env", "conda_env", "docker_env") if key in section]
+    if len(environments) > 1:
+        section.refuse(f"only one environment is allowed, not {' and '.join(environments)}")
+    if environments and (found := section.get(environments[0])) is not None:
+        warnings.append(
+            f"MLproject: {where(found)}no environment is made from this; 'Environment' of the configuration "
+            "says in what the project runs"
+        )
+    value = section.get("entry_points")
+    if value is None:
+        return {}
+    return {
+        key.node.text: item
+        for key, item in value.entries("a mapping from names to entry points")
+        if isinstance(key.node, Scalar)
+    }
+
+
+def _script(wanted: str, given: Mapping[str, str]) -> str | None:
+    """The command of a script of the project; None where the name is not that of one."""
+    program = _SCRIPTS.get(posixpath.splitext(wanted)[1])
+    inside = posixpath.normpath(wanted)
+    if program is None or posixpath.isabs(inside) or inside.startswith("../"):
+        return None
+    return f"{program} {shlex.quote(inside)}{_further(given)}"
+
+
+def _refuse_entry_point(
+    wanted: str, listed: Mapping[str, Value], problems: Problems, *, has_file: bool
+) -> None:
+    scripts = "or a script of the project, as in --entry-point train.py"
+    if not has_file:
+        problems.add(
+            None,
+            f"nothing says what to run: there is no MLproject file with an entry point {wanted!r}",
+            f"add one beside this file, {scripts}",
+        )
+        return
+    meant = nearest(wanted, listed)
+    known = (
+        f"did you mean {meant!r}?"
+        if meant
+        else f"there are: {', '.join(map(_told, sorted(listed))) or 'none'}"
+    )
+    problems.add(None, f"there is no entry point {wanted!r}", f"{known}; {scripts}")
+
+
+def _told(name: str) -> str:
+    return spoken(Scalar(text=name))
+
+
+def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[str]) -> str | None:
+    section = known_part(value, ENTRY_POINT, warnings, ignored=_REMARKS)
+    if section is None:
+        return None
+    if "command" not in section:
+        section.missing("command", "say what the entry point runs")
+    template = section.read("command", text("a command"), None)
+    command = section.get("command")
+    parameters = _parameters(section.get("parameters"), warnings)
+    if template is None or command is None:
+        return None
+    values = {key: given.get(key, default) for key, default in parameters.items()}
+    missing = [key for key, found in values.items() if found is None]
+    if missing:
+        section.problems.add(
+            None,
+            f"No value given for missing parameters: {', '.join(map(repr, missing))}",
+            f"give them with the submission: -P {_told(missing[0])}=...",
+        )
+    filled = _filled(template, {key: found or "" for key, found in values.items()}, command, warnings)
+    if filled is None:
+        return None
+    if not filled.strip():
+        command.refuse(f"the command of entry point {name!r} is empty")
+        return None
+    rest = {key: found for key, found in given.items() if key not in parameters}
+    return f"{filled.strip()}{_further(rest)}"
+
+
+def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | None]:
+    """The default of each parameter; None: a value has to be given."""
+    if value is None:
+        return {}
+    found: dict[str, str | None] = {}
+    for key, item in value.entries("a mapping from names to parameters"):
+        name = key.read(text("the name of a parameter"), "")
+        if isinstance(item.node, Table):
+            section = known_part(item, PARAMETER, warnings, ignored=_REMARKS)
+            default = section.read("default", text("a text or number"), None) if section else None
+            kind = section.get("type") if section else None
+        else:
+            default, kind = None, item
+        if kind is not None and not _usual_type(kind.read(text("a type"), "string")):
+            warnings.append(
+                f"MLproject: {where(kind)}types are {', '.join(_TYPES)}; values of this one are taken as text"
+            )
+        found[name] = default
+    return found
+
+
+def _on_one_line(template: str) -> str:
+    """Line breaks as blanks; a backslash before one only says that the command goes on, as in a shell."""
+    return " ".join(_CONTINUED.sub(r"\1 ", template).splitlines())
+
+
+def _usual_type(written: str) -> bool:
+    return written in _TYPES or written.partition("[")[0].strip().lower() in _OTHER_TYPES
+
+
+def _filled(template: str, values: Mapping[str, str], command: Value, warnings: list[str]) -> str | None:
+    """The command with the values in place of their names; None, with the problem noted, where that fails."""
+    quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
+    if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
+        warnings.append(
+            f"MLproject: {where(command)}values are quoted already: take the quotes away: {found[:60]}"
+        )
+    try:
+        pieces = list(Formatter().parse(_on_one_line(template)))
+    except ValueError:
+        command.refuse(
+            "a single brace in it belongs to no parameter",
+            "braces that are meant are written twice: {{ and }}",
+        )
+        return None
+    filled, unknown, used = [], [], set()
+    for literal, name, spec, conversion in pieces:
+        filled.append(literal)
+        if name is None:
+            continue
+        if name not in values or spec or conversion:
+            unknown.append(_placeholder(literal, name, spec, conversion))
+            continue
+        used.add(name)
+        filled.append(shlex.quote(values[name]))
+    _note_mismatch(unknown, sorted(values.keys() - used), values, command, warnings)
+    return "".join(filled) if not unknown else None
+
+
+def _placeholder(literal: str, name: str, spec: str | None, conversion: str | None) -> str:
+    written = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+    return f"{'$' if literal.endswith('$') else ''}{{{written}}}"
+
+
+def _note_mismatch(
+    unknown: Sequence[str],
+    unused: Sequence[str],
+    values: Mapping[str, str],
+    command: Value,
+    warnings: list[str],
+) -> None:
+    for written in unknown:
+        if written.startswith("$"):
+            hint = f"for a variable of the environment write {written.replace('{', '{{').replace('}', '}}')}"
+        else:
+            meant = nearest(written.strip("{}"), values)
+            hint = (
+                f"did you mean {{{meant}}}?"
+                if meant
+                else f"parameters: {', '.join(map(_told, values)) or 'none'}"
+            )
+        command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
+    for name in unused:
+        warnings.append(f"MLproject: {where(command)}the parameter {name!r} has no place in the command")
+
+
+def _further(given: Mapping[str, str]) -> str:
+    """Parameters that the entry point does not know, as options at the end of its command."""
+    return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in given.items())

@@ -1,0 +1,233 @@
+"""Reads a compute backend configuration and the MLflow project beside it into a `RunSpec`.
+
+Called by the dialect. Every problem of both files is noted before anything is raised.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+from tarmac.dialects.dialect import Extras, Reading
+from tarmac.dialects.kinds import text
+from tarmac.dialects.located import Items, Scalar, Table, shown
+from tarmac.dialects.mantik import kinds
+from tarmac.dialects.mantik.environment import Surroundings, read_surroundings
+from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
+from tarmac.dialects.mantik.former import as_today
+from tarmac.dialects.mantik.mlproject import FILE_NAMES, Project, read_project
+from tarmac.dialects.mantik.resources import Asked, read_resources
+from tarmac.dialects.names import name_from_file
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Section, Value
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.site import Firecrest, SiteRequest
+from tarmac.model.spec import (
+    Command,
+    Conventions,
+    Environment,
+    LocalDirectory,
+    Process,
+    Role,
+    RunSpec,
+)
+
+NAME = "mantik"
+SRUN_CPUS = "SRUN_CPUS_PER_TASK"
+LOG = "mantik.log"
+
+
+def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) -> Reading:
+    """The spec in a configuration; raises InvalidInput with every problem in it and in its MLproject."""
+    problems = Problems(filename)
+    warnings: list[str] = []
+    tree = compose(text_, problems, leniently=warnings)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"keys such as 'Resources: ...' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    tree = as_today(tree, problems, warnings)
+    config = known_part(Value(tree, "", problems), CONFIG, warnings, ignored=MLFLOW_KEYS)
+    assert config is not None, "the tree is a mapping"
+    unicore_url, firecrest = _site(config, warnings)
+    by_firecrest = firecrest is not None
+    around = read_surroundings(config, directory, warnings, firecrest=by_firecrest)
+    asked = read_resources(config, warnings, firecrest=by_firecrest)
+    exclude = _exclude(config.get("Exclude"), warnings)
+    beside = Problems(problems.file)
+    project = _project(extras, filename=filename, beside=beside, warnings=warnings)
+    _raise_all(problems, beside)
+    spec = _spec(asked, around, project, name=_name(project, filename))
+    spec["site"] = _site_request(asked, around, unicore_url, firecrest)
+    spec["code"] = LocalDirectory(path=directory, exclude=exclude, whole=True)
+    return Reading(spec=RunSpec(source=text_, **spec), warnings=tuple(warnings))
+
+
+def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) -> dict[str, Any]:
+    """What of the run has nothing to do with a site."""
+    return {
+        "name": name,
+        "dialect": NAME,
+        "conventions": Conventions(system=NAME),
+        "roles": (
+            Role(
+                processes=(Process(command=Command(script=project.command)),),
+                replicas=None,
+                slots=(asked.nodes or 1) * (asked.slots_per_node or 1),
+                nodes=asked.nodes or 1,
+            ),
+        ),
+        "time_limit_s": asked.runtime_s,
+        "hooks": around.hooks,
+        "environment": Environment(
+            variables=_with_srun_rule(around, asked),
+            image=_image_name(around),
+            modules=around.modules,
+        ),
+    }
+
+
+def _image_name(around: Surroundings) -> str | None:
+    """The image as run files name one; a path with blanks is only for the site."""
+    path = around.apptainer.path if around.apptainer is not None else None
+    return path if path is not None and not re.search(r"\s", path) else None
+
+
+def _with_srun_rule(around: Surroundings, asked: Asked) -> dict[str, str]:
+    """The variables; srun takes as many processors as were asked for, unless they say otherwise (K8)."""
+    if asked.cpus_per_node is None:
+        return dict(around.variables)
+    return {SRUN_CPUS: str(asked.cpus_per_node), **around.variables}
+
+
+def _site_request(
+    asked: Asked, around: Surroundings, unicore_url: str | None, firecrest: Firecrest | None
+) -> SiteRequest:
+    return SiteRequest(
+        unicore_url=unicore_url,
+        firecrest=firecrest,
+        queue=asked.queue,
+        nodes=asked.nodes,
+        total_cpus=asked.total_cpus,
+        cpus_per_node=asked.cpus_per_node,
+        slots_per_node=asked.slots_per_node,
+        memory_per_node_bytes=asked.memory_bytes,
+        reservation=asked.reservation,
+        constraints=asked.constraints,
+        qos=asked.qos,
+        apptainer=around.apptainer,
+        venv=around.venv,
+    )
+
+
+def _site(config: Section, warnings: list[str]) -> tuple[str | None, Firecrest | None]:
+    """Exactly one of the two ways to a site (K1)."""
+    if (ssh := config.get("SSH")) is not None:
+        ssh.refuse(
+            "a site behind SSH is in no document of this format, and is not supported",
+            "name the site's UnicoreApiUrl or Firecrest",
+        )
+    unicore, firecrest = config.get("UnicoreApiUrl"), config.get("Firecrest")
+    if unicore is not None and firecrest is not None:
+        firecrest.refuse(
+            "cannot stand beside 'UnicoreApiUrl'", "a run goes to one site: choose one of the two"
+        )
+    if (
+        unicore is None
+        and firecrest is None
+        and ssh is None
+        and not {"UnicoreApiUrl", "Firecrest"} & config.meant
+    ):
+        config.refuse(
+            "either 'UnicoreApiUrl' or 'Firecrest' is needed", "tarmac sites lists those of known sites"
+        )
+    return (
+        _url(unicore) if unicore is not None else None,
+        _firecrest(firecrest, warnings) if firecrest is not None else None,
+    )
+
+
+def _firecrest(value: Value, warnings: list[str]) -> Firecrest | None:
+    section = known_part(value, FIRECREST, warnings)
+    if section is None:
+        return None
+    for name in sorted(FIRECREST.known):
+        if name not in section:
+            section.missing(
+                name, "firecREST needs ApiUrl, TokenUrl and Machine; tarmac sites lists known ones"
+            )
+    api, token = section.get("ApiUrl"), section.get("TokenUrl")
+    return Firecrest(
+        api_url=(_url(api) if api is not None else None) or "",
+        token_url=(_url(token) if token is not None else None) or "",
+        machine=section.read("Machine", kinds.one_line("the name of a machine"), ""),
+    )
+
+
+def _url(value: Value) -> str | None:
+    if isinstance(value.node, Scalar) and kinds.has_login(value.node.text):
+        value.refuse("a URL with a login in it (not shown)", "take the name and password out of the URL")
+        return None
+    return value.read(kinds.url(), None)
+
+
+def _exclude(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+    """Patterns in the syntax of .gitignore (K9); one text is one pattern."""
+    if value is None:
+        return ()
+    found: list[str] = []
+    if isinstance(value.node, Items):
+        found += [
+            _pattern(item)
+            for item in value.items("a list of names and patterns")
+            if not (isinstance(item.node, Scalar) and item.node.empty)
+        ]
+    else:
+        found.append(_pattern(value))
+        if isinstance(value.node, Scalar):
+            warnings.append(
+                f"line {value.node.line}: Exclude: a list is expected; the text is taken as its one item"
+            )
+    return tuple(pattern for pattern in found if pattern)
+
+
+def _pattern(value: Value) -> str:
+    read = value.read(text("a name or pattern"), "").strip()
+    if "\n" in read or "\r" in read:
+        value.refuse("a pattern is one line")
+    if read.startswith("#"):
+        return f"\\{read}"  # what .gitignore would take for a comment
+    return read.removeprefix("./")
+
+
+def _project(extras: Extras, *, filename: str, beside: Problems, warnings: list[str]) -> Project:
+    """The MLflow project; its problems carry the name of its own file, if there is one."""
+    files = {name.lower(): (name, content) for name, content in extras.files}
+    found = files.get(FILE_NAMES[0].lower())
+    if found is not None:
+        beside.file = posixpath.join(posixpath.dirname(filename), found[0])
+    return read_project(
+        found[1] if found is not None else None,
+        entry_point=extras.entry_point,
+        given=dict(extras.parameters),
+        problems=beside,
+        warnings=warnings,
+    )
+
+
+def _raise_all(*parts: Problems) -> None:
+    found: list[Problem] = []
+    for problems in parts:
+        try:
+            problems.raise_any()
+        except InvalidInput as error:
+            found += error.problems
+    if found:
+        raise InvalidInput(found)
+
+
+def _name(project: Project, filename: str) -> str:
+    return name_from_file(f"{project.name}.x") if project.name else name_from_file(filename)

@@ -1,0 +1,194 @@
+"""What an MCLI file asks for: `compute`, and the older fields at the top that say the same.
+
+What has one sensible value may be left out (M2): a file that says nothing of accelerators, nodes or an
+instance needs none. One that begins to (a key without a value, a type without a number) is refused, unless
+the number comes from elsewhere: that a training runs on processors is never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tarmac.dialects import names, quantities
+from tarmac.dialects.mcli.fields import COMPUTE, LeftOut, Tidied, tidied
+from tarmac.dialects.mcli.kinds import read_word, read_words, whole
+from tarmac.dialects.section import Value, where
+from tarmac.model.resources import ACCELERATOR, Resources
+from tarmac.model.spec import Command, Process, Role, Target
+
+USUAL_SLOTS_PER_NODE = 8
+"""What a node of that platform had, where its instance does not say."""
+
+MOST_NODES = 10_000
+_NO_SLOTS = frozenset({"none", "cpu", "cpus", "cpu_only", "null"})
+_OLDER = {"cluster": "cluster", "gpu_type": "gpu_type", "gpu_num": "gpus", "cpus": "cpus"}
+_COUNTS = ("gpus", "instance", "nodes")
+_HOW_MANY = "write the number, such as gpus: 8, or 0 for a run on processors alone; --gpus gives it too"
+_INSTANCE = re.compile(r"[._x-]([1-9][0-9]?)$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """`slots` 0 is a run on processors alone; a slot that stands for no GPU never counts as one.
+
+    `nodes` None: as few as hold it.
+    """
+
+    slots: int = 0
+    slot_type: str | None = None
+    cpus: int = 0
+    nodes: int | None = None
+    target: Target = field(default_factory=Target)
+
+    def role(self, command: Command) -> Role:
+        """The one role of the run: its command once on each node."""
+        if self.slots:
+            return Role(
+                processes=(Process(command=command),),
+                replicas=None,
+                slots=self.slots,
+                slot_type=self.slot_type,
+                nodes=self.nodes,
+            )
+        asked = Resources(cpus=float(self.cpus))
+        return Role(processes=(Process(command=command, resources=asked),), replicas=self.nodes or 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """The fields of compute by their names of today, wherever they stand, and the keys without a value."""
+
+    values: dict[str, Value]
+    left_out: dict[str, LeftOut]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def __getitem__(self, name: str) -> Value:
+        return self.values[name]
+
+    def get(self, name: str) -> Value | None:
+        return self.values.get(name)
+
+
+def read_compute(run: Tidied, warnings: list[str], *, counted: bool = False) -> Compute:
+    """The compute of a run, wherever its parts stand; `counted`: how many slots, the user says elsewhere."""
+    given = _gathered(run, warnings)
+    slot_type, without = _slot_type(given)
+    instance = _text(given, "instance")
+    without = without or (instance or "").lower().startswith("cpu")
+    nodes = given["nodes"].read(whole(1, MOST_NODES), 1) if "nodes" in given else None
+    slots = _slots(given, nodes, instance=instance, without=without, warnings=warnings)
+    if counted:
+        slots = slots or 1
+    elif not slots and not without and "gpus" not in given:
+        _refuse_without_number(run, given)
+    cpus = given["cpus"].read(whole(0, 100_000), 0) if "cpus" in given else 0
+    if slots and cpus:
+        warnings.append(
+            f"{where(given['cpus'])}processors come with the slots of a node here; it has no effect"
+        )
+    return Compute(
+        slots=slots, slot_type=slot_type or ACCELERATOR, cpus=cpus, nodes=nodes, target=_target(given)
+    )
+
+
+def _refuse_without_number(run: Tidied, given: _Given) -> None:
+    """Note that the file begins to ask for GPUs, and does not say how many, where that is so."""
+    left = next((given.left_out[name] for name in _COUNTS if name in given.left_out), None)
+    if left is not None:
+        Value(left.key, "", run.problems).refuse(f"how many GPUs? ({left.said})", _HOW_MANY)
+    elif (typed := given.get("gpu_type")) is not None:
+        typed.refuse("a GPU type without a number of GPUs", _HOW_MANY)
+
+
+def _gathered(run: Tidied, warnings: list[str]) -> _Given:
+    """Every field of compute by its name of today; what `compute` says wins."""
+    given: dict[str, Value] = {}
+    left_out = {name: run.left_out[old] for old, name in _OLDER.items() if old in run.left_out}
+    value = run.get("compute")
+    section = None
+    if value is not None:
+        wanted = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
+        section = tidied(value, COMPUTE, warnings, wanted=wanted)
+    today = dict(run.old)
+    for older, name in _OLDER.items():
+        if (found := run.get(older)) is None:
+            continue
+        if section is not None and name in section:
+            warnings.append(f"{where(found)}it is passed over: compute.{name} says it as well")
+            continue
+        today[next((word for word, name in run.old.items() if name == older), older)] = f"compute.{name}"
+        given[name] = found
+    if today:
+        what, hold, now = ("a word", "holds", "it is") if len(today) == 1 else ("words", "hold", "they are")
+        warnings.append(
+            f"{', '.join(today)}: {what} of older versions of MCLI, which {hold}; today {now} "
+            f"{', '.join(today.values())}"
+        )
+    if section is not None:
+        given |= {name: found for name in COMPUTE.known if (found := section.get(name)) is not None}
+        left_out |= section.left_out
+    return _Given(values=given, left_out=left_out)
+
+
+def _slot_type(given: _Given) -> tuple[str | None, bool]:
+    """The type of slot, and whether it says that there is to be none."""
+    value = given.get("gpu_type")
+    written = _text(given, "gpu_type")
+    if value is None or written is None:
+        return None, False
+    if written.lower() in _NO_SLOTS:
+        return None, True
+    return value.read(quantities.type_name(), None), False
+
+
+def _slots(
+    given: _Given, nodes: int | None, *, instance: str | None, without: bool, warnings: list[str]
+) -> int:
+    value = given.get("gpus")
+    if value is not None:
+        count = value.read(whole(0, quantities.MOST_SLOTS), 0)
+        if count and without:
+            value.refuse(
+                f"{count} GPUs are asked for, and an instance or type without any",
+                "take out gpu_type or instance, or say 0",
+            )
+        elif nodes is not None and count % nodes:
+            given["nodes"].refuse(
+                f"{count} GPUs cannot be split equally over {nodes} nodes",
+                f"write {nodes * (count // nodes + 1)} GPUs",
+            )
+        return count
+    if without or (nodes is None and instance is None):
+        return 0
+    named = _INSTANCE.search(instance or "")
+    each = int(named[1]) if named else USUAL_SLOTS_PER_NODE
+    source = given["instance"] if instance is not None else given["nodes"]
+    why = "as its name ends" if named else "as was usual there"
+    warnings.append(f"{where(source)}taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
+    return min(each * (nodes or 1), quantities.MOST_SLOTS)
+
+
+def _target(given: _Given) -> Target:
+    cluster = None
+    if _text(given, "cluster") is not None:
+        cluster = given["cluster"].read(names.NAME, None)
+    listed = given.get("node_names")
+    if listed is None:
+        return Target(cluster=cluster)
+    nodes = read_words(listed, "a list of names of nodes")
+    fit = [names.HOSTNAME.wanted for name in nodes if not _is_hostname(name)]
+    if fit:
+        listed.refuse(f"each is {fit[0]}")
+        return Target(cluster=cluster)
+    return Target(cluster=cluster, hostnames=nodes)
+
+
+def _is_hostname(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", name, re.ASCII) is not None
+
+
+def _text(given: _Given, name: str) -> str | None:
+    return read_word(given.get(name))

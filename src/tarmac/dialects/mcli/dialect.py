@@ -1,0 +1,71 @@
+"""The MCLI dialect: how it is recognised, and who does what. Called by `dialects.registry`."""
+
+from __future__ import annotations
+
+from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.dialects.equipping import refuse_extras
+from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.mcli import equip, statuses
+from tarmac.dialects.mcli.fields import RUN, known_as
+from tarmac.dialects.mcli.reader import NAME, read_mcli
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.launch import Launch
+from tarmac.model.run import Attempt, Run
+
+_OWN = frozenset(
+    {"compute", "scheduling", "env_variables", "gpu_num", "run_name", "platform", "optimization_level"}
+    | {"dependent_deployment", "experiment_tracker"}
+)
+"""Fields that no other dialect has at its top."""
+
+_ACTS = frozenset({"command", "entrypoint"})
+_FOREIGN = frozenset(
+    {"slots", "roles", "processes", "resources", "setup", "code", "mode", "environment", "conventions"}
+    | {"searcher", "hyperparameters", "experiment_name", "bind_mounts", "project", "workspace", "jobs"}
+)
+"""Fields of other dialects, which no MCLI file has at its top."""
+
+
+class McliDialect:
+    """MosaicML MCLI's run YAML."""
+
+    name = NAME
+
+    def detect(self, _filename: str, text: str) -> Detection:
+        """Certain where a field that only MCLI has stands at the top, or an image beside a command."""
+        problems = Problems(None)
+        tree = compose(text, problems, leniently=[])
+        if not isinstance(tree, Table):
+            missed = str(problems.first) if tree is None else f"fields are expected, not {shown(tree)}"
+            return Detection(certainty=Certainty.NO, missed=missed)
+        fields = {known_as(key.text, RUN): node for key, node in tree.entries}
+        own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
+        if (own and image) or (not fields.keys() & _FOREIGN and (own or _shown(fields))):
+            return Detection(certainty=Certainty.CERTAIN)
+        return Detection(certainty=Certainty.NO, missed="an image and a command, compute or integrations")
+
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002 all paths in it are of the nodes
+        refuse_extras(extras, filename=filename, dialect=NAME)
+        return read_mcli(text, filename=filename, extras=extras)
+
+    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return equip.equip(run, attempt, launch)
+
+    def status(self, report: Report) -> str:
+        return statuses.status(report).value
+
+
+def _shown(fields: dict[str, Node]) -> bool:
+    """Whether fields that others might have too are used as MCLI does."""
+    image, listed = fields.get("image"), fields.get("integrations")
+    if isinstance(listed, Items) and any(_is_integration(item) for item in listed.items):
+        return True
+    acts = bool(fields.keys() & _ACTS)
+    return isinstance(image, Scalar) and acts
+
+
+def _is_integration(item: Node) -> bool:
+    return isinstance(item, Table) and any(
+        known_as(key.text, RUN) in ("integration_type", "type") for key, _ in item.entries
+    )

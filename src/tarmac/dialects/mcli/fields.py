@@ -1,0 +1,234 @@
+"""The fields of an MCLI run file, mapping by mapping: all of every public version, old words included.
+
+`tidied` brings a mapping into today's words: what is null is unset, `gpuNum` and `run_name` become what they
+are now, and what no version knows is a warning, as it was there, unless it looks like a typing error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tarmac.dialects.located import Node, Scalar, Table, shown
+from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.section import Fields, Section, Value, where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The words of one mapping. `renamed`: old or other words for a known one; `old` of these get a warning.
+
+    `ignored`: known there, without effect here, with what is lost; `refused`: with the reason.
+    """
+
+    known: frozenset[str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    old: frozenset[str] = frozenset()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> Fields:
+        """What is left once a mapping is tidied."""
+        return Fields(known=self.known)
+
+
+_FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"})
+"""Fields that may hold what elsewhere would be a placeholder."""
+
+_PLACEHOLDER = re.compile(r"<[^<>]*>|TODO.*|YOUR_.*|REPLACE_.*")
+_SHOUTED = re.compile(r"[A-Z]++[ _-][A-Z _-]*+")
+_DEPLOYMENT = (
+    "this is the file of an inference deployment, not of a run",
+    "tarmac runs training: a run has name, image, command and compute",
+)
+
+RUN = Vocabulary(
+    known=frozenset(
+        {"name", "image", "command", "entrypoint", "compute", "scheduling", "integrations"}
+        | {"env_variables", "parameters", "metadata", "experiment_tracker", "dependent_deployment"}
+        | {"cluster", "gpu_type", "gpu_num", "cpus"}
+    ),
+    renamed={"run_name": "name", "platform": "cluster"},
+    old=frozenset({"run_name", "platform"}),
+    ignored={
+        "partitions": "tarmac chooses among the nodes of the cluster itself; --pool names one of its pools",
+        "optimization_level": "nothing is optimised for you; algorithms are part of your own code",
+        "parent_name": "the run does not end with another one",
+    },
+    refused={
+        "model": _DEPLOYMENT,
+        "default_model": _DEPLOYMENT,
+        "replicas": _DEPLOYMENT,
+        "rate_limits": _DEPLOYMENT,
+    },
+    synonyms={
+        **dict.fromkeys(("env", "envs", "environment", "environment_variables"), "env_variables"),
+        **dict.fromkeys(("cmd", "script", "run"), "command"),
+        **dict.fromkeys(("docker_image", "container", "container_image"), "image"),
+        **dict.fromkeys(("params", "config"), "parameters"),
+        **{name: f"compute.{name}" for name in ("gpus", "nodes", "instance", "node_names")},
+        **{name: f"scheduling.{name}" for name in ("priority", "preemptible", "max_retries", "max_duration")},
+        "retry_on_system_failure": "scheduling.retry_on_system_failure",
+    },
+)
+
+COMPUTE = Vocabulary(
+    known=frozenset({"cluster", "instance", "nodes", "node_names", "gpu_type", "gpus", "cpus"}),
+    synonyms={
+        "gpu": "gpus",
+        "gpu_num": "gpus",
+        "num_gpus": "gpus",
+        "gpu_count": "gpus",
+        "num_nodes": "nodes",
+    },
+)
+
+SCHEDULING = Vocabulary(
+    known=frozenset(
+        {"priority", "preemptible", "max_retries", "retry_on_system_failure", "max_duration"}
+        | {"watchdog_enabled", "resumable"}
+    ),
+    ignored={"priority_int": "the word under 'priority' says it"},
+    synonyms={"retries": "max_retries", "watchdog": "watchdog_enabled", "timeout": "max_duration"},
+)
+
+TRACKER = Vocabulary(known=frozenset({"mlflow", "wandb"}))
+TRACKER_MLFLOW = Vocabulary(
+    known=frozenset({"tracking_uri", "experiment_path"}),
+    renamed={"experiment_name": "experiment_path"},
+    ignored={"model_registry_path": "your own code registers the model; MLFLOW_REGISTRY_URI is not set"},
+)
+TRACKER_WANDB = Vocabulary(known=frozenset({"project", "entity"}))
+
+GIT_REPO = Vocabulary(
+    known=frozenset({"git_repo", "git_branch", "git_commit", "path", "ssh_clone", "pip_install", "host"})
+    | {"git_clone_recursive"},
+    synonyms={
+        "repo": "git_repo",
+        "branch": "git_branch",
+        "commit": "git_commit",
+        "recursive": "git_clone_recursive",
+    },
+)
+PIP_PACKAGES = Vocabulary(known=frozenset({"packages", "upgrade"}), synonyms={"requirements": "packages"})
+APT_PACKAGES = Vocabulary(known=frozenset({"packages"}))
+WANDB = Vocabulary(known=frozenset({"project", "entity", "group", "job_type", "tags"}))
+MLFLOW = Vocabulary(
+    known=frozenset({"experiment_name", "tracking_uri"}), renamed={"experiment_path": "experiment_name"}
+)
+COMET = Vocabulary(known=frozenset({"project_name", "workspace"}), renamed={"project": "project_name"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A key whose value is not used: `said` tells what stands in its place."""
+
+    key: Scalar
+    said: str
+
+
+class Tidied(Section):
+    """A mapping in today's words, with what was left out of it by name, and old words with those of today."""
+
+    def __init__(self, table: Table, vocabulary: Vocabulary, value: Value) -> None:
+        super().__init__(table, vocabulary.fields, problems=value.problems, path=value.path)
+        self.left_out: dict[str, LeftOut] = {}
+        self.old: dict[str, str] = {}
+
+    def missing(self, name: str, hint: str) -> None:
+        """As of any section; where something unusable stands there, that is said, at its place."""
+        if name not in self.left_out:
+            super().missing(name, hint)
+            return
+        left = self.left_out[name]
+        Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.said}", hint)
+
+
+def known_as(key: str, vocabulary: Vocabulary) -> str:
+    """Today's word for a key, in any of its spellings."""
+    word = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", key)
+    return vocabulary.renamed.get(word, word)
+
+
+def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str) -> Tidied | None:
+    """The mapping in today's words; noted, and None, where it is none."""
+    if not isinstance(value.node, Table):
+        value.expected(wanted)
+        return None
+    entries: dict[str, tuple[Scalar, Node]] = {}
+    meant, old = set[str](), dict[str, str]()
+    left_out: dict[str, LeftOut] = {}
+    given = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
+    for key, item in value.node.entries:
+        name = known_as(key.text, vocabulary)
+        if isinstance(item, Scalar) and item.empty:
+            left_out[name] = LeftOut(key=key, said=f"nothing follows {key.text!r}")
+        elif name in vocabulary.known and name not in _FREE and _is_placeholder(item):
+            left_out[name] = LeftOut(key=key, said=f"{_placeholder(item)} is a placeholder")
+            warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
+        elif name not in vocabulary.known:
+            meant |= _unknown(value, key, vocabulary, given, warnings)
+        elif name in entries and key.text != name:
+            warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
+        else:
+            if key.text in vocabulary.old:
+                old[key.text] = name
+            entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
+    table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
+    section = Tidied(table, vocabulary, value)
+    section.meant |= meant
+    section.old |= old
+    section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
+    return section
+
+
+def _is_placeholder(node: Node) -> bool:
+    """Whether somebody left what a template has in place of a value."""
+    if isinstance(node, Table) and len(node.entries) == 1:
+        key, item = node.entries[0]
+        return isinstance(item, Scalar) and item.empty and bool(_SHOUTED.fullmatch(key.text))
+    return isinstance(node, Scalar) and bool(_PLACEHOLDER.fullmatch(node.text))
+
+
+def _placeholder(node: Node) -> str:
+    """A placeholder as messages quote it."""
+    return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else shown(node)
+
+
+def root(tree: Table, problems: Problems) -> Value:
+    """The whole file as a value."""
+    return Value(tree, "", problems)
+
+
+def _unknown(
+    value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str], warnings: list[str]
+) -> set[str]:
+    """Say what becomes of the key; the field it was probably meant to be, if it is refused for that.
+
+    A key that is near a field which is given as well is no typing error of it, but somebody's own.
+    """
+    at = Value(key, f"{value.path}.{key.text}" if value.path else key.text, value.problems)
+    word = known_as(key.text, vocabulary)
+    if word in vocabulary.refused:
+        at.refuse(*vocabulary.refused[word])
+    elif word in vocabulary.ignored:
+        warnings.append(f"{where(value, key)}{key.text!r} has no effect: {vocabulary.ignored[word]}")
+    elif (meant := _meant(word, vocabulary, given)) is not None:
+        note = Value(key, value.path, value.problems)
+        note.refuse(f"unknown field {shown(key)}", f"did you mean '{meant}'?")
+        return {meant}
+    else:
+        warnings.append(f"{where(value, key)}unknown field {shown(key)} has no effect, as in MCLI")
+    return set()
+
+
+def _meant(word: str, vocabulary: Vocabulary, given: set[str]) -> str | None:
+    if word.lower() in vocabulary.synonyms:
+        return vocabulary.synonyms[word.lower()]
+    if word.startswith(("_", "x-")):  # put aside, as for anchors
+        return None
+    near = nearest(word, vocabulary.known)
+    return None if near in given else near

@@ -1,0 +1,176 @@
+"""Reads an MCLI run file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tarmac.dialects import topology
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
+from tarmac.dialects.kinds import text
+from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.mcli.compute import Compute, read_compute
+from tarmac.dialects.mcli.fields import RUN, Tidied, root, tidied
+from tarmac.dialects.mcli.integrations import Integrations, read_integrations
+from tarmac.dialects.mcli.kinds import read_word
+from tarmac.dialects.mcli.naming import read_name
+from tarmac.dialects.mcli.scheduling import Scheduling, read_scheduling
+from tarmac.dialects.mcli.surroundings import read_env, read_metadata, read_trackers
+from tarmac.dialects.mcli.variables import WORKSPACE
+from tarmac.dialects.plain import to_plain
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.spec import Command, Conventions, Environment, RunSpec
+
+NAME = "mcli"
+SHELL = ("bash", "-ec")
+"""What runs the command: it ends at the first line that fails; a pipe fails where its last part does."""
+
+_WORKSPACE = re.compile(rf"(?<![\w.-]){WORKSPACE}(?![\w.-])", re.ASCII)
+_IMAGE = re.compile(
+    r"([\w.-]+(:[0-9]{1,5})?/)?[a-z0-9][\w.-]*(/[\w.-]+)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Reading:
+    """The spec in an MCLI run file; raises InvalidInput with every problem in it."""
+    problems = Problems(filename)
+    warnings: list[str] = []
+    tree = compose(source, problems, leniently=warnings)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'name: hello-world' are expected, not {shown(tree)}")
+    run = None
+    if isinstance(tree, Table):
+        run = tidied(root(tree, problems), RUN, warnings, wanted="a mapping")
+    if run is None:
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    spec = _spec(run, source, warnings, given=extras.given)
+    problems.raise_any()
+    return Reading(spec=spec, warnings=tuple(sorted(warnings, key=_line)))
+
+
+def _line(warning: str) -> int:
+    """Where in the text a warning belongs; those on the whole of it come first."""
+    found = re.match(r"line ([0-9]+): ", warning)
+    return int(found[1]) if found else 0
+
+
+def _spec(run: Tidied, source: str, warnings: list[str], *, given: frozenset[str]) -> RunSpec:
+    name = read_name(run, warnings, given="name" in given)
+    image = _image(run, warnings)
+    compute = read_compute(run, warnings, counted="slots" in given)
+    scheduling = read_scheduling(run, warnings)
+    listed = run.get("env_variables")
+    env = {} if listed is None else read_env(listed, warnings)
+    integrations = read_integrations(run.get("integrations"), env, warnings)
+    trackers = read_trackers(run, warnings)
+    metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
+    _refuse_deployment(run.get("dependent_deployment"))
+    command = _command(run)
+    if compute.slots and "slots" not in given and (said := run.get("command")) is not None:
+        warnings += [f"{where(said)}{doubt}" for doubt in _doubts(str(command), compute)]
+    facts = _facts(scheduling, integrations, metadata)
+    if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
+        facts["workspace"] = True
+    return RunSpec(
+        name=name,
+        unique_name=True,
+        dialect=NAME,
+        source=source,
+        conventions=Conventions(system=NAME, facts=facts),
+        roles=(compute.role(command),),
+        target=compute.target,
+        priority=scheduling.priority,
+        retries=scheduling.retries,
+        time_limit_s=scheduling.time_limit_s,
+        setup=tuple(integrations.setup),
+        environment=Environment(variables={**trackers, **integrations.variables, **env}, image=image),
+        parameters=_parameters(run.get("parameters")),
+        labels=labels,
+    )
+
+
+def _command(run: Section) -> Command:
+    """What runs once on each node, without blanks around it."""
+    value, entry = run.get("command"), run.get("entrypoint")
+    if value is not None and entry is not None:
+        entry.refuse("cannot stand beside 'command'", "an entrypoint is a script that composer starts")
+    script = ""
+    if value is not None:
+        script = (value.read(text("a script, as one text,"), "") or "").strip()
+        if not script and isinstance(value.node, Scalar):
+            value.refuse("the command is empty")
+    elif entry is not None:
+        program = read_word(entry, "the path of a script")
+        script = f'composer {program} -f "$PARAMETERS"' if program else ""
+    else:
+        run.missing("command", "add a line such as 'command: composer train.py'")
+    return Command(argv=(*SHELL, script))
+
+
+NAMES = topology.Names(
+    nodes="$NUM_NODES", processes="$LOCAL_WORLD_SIZE", world="$WORLD_SIZE", slots="the number of GPUs"
+)
+
+
+def _doubts(command: str, compute: Compute) -> Iterator[str]:
+    """What the command says of nodes and processes, and cannot know; sentences."""
+    yield from topology.doubts(command, compute.slots, NAMES)
+    said = topology.processes_said(command)
+    if said and compute.slots % said == 0 and compute.slots != said * (compute.nodes or 0):
+        yield (
+            f"it starts {said} processes on each node, which holds where the run gets {said} GPUs of each; "
+            f"with {NAMES.processes} in its place, wherever it runs"
+        )
+
+
+def _image(run: Section, warnings: list[str]) -> str | None:
+    value = run.get("image")
+    if value is None:
+        if "image" not in run.meant:
+            warnings.append("'image' is missing, which MCLI asks for; commands run on the nodes as they are")
+        return None
+    image = read_word(value, "the name of a container image")
+    if image is None:
+        return None
+    if not _IMAGE.fullmatch(image):
+        value.refuse(f"the image name {image[:60]!r} is not valid", "such as mosaicml/pytorch:latest")
+        return None
+    warnings.append(
+        f"{where(value)}{image} is not pulled by this version: commands run on the nodes as they are"
+    )
+    return image
+
+
+def _parameters(value: Value | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value.node, Table):
+        value.expected("a mapping")
+        return None
+    parameters: dict[str, Any] = to_plain(value.node)
+    return parameters
+
+
+def _refuse_deployment(value: Value | None) -> None:
+    if value is not None and not (isinstance(value.node, Table) and not value.node.entries):
+        value.refuse(
+            "a server in a container of its own beside each node is not started by tarmac",
+            "start the server from the command, in the background, and take this out",
+        )
+
+
+def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[str, Any]) -> dict[str, Any]:
+    """What the files and the words of the run need beyond its spec. Never a value of env_variables."""
+    facts: dict[str, Any] = {
+        "priority": scheduling.word,
+        "preemptible": scheduling.preemptible or None,
+        "integrations": integrations.kept,
+        "metadata": metadata,
+        "wandb": integrations.wandb or None,
+    }
+    return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}

@@ -1,0 +1,77 @@
+"""Reads commands: a bash script whose lines are kept, or a list taken as argv. For roles, setup, hooks."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from tarmac.dialects.kinds import text
+from tarmac.dialects.located import Items, Scalar
+from tarmac.dialects.section import Value, where
+from tarmac.model.spec import Command
+
+COMMAND = "a script, or a list of a program and its arguments,"
+
+
+def read_command(value: Value, warnings: list[str]) -> Command | None:
+    """The command, or None with the problem noted."""
+    if isinstance(value.node, Scalar):
+        return _script(value)
+    if not isinstance(value.node, Items) or not value.node.items:
+        value.expected(COMMAND)
+        return None
+    argv = tuple(_argument(item) for item in value.items(COMMAND))
+    if not argv[0]:
+        value.refuse("the name of the program is empty")
+    for argument in argv if not _is_shell(argv) else ():
+        if found := _EXPANSION.search(argument):
+            warnings.append(
+                f"{where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
+                "as it is; write the command as one text to have it expanded"
+            )
+            break
+    return Command(argv=argv)
+
+
+def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:
+    """Warn where a command that is placed by its slots says itself how many nodes or processes there are."""
+    words = value.node.items if isinstance(value.node, Items) else (value.node,)
+    for word in words:
+        found = _FIXED.search(word.text) if isinstance(word, Scalar) else None
+        if found is not None:
+            variable = "$NNODES" if "nnodes" in found[0] else "$N_PROC"
+            warnings.append(f"{where(value)}{found[0]!r} is fixed; {variable} follows what the run is given")
+
+
+_FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+
+
+def _is_shell(argv: tuple[str, ...]) -> bool:
+    """Whether the list hands a text to a shell, which expands it."""
+    return (
+        len(argv) > 2
+        and posixpath.basename(argv[0]) in _SHELLS
+        and _COMMAND_FLAG.fullmatch(argv[1]) is not None
+    )
+
+
+_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
+_COMMAND_FLAG = re.compile(r"-[a-z]*c", re.ASCII)
+
+
+def _script(value: Value) -> Command | None:
+    script = value.read(text(COMMAND), None)
+    if script is None:
+        return None
+    if not script.strip():
+        value.refuse("the command is empty")
+        return None
+    return Command(script=script)
+
+
+def _argument(value: Value) -> str:
+    if isinstance(value.node, Scalar) and value.node.empty:
+        value.refuse("an argument is missing", "write '' for an empty one")
+        return ""
+    return value.read(text("a text or number"), "")

@@ -1,0 +1,75 @@
+"""The native dialect: how it is recognised, and who reads it. Called by `dialects.registry`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.dialects.equipping import refuse_extras
+from tarmac.dialects.located import Node, Table, shown
+from tarmac.dialects.native.fields import RUN
+from tarmac.dialects.native.reader import NAME, read_native
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.launch import Launch
+from tarmac.model.run import Attempt, Run
+
+
+class NativeDialect:
+    """tarmac's own YAML."""
+
+    name = NAME
+
+    def detect(self, filename: str, text: str) -> Detection:
+        """Certain of a mapping of known fields with something to execute; possible where any field is known.
+
+        A text that is not YAML has no content to judge: there its name must do, so that the reader can
+        say where it breaks.
+        """
+        problems = Problems(filename)
+        tree = compose(text, problems)
+        if tree is not None:
+            return _judge(tree)
+        if filename.endswith((".yaml", ".yml")):
+            return Detection(certainty=Certainty.POSSIBLE)
+        return Detection(certainty=Certainty.NO, missed=str(problems.first))
+
+    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+        refuse_extras(extras, filename=filename, dialect=NAME)
+        return read_native(text, filename=filename, directory=directory)
+
+    def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+        """Nothing beyond what every worker gets."""
+        return launch
+
+    def status(self, report: Report) -> str:
+        """tarmac's own word."""
+        return (report.outcome or report.state).value
+
+
+def _judge(tree: Node) -> Detection:
+    if not isinstance(tree, Table):
+        return Detection(
+            certainty=Certainty.NO, missed=f"fields such as 'command: ...' are expected, not {shown(tree)}"
+        )
+    keys = {key.text for key, _ in tree.entries}
+    ours = RUN.known | RUN.later
+    if keys <= ours and keys & _ACTS:
+        return Detection(certainty=Certainty.CERTAIN)
+    like_ours = [key for key in keys if _like(key, ours)]
+    if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
+        return Detection(certainty=Certainty.POSSIBLE)
+    found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
+    few = "none" if not like_ours else "too few"
+    verb = "is" if not like_ours else "are"
+    return Detection(certainty=Certainty.NO, missed=f"{few} of its fields {verb} known (found: {found})")
+
+
+def _like(key: str, ours: frozenset[str]) -> bool:
+    """Whether a key is one of these, another system's word for one, or nearly one."""
+    return key in ours or RUN.synonyms.get(key) in ours or bool(get_close_matches(key, ours, 1, _CLOSE))
+
+
+_CLOSE = 0.75
+_ACTS = frozenset({"command", "roles", "processes"})
+"""The fields that say what is executed."""

@@ -1,0 +1,113 @@
+"""Reads a native run file: a located tree to a `RunSpec`, every problem noted. Called by the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.dialects import names, quantities
+from tarmac.dialects.dialect import Reading
+from tarmac.dialects.kinds import choice, flag, integer, positive
+from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.native.brought import read_artifacts, read_binds, read_ids, read_parameters
+from tarmac.dialects.native.code import read_code
+from tarmac.dialects.native.conventions import read_conventions, read_site
+from tarmac.dialects.native.fields import RUN
+from tarmac.dialects.native.hooks import read_hooks
+from tarmac.dialects.native.modes import read_mode, read_rapid_cycles
+from tarmac.dialects.native.roles import read_roles
+from tarmac.dialects.native.secrets import read_secrets
+from tarmac.dialects.native.setup import read_setup
+from tarmac.dialects.native.surroundings import read_environment, read_labels, read_pause
+from tarmac.dialects.priorities import priority
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.rehearsals import read_rehearsal, rehearsed
+from tarmac.dialects.section import Section, Value
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, RunSpec, SetupStep, Target
+
+NAME = "native"
+LARGEST_WEIGHT = 100_000
+MOST_RETRIES = 1_000
+
+
+def read_native(text: str, *, filename: str, directory: str) -> Reading:
+    """The spec in a native run file; raises InvalidInput with every problem in it."""
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    if tree is not None and not isinstance(tree, Table):
+        problems.add(tree, f"fields such as 'command: ...' are expected, not {shown(tree)}")
+    if not isinstance(tree, Table):
+        problems.raise_any()
+        raise AssertionError("a text without a tree has a problem")
+    warnings: list[str] = []
+    run = Section(tree, RUN, problems=problems)
+    mode = read_mode(run)
+    spec = RunSpec(
+        name=run.read("name", names.NAME, names.name_from_file(filename)),
+        project=run.read("project", names.NAME, "default"),
+        dialect=NAME,
+        source=text,
+        conventions=read_conventions(run.get("conventions")),
+        unique_name=run.read("unique_name", flag(), False),
+        roles=read_roles(run, warnings),
+        code=read_code(run, directory),
+        target=read_target(run),
+        rehearsal=read_rehearsal(run, warnings),
+        mode=mode,
+        max_rapid_cycles=read_rapid_cycles(run, mode, DEFAULT_RAPID_CYCLES),
+        priority=run.read("priority", PRIORITY, 0),
+        weight=run.read("weight", WEIGHT, 1.0),
+        queueing=run.read("queueing", choice(Queueing), Queueing.WAIT),
+        retries=run.read("retries", RETRIES, 0),
+        stop_on_nan=run.read("stop_on_nan", flag(), False),
+        time_limit_s=run.read("time_limit", quantities.duration_s(), None),
+        pause=read_pause(run),
+        setup=_setup(run.get("setup"), warnings),
+        hooks=read_hooks(run.get("hooks"), warnings),
+        environment=read_environment(run, directory, warnings),
+        binds=read_binds(run.get("binds")),
+        datasets=read_ids(run.get("datasets"), "datasets"),
+        input_artifacts=read_ids(run.get("input_artifacts"), "artifacts"),
+        artifacts=read_artifacts(run.get("artifacts")),
+        parameters=read_parameters(run),
+        secrets=read_secrets(run.get("secrets")),
+        site=read_site(run.get("site")),
+        labels=_labels(run.get("labels")),
+    )
+    problems.raise_any()
+    return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
+
+
+PRIORITY = priority(NAME)
+WEIGHT = positive(LARGEST_WEIGHT)
+RETRIES = integer(0, MOST_RETRIES)
+
+
+def read_target(run: Section) -> Target:
+    """Which nodes the run may use."""
+    target = Target(
+        cluster=run.read("cluster", names.NAME, None),
+        pool=run.read("pool", names.NAME, None),
+        shard=run.read("shard", names.NAME, None),
+        hostnames=_hostnames(run.get("hostnames")),
+        excluded=_hostnames(run.get("exclude_hostnames")),
+    )
+    if target.hostnames and set(target.hostnames) <= set(target.excluded):
+        run.refuse("exclude_hostnames takes away every one of hostnames", "no machine is left")
+    return target
+
+
+def _hostnames(value: Value | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value.node, Scalar):
+        return (value.read(names.HOSTNAME, ""),)
+    return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
+
+
+def _setup(value: Value | None, warnings: list[str]) -> tuple[SetupStep, ...]:
+    return () if value is None else read_setup(value, warnings)
+
+
+def _labels(value: Value | None) -> Mapping[str, str]:
+    return {} if value is None else read_labels(value)

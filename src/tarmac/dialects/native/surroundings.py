@@ -1,0 +1,128 @@
+"""Reads what surrounds the workers: variables, virtual environment, labels, and the policy of a pause."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+from tarmac.dialects import quantities
+from tarmac.dialects.kinds import Kind, Misfit, choice, matching, text
+from tarmac.dialects.located import Scalar
+from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
+from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE
+from tarmac.dialects.section import Section, Value, where
+from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
+
+
+class PauseSignal(StrEnum):
+    """Signals that can ask a worker to leave."""
+
+    SIGTERM = "SIGTERM"
+    SIGINT = "SIGINT"
+    SIGHUP = "SIGHUP"
+    SIGQUIT = "SIGQUIT"
+    SIGUSR1 = "SIGUSR1"
+    SIGUSR2 = "SIGUSR2"
+    NONE = "none"
+
+
+def read_environment(run: Section, directory: str, warnings: list[str]) -> Environment:
+    """`environment`, with `env` as the short form of its variables."""
+    variables: dict[str, str] = {}
+    venv: str | None = None
+    image: str | None = None
+    modules: tuple[str, ...] = ()
+    full = run.get("environment")
+    if full is not None and (section := full.section(ENVIRONMENT)) is not None:
+        venv = section.read("venv", path_from(directory), None)
+        image = section.read("image", IMAGE, None)
+        modules = _modules(section.get("modules"))
+        if image is not None:
+            warnings.append(image_warning(image))
+        if (listed := section.get("variables")) is not None:
+            variables = read_variables(listed, warnings)
+    if (short := run.get("env")) is not None:
+        added = read_variables(short, warnings)
+        for name in variables.keys() & added.keys():
+            short.refuse(f"{name} is set here and in environment.variables")
+        variables |= added
+    return Environment(variables=variables, venv=venv, image=image, modules=modules)
+
+
+def image_warning(image: str) -> str:
+    """What becomes of a container image, in a sentence for the user."""
+    return f"the image {image!r} is kept but not used: commands run directly on the nodes here"
+
+
+def _modules(value: Value | None) -> tuple[str, ...]:
+    """Software modules, in the order in which they are loaded."""
+    if value is None:
+        return ()
+    if isinstance(value.node, Scalar):
+        return (value.read(MODULE, ""),)
+    return tuple(item.read(MODULE, "") for item in value.items("a list of modules"))
+
+
+def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
+    """Variables by name; their values are taken as they are written."""
+    variables = {}
+    for key, item in value.entries("a mapping from names to values"):
+        name = key.read(VARIABLE_NAME, "")
+        if reserved(name):
+            key.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
+        variables[name] = _plain_text(item, text("a text or number"))
+        if found := _EXPANSION.search(variables[name]):
+            warnings.append(f"{where(item)}no shell reads this value: {found[0]!r} stays as it is")
+    return variables
+
+
+def read_labels(value: Value) -> Mapping[str, str]:
+    """Labels by name."""
+    labels = {}
+    for key, item in value.entries("a mapping from names to values"):
+        labels[key.read(LABEL_NAME, "")] = _plain_text(item, LABEL_VALUE)
+    return labels
+
+
+def read_pause(run: Section) -> PausePolicy:
+    """The pause policy, with its defaults."""
+    value = run.get("pause")
+    section = value.section(PAUSE) if value is not None else None
+    if section is None:
+        return PausePolicy()
+    signal = section.read("signal", choice(PauseSignal), PauseSignal.SIGTERM)
+    return PausePolicy(
+        signal=None if signal is PauseSignal.NONE else signal.value,
+        grace_s=section.read("grace", quantities.duration_s(minimum_s=0), DEFAULT_GRACE_S),
+    )
+
+
+def path_from(directory: str) -> Kind[str]:
+    """A path of the submitter's machine, relative ones from the run file's directory."""
+
+    def read(scalar: Scalar) -> str:
+        path = scalar.text
+        if found := _EXPANSION.search(path) or re.match("~", path):
+            raise Misfit(
+                f"{found[0]!r} is not expanded: write the whole path, or one relative to the run file"
+            )
+        if not path or len(path.encode()) > 4096:
+            raise Misfit()
+        return posixpath.normpath(posixpath.join(directory, path))
+
+    return Kind("a path", read)
+
+
+IMAGE = matching(r"[^\s\x00-\x1f\x7f]{1,500}", "the name of a container image, without blanks,")
+MODULE = matching(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=:-]{0,254}", "the name of a module, such as CUDA/12.1,")
+
+_EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
+
+
+def _plain_text(value: Value, kind: Kind[str]) -> str:
+    if isinstance(value.node, Scalar) and value.node.empty:
+        value.refuse("there is no value", "write '' for an empty one")
+        return ""
+    return value.read(kind, "")

@@ -1,0 +1,276 @@
+"""Writes a spec as a native run file: what `tarmac convert` prints. The inverse of `reader`.
+
+Only what differs from the defaults is written, so that a short file stays short. What comes back when the
+text is read is the same spec, less the text itself and the dialect it came in.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tarmac.dialects.names import reserved
+from tarmac.dialects.native.amounts import Fields, given, written_duration, written_number, written_size
+from tarmac.dialects.native.clusters import cluster_fields
+from tarmac.dialects.plain import to_yaml
+from tarmac.model.codec import encode
+from tarmac.model.resources import Resources
+from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.model.spec import (
+    DEFAULT_RAPID_CYCLES,
+    DEFAULT_ROLE,
+    ArtifactRules,
+    Bind,
+    Checkout,
+    Command,
+    Conventions,
+    Environment,
+    FailureBehaviour,
+    Hooks,
+    LocalDirectory,
+    Mode,
+    PausePolicy,
+    Process,
+    PythonPackages,
+    Queueing,
+    Rehearsal,
+    Repository,
+    Role,
+    RunSpec,
+    SetupStep,
+    SystemPackages,
+)
+
+
+def write(spec: RunSpec, *, directory: str | None = None) -> str:
+    """The native run file that says the same; paths below `directory` are written relative to it."""
+    fields = given(_fields(spec, directory))
+    if spec.parameters is not None:  # none of them is still a file of its own
+        fields["parameters"] = _plain(spec.parameters)
+    return to_yaml(fields)
+
+
+def _fields(spec: RunSpec, directory: str | None) -> Fields:
+    target, environment = spec.target, spec.environment
+    return {
+        "name": spec.name,
+        "unique_name": spec.unique_name or None,
+        "project": spec.project if spec.project != "default" else None,
+        "labels": dict(spec.labels),
+        "code": _code(spec.code, directory),
+        "setup": [_step(step) for step in spec.setup],
+        "hooks": _hooks(spec.hooks),
+        **_roles(spec.roles),
+        "rehearse": _rehearsal(spec.rehearsal),
+        "cluster": target.cluster,
+        "pool": target.pool,
+        "shard": target.shard,
+        "hostnames": list(target.hostnames),
+        "exclude_hostnames": list(target.excluded),
+        "mode": spec.mode.value if spec.mode is not Mode.BATCH else None,
+        "max_rapid_cycles": spec.max_rapid_cycles if spec.max_rapid_cycles != DEFAULT_RAPID_CYCLES else None,
+        "priority": spec.priority or None,
+        "weight": spec.weight if spec.weight != 1.0 else None,
+        "queueing": spec.queueing.value if spec.queueing is not Queueing.WAIT else None,
+        "retries": spec.retries or None,
+        "stop_on_nan": spec.stop_on_nan or None,
+        "time_limit": written_duration(spec.time_limit_s),
+        "pause": _pause(spec.pause),
+        "environment": _environment(environment, directory),
+        "binds": [_bind(bind) for bind in spec.binds],
+        "datasets": list(spec.datasets),
+        "input_artifacts": list(spec.input_artifacts),
+        "artifacts": _artifacts(spec.artifacts),
+        "parameters": _plain(spec.parameters) if spec.parameters else None,
+        "secrets": _secrets(spec.secrets),
+        "site": encode(spec.site) if spec.site is not None else None,
+        "conventions": _conventions(spec.conventions),
+    }
+
+
+def _code(code: LocalDirectory | Repository | None, directory: str | None) -> str | Fields | None:
+    if isinstance(code, Repository):
+        return given({"git": code.url, "branch": code.branch, "commit": code.commit} | _submodules(code))
+    if code is None:
+        return None
+    path = _relative(code.path, directory)
+    more = given(
+        {
+            "ignore_file": code.ignore_file,
+            "exclude": list(code.exclude),
+            "whole": code.whole or None,
+            "limit": written_size(code.limit_bytes) if code.limit_bytes is not None else None,
+        }
+    )
+    return {"path": path, **more} if more else path
+
+
+def _submodules(repository: Repository) -> Fields:
+    return {"submodules": True} if repository.submodules else {}
+
+
+def _step(step: SetupStep) -> Any:
+    match step:
+        case Command():
+            return _command(step)
+        case Checkout():
+            repository = step.repository
+            return {
+                "git": given(
+                    {
+                        "url": repository.url,
+                        "branch": repository.branch,
+                        "commit": repository.commit,
+                        **_submodules(repository),
+                        "path": step.path,
+                        "install": step.install,
+                    }
+                )
+            }
+        case PythonPackages():
+            return given({"pip": list(step.requirements), "upgrade": step.upgrade or None})
+        case SystemPackages():
+            return {"apt": list(step.packages)}
+
+
+def _hooks(hooks: Hooks) -> Fields:
+    return given(
+        {
+            name: [_command(command) for command in getattr(hooks, name)]
+            for name in ("before_login", "before", "after", "after_login")
+        }
+    )
+
+
+def _roles(roles: tuple[Role, ...]) -> Fields:
+    if len(roles) == 1 and roles[0].name == DEFAULT_ROLE:
+        return _role(roles[0])
+    return {"roles": {role.name: given(_role(role)) for role in roles}}
+
+
+def _role(role: Role) -> Fields:
+    fields: Fields = {
+        "slots": _slots(role.slots, role.slot_type) if role.slots is not None else None,
+        "nodes": role.nodes,
+        "uneven": role.uneven or None,
+        "replicas": role.replicas if role.replicas not in (None, 1) else None,
+        "on_failure": role.on_failure.value if role.on_failure is not FailureBehaviour.STOP else None,
+    }
+    if len(role.processes) == 1:
+        return fields | _process(role.processes[0])
+    return fields | {"processes": [given(_process(process)) for process in role.processes]}
+
+
+def _process(process: Process) -> Fields:
+    return {"resources": _resources(process.resources), "command": _command(process.command)}
+
+
+def _resources(resources: Resources) -> Any:
+    if resources == Resources():
+        return None
+    if resources == Resources(slots=resources.slots, slot_type=resources.slot_type) and resources.slots:
+        return _slots(resources.slots, resources.slot_type)
+    return given(
+        {
+            "slots": resources.slots or None,
+            "type": resources.slot_type,
+            "cpus": written_number(resources.cpus) if resources.cpus else None,
+            "memory": written_size(resources.memory_bytes) if resources.memory_bytes else None,
+        }
+    )
+
+
+def _slots(count: int, slot_type: str | None) -> int | str:
+    return count if slot_type is None else f"{slot_type}:{count}"
+
+
+def _command(command: Command) -> str | list[str]:
+    return command.script if command.script is not None else list(command.argv or ())
+
+
+def _rehearsal(rehearsal: Rehearsal | None) -> Any:
+    if rehearsal is None:
+        return None
+    if rehearsal.described is None:
+        return f"{rehearsal.nodes}x{rehearsal.slots_per_node}"
+    return cluster_fields(rehearsal.described)
+
+
+def _pause(pause: PausePolicy) -> Fields:
+    usual = PausePolicy()
+    return given(
+        {
+            "signal": (pause.signal or "none") if pause.signal != usual.signal else None,
+            "grace": written_duration(pause.grace_s) if pause.grace_s != usual.grace_s else None,
+        }
+    )
+
+
+def _environment(environment: Environment, directory: str | None) -> Fields:
+    return given(
+        {
+            "image": environment.image,
+            "modules": list(environment.modules),
+            "venv": _relative(environment.venv, directory) if environment.venv is not None else None,
+            # What tarmac sets itself would win anyway, and a run file that sets it is refused.
+            "variables": {name: value for name, value in environment.variables.items() if not reserved(name)},
+        }
+    )
+
+
+def _bind(bind: Bind) -> Fields:
+    return {"source": bind.source, "target": bind.target} | ({"read_only": True} if bind.read_only else {})
+
+
+def _secrets(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
+    """A mapping from variables where every secret has one, else a list."""
+    if all(use.variable is not None and use.form in (SecretForm.VARIABLE, SecretForm.FILE) for use in uses):
+        return {str(use.variable): _secret(use) for use in uses}
+    return [
+        use.name
+        if use.form is None
+        else given({"name": use.name, "as": use.form.value, "variable": use.variable, "path": use.path})
+        for use in uses
+    ]
+
+
+def _secret(use: SecretUse) -> str | Fields:
+    if use.form is SecretForm.VARIABLE:
+        return use.name
+    return given({"name": use.name, "as": "file", "path": use.path})
+
+
+def _artifacts(rules: ArtifactRules) -> Fields:
+    usual = ArtifactRules()
+    return given(
+        {
+            name: written_duration(getattr(rules, f"{name}_s"))
+            if getattr(rules, f"{name}_s") != getattr(usual, f"{name}_s")
+            else None
+            for name in ("checkpoint_every", "crud_every", "lossy_every", "log_every")
+        }
+    )
+
+
+def _conventions(conventions: Conventions) -> Fields:
+    if conventions == Conventions():
+        return {}
+    return given({"system": conventions.system, "facts": _plain(conventions.facts)})
+
+
+def _relative(path: str, directory: str | None) -> str:
+    """A path of the submitter's machine, from the directory of the run file where it lies below it."""
+    if directory is None:
+        return path
+    below = posixpath.relpath(path, directory)
+    return path if below.startswith("..") else below
+
+
+def _plain(value: Any) -> Any:
+    """JSON values in plain containers, which the YAML library knows."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,35 @@
+"""Priorities as users write them: on the scale of the file they are for, or as a word.
+
+Used by the native reader and by overrides.
+"""
+
+from __future__ import annotations
+
+from tarmac.dialects.determined import priorities as determined
+from tarmac.dialects.kinds import Kind, integer
+from tarmac.dialects.located import Scalar
+
+HIGHEST_PRIORITY = 1_000_000
+PRIORITY_WORDS = {"highest": 2, "high": 1, "medium": 0, "auto": 0, "low": -1, "lowest": -2}
+"""Priorities by name, as users of other systems know them."""
+
+
+def priority(dialect: str = "native") -> Kind[int]:
+    """A number on the scale of the dialect, or one of the words, as a priority of tarmac."""
+    of_determined = dialect == "determined"
+    if of_determined:
+        numbers = integer(determined.FIRST, determined.LAST)
+        wanted = (
+            f"{numbers.wanted} (Determined's scale: {determined.FIRST} is first, {determined.USUAL} usual)"
+        )
+    else:
+        numbers = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+        wanted = numbers.wanted
+
+    def read(scalar: Scalar) -> int:
+        if scalar.text.lower() in PRIORITY_WORDS:
+            return PRIORITY_WORDS[scalar.text.lower()]
+        number = numbers.read(scalar)
+        return determined.to_tarmac(number) if of_determined else number
+
+    return Kind(f"{wanted}, or one of {', '.join(PRIORITY_WORDS)},", read)

@@ -1,0 +1,63 @@
+"""Collects everything wrong in one input, so that a user sees all of it at once.
+
+Every reader of `dialects` adds to one `Problems` and goes on with a harmless value; whoever made it calls
+`raise_any` before the result is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from tarmac.dialects.located import Node
+from tarmac.model.errors import InvalidInput, Problem
+
+MOST_LISTED = 50
+"""A file with more problems than this has its last ones counted, not listed."""
+
+
+class Problems:
+    """What was found wrong so far in one input; `file` is its name, None for command-line flags."""
+
+    def __init__(self, file: str | None) -> None:
+        self.file = file
+        self._found: list[Problem] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def first(self) -> Problem | None:
+        """The problem noted first."""
+        return self._found[0] if self._found else None
+
+    @property
+    def found(self) -> Sequence[Problem]:
+        """Everything noted so far, for a caller that collects further problems of its own."""
+        return tuple(self._found)
+
+    def add(self, at: Node | None, message: str, hint: str | None = None) -> None:
+        """Note one problem at the place of a value (None: the input as a whole)."""
+        line, column = (at.line, at.column) if at is not None else (None, None)
+        self.add_at(line, column, message, hint)
+
+    def add_at(self, line: int | None, column: int | None, message: str, hint: str | None = None) -> None:
+        """Note one problem at a line and column."""
+        self._found.append(Problem(message=message, file=self.file, line=line, column=column, hint=hint))
+
+    def raise_any(self) -> None:
+        """Raise InvalidInput with all problems in the order of the text, if there are any."""
+        if not self._found:
+            return
+        ordered = sorted(self._found, key=lambda problem: (problem.line or 0, problem.column or 0))
+        listed, rest = ordered[:MOST_LISTED], ordered[MOST_LISTED:]
+        if rest:
+            listed.append(Problem(message=f"and {len(rest)} more problems", file=self.file))
+        raise InvalidInput(listed)
+
+
+def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+    """The word that was probably meant, whatever its case; None where nothing is near."""
+    names = {name.lower(): name for name in sorted(known)}
+    matches = get_close_matches(word.lower()[:100], names, n=1)
+    return (synonyms or {}).get(word.lower()) or (names[matches[0]] if matches else None)

@@ -1,0 +1,197 @@
+"""All dialects, and the choice among them by content. Called by the server for every submission and check."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tarmac.dialects.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.dialects.confidential import with_secrets
+from tarmac.dialects.determined import master
+from tarmac.dialects.determined.defaults import ClusterDefaults
+from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
+from tarmac.dialects.isc.dialect import IscDialect
+from tarmac.dialects.mantik.dialect import MantikDialect
+from tarmac.dialects.mcli.dialect import McliDialect
+from tarmac.dialects.native.dialect import NativeDialect
+from tarmac.dialects.problems import nearest
+from tarmac.dialects.strangers import stranger_problem
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.launch import Launch
+from tarmac.model.run import Attempt, Cause, Run
+from tarmac.model.spec import RunSpec
+
+DIALECTS: Sequence[Dialect] = (
+    NativeDialect(),
+    IscDialect(),
+    McliDialect(),
+    MantikDialect(),
+    ClusterfudgeDialect(),
+    DeterminedDialect(),
+)
+
+CONTAINER_SYSTEMS = frozenset({"isc", "mcli", "determined"})
+"""Their files say what is to happen in a container that is thrown away: `pip install` means that one."""
+
+
+def read(
+    text: str,
+    *,
+    filename: str,
+    directory: str,
+    dialect: str | None = None,
+    extras: Extras = NO_EXTRAS,
+    dialects: Sequence[Dialect] = DIALECTS,
+) -> Reading:
+    """The spec in a run file; of the dialect that is named, else of the one its content shows.
+
+    Raises InvalidInput with every problem in it.
+    """
+    chosen = (
+        named(dialect, dialects=dialects)
+        if dialect is not None
+        else choose(text, filename=filename, directory=directory, extras=extras, dialects=dialects)
+    )
+    reading = chosen.read(text, filename=filename, directory=directory, extras=extras)
+    return with_secrets(reading, filename=filename)
+
+
+def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
+    """The dialect of this name; raises InvalidInput with the nearest where there is none."""
+    known = {dialect.name: dialect for dialect in dialects}
+    if name not in known:
+        meant = nearest(name, frozenset(known), {})
+        hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(known))}"
+        raise InvalidInput([Problem(message=f"there is no dialect {name!r}", hint=hint)])
+    return known[name]
+
+
+def choose(
+    text: str,
+    *,
+    filename: str,
+    directory: str = "/",
+    extras: Extras = NO_EXTRAS,
+    dialects: Sequence[Dialect] = DIALECTS,
+) -> Dialect:
+    """The dialect that is surest the text is its own.
+
+    Of several that are as sure, the only one that can read it, or that finds the least wrong with it. Raises
+    InvalidInput where that leaves several, or none.
+    """
+    detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
+    surest = max(verdict.certainty for _, verdict in detections)
+    if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
+        raise InvalidInput(_nobodys(text, filename, detections))
+    if surest is Certainty.POSSIBLE and (stranger := stranger_problem(text, filename)) is not None:
+        raise InvalidInput([stranger])
+    likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
+    if len(likely) > 1:
+        wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
+        least = min(len(problems) for problems in wrong.values())
+        likely = [dialect for dialect in likely if len(wrong[dialect]) == least]
+        if len(likely) > 1:
+            raise InvalidInput(_several(filename, [(dialect, wrong[dialect]) for dialect in likely]))
+    return likely[0]
+
+
+def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
+    """The dialects as a server reads them, with what its cluster gives to the runs of each."""
+    given = DeterminedDialect(defaults=determined)
+    return tuple(given if dialect.name == given.name else dialect for dialect in DIALECTS)
+
+
+def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    """The launch with what the conventions of the run's system promise; see `Dialect.equip`."""
+    system = run.spec.conventions.system
+    dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
+    if system in CONTAINER_SYSTEMS:
+        launch = replace(launch, own_packages=True)
+    return launch if dialect is None else dialect.equip(run, attempt, launch)
+
+
+def explained(spec: RunSpec, cause: Cause) -> Cause:
+    """Why a run failed, with what only its system's conventions tell."""
+    return master.explained(cause) if spec.conventions.system == DeterminedDialect.name else cause
+
+
+def _problems(
+    dialect: Dialect, text: str, filename: str, directory: str, extras: Extras
+) -> Sequence[Problem]:
+    """All that this dialect finds wrong with the text."""
+    try:
+        dialect.read(text, filename=filename, directory=directory, extras=extras)
+    except InvalidInput as refusal:
+        return refusal.problems
+    return ()
+
+
+def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]]) -> list[Problem]:
+    names = [dialect.name for dialect, _ in likely]
+    told = f"this may be a run file of {', '.join(names[:-1])} or {names[-1]}"
+    said = Problem(file=filename, message=told, hint=f"--dialect {names[0]}, or another of them, says which")
+    return [
+        said,
+        *(
+            replace(problem, message=f"as {dialect.name}: {problem.message}")
+            for dialect, problems in likely
+            for problem in problems[:_TOLD_OF_EACH]
+        ),
+    ]
+
+
+def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detection]]) -> list[Problem]:
+    """What each dialect missed, those first that files of such a name are usually in."""
+    if _binary(text):
+        what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
+        return [Problem(file=filename, message=what)]
+    if (stranger := stranger_problem(text, filename)) is not None:
+        return [stranger]
+    if not _COMMENTS.sub("", text).strip():
+        what = "there is nothing but comments in the file" if text.strip() else "the file is empty"
+        return [Problem(file=filename, message=what, hint=_SHORTEST)]
+    usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
+    missed: dict[str, list[str]] = {}
+    for dialect, verdict in sorted(detections, key=lambda pair: pair[0].name not in usual):
+        missed.setdefault(verdict.missed.removeprefix(f"{filename}:").strip(), []).append(dialect.name)
+    return [
+        Problem(
+            file=filename,
+            message="this is no run file of any kind that tarmac reads",
+            hint=_SHORTEST,
+        ),
+        *(_missed(", ".join(names), words, filename) for words, names in missed.items()),
+    ]
+
+
+def _binary(text: str) -> bool:
+    return "\0" in text[:_LOOKED_AT]
+
+
+def _missed(names: str, words: str, filename: str) -> Problem:
+    """What some dialects missed; where the words begin with a place, there."""
+    found = _PLACED.fullmatch(words)
+    line, column, message = found.groups() if found is not None else (None, None, words)
+    return Problem(
+        file=filename,
+        line=int(line) if line else None,
+        column=int(column) if column else None,
+        message=f"as {names}: {message}",
+    )
+
+
+_COMMENTS = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
+_PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
+_SHORTEST = "the shortest run file is one line: 'command: echo hello'"
+_TOLD_OF_EACH = 2
+_LOOKED_AT = 4096
+_USUAL = {
+    ".isc": ("isc",),
+    ".toml": ("isc",),
+    ".py": ("clusterfudge",),
+    ".json": ("clusterfudge", "mantik"),
+}
+"""Dialects that files of a name are usually written in."""

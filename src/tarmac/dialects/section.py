@@ -1,0 +1,157 @@
+"""Walks a located tree: typed values out, located problems noted on the way.
+
+Readers never stop at a problem. A value that is wrong is noted and replaced by the default, so that the
+rest of the file is checked as well; `Problems.raise_any` keeps the result from being used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tarmac.dialects.kinds import Kind, Misfit
+from tarmac.dialects.located import Items, Node, Scalar, Table, on_line, shown, spoken
+from tarmac.dialects.problems import Problems, nearest
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """The keys that one mapping may have.
+
+    `later`: part of the language, but not honoured by this version: refused by name. `synonyms`: words
+    of other systems, with the word to use here.
+    """
+
+    known: frozenset[str]
+    later: frozenset[str] = frozenset()
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One node under reading, with the dotted path that messages call it by."""
+
+    node: Node
+    path: str
+    problems: Problems
+
+    def read(self, kind: Kind[T], default: D) -> T | D:
+        """The scalar as a value of the kind; noted, and the default, where it is not one."""
+        if not isinstance(self.node, Scalar) or self.node.empty:
+            self.expected(kind.wanted)
+            return default
+        if not _passable(self.node.text):
+            self.refuse("the text contains a NUL, or half of a surrogate pair")
+            return default
+        try:
+            return kind.read(self.node)
+        except Misfit as misfit:
+            self.expected(kind.wanted, misfit.hint)
+            return default
+
+    def items(self, wanted: str) -> Iterator[Value]:
+        """The members of a list; noted, and none, where it is not a list."""
+        if not isinstance(self.node, Items):
+            self.expected(wanted)
+            return
+        for index, item in enumerate(self.node.items):
+            yield Value(item, f"{self.path}[{index}]", self.problems)
+
+    def entries(self, wanted: str) -> Iterator[tuple[Value, Value]]:
+        """Keys and values of a mapping whose keys the user chooses; noted, and none, where it is not one."""
+        if not isinstance(self.node, Table):
+            self.expected(wanted)
+            return
+        for key, value in self.node.entries:
+            yield (
+                Value(key, self.path, self.problems),
+                Value(value, f"{self.path}.{spoken(key)}", self.problems),
+            )
+
+    def section(self, fields: Fields) -> Section | None:
+        """The mapping with these fields; noted, and None, where it is not a mapping."""
+        if not isinstance(self.node, Table):
+            self.expected(f"a mapping with the fields {', '.join(sorted(fields.known))}")
+            return None
+        return Section(self.node, fields, problems=self.problems, path=self.path)
+
+    def expected(self, wanted: str, hint: str | None = None) -> None:
+        """Note that something else is expected here."""
+        if isinstance(self.node, Scalar) and self.node.empty:
+            self.refuse(f"there is no value; {wanted} is expected", hint)
+        else:
+            self.refuse(f"{wanted} is expected, not {shown(self.node)}", hint)
+
+    def refuse(self, message: str, hint: str | None = None) -> None:
+        """Note a problem with this value."""
+        self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
+
+
+class Section:
+    """A mapping with known fields; unknown ones, and those for later, are noted when it is made.
+
+    `meant` are the fields that unknown ones were probably meant to be.
+    """
+
+    def __init__(self, node: Table, fields: Fields, *, problems: Problems, path: str = "") -> None:
+        self.node = node
+        self.path = path
+        self.problems = problems
+        self.meant: set[str] = set()
+        self._values: dict[str, Value] = {}
+        for key, value in node.entries:
+            name = f"{path}.{spoken(key)}" if path else spoken(key)
+            if key.text in fields.known:
+                self._values[key.text] = Value(value, name, problems)
+            elif key.text in fields.later:
+                problems.add(key, f"{name}: not supported by this version of tarmac yet", "take it out")
+            else:
+                self._unknown(key, fields)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def get(self, name: str) -> Value | None:
+        """The value of a field, None where it is not given."""
+        return self._values.get(name)
+
+    def read(self, name: str, kind: Kind[T], default: D) -> T | D:
+        """A scalar field, or the default where it is not given or wrong."""
+        value = self._values.get(name)
+        return default if value is None else value.read(kind, default)
+
+    def exclude(self, name: str, *others: str, reason: str) -> None:
+        """Note every one of the others that stands beside `name`, if that is given."""
+        if name in self._values:
+            for other in others:
+                if other in self._values:
+                    self._values[other].refuse(f"cannot stand beside '{name}'", reason)
+
+    def missing(self, name: str, hint: str) -> None:
+        """Note that a field is missing, unless an unknown one was taken for it."""
+        if name not in self.meant:
+            self.refuse(f"'{name}' is missing", hint)
+
+    def refuse(self, message: str, hint: str | None = None) -> None:
+        """Note a problem with the mapping as a whole."""
+        self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
+
+    def _unknown(self, key: Scalar, fields: Fields) -> None:
+        meant = nearest(key.text, fields.known, fields.synonyms)
+        hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known))}"
+        self.meant |= {meant} if meant else set()
+        self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {shown(key)}", hint)
+
+
+def where(value: Value, node: Node | None = None) -> str:
+    """The beginning of a warning: the line of a value (or of `node` in it), and its path."""
+    return on_line(node or value.node) + (f"{value.path}: " if value.path else "")
+
+
+def _passable(text: str) -> bool:
+    """Whether a text can be an argument, a variable, a file name and JSON."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,187 @@
+"""Files that are well known and no run files: their kind by its name. Called where a dialect is chosen.
+
+Only what no dialect is certain of is looked at, so a wrong guess here costs a wrong hint, never a run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.problems import Problems
+from tarmac.dialects.yaml_tree import compose
+from tarmac.model.errors import Problem
+
+LOOKED_AT = 1 << 16
+MOST_DOCUMENTS = 4
+
+
+def stranger_problem(text: str, filename: str) -> Problem | None:
+    """What to say of a file of another kind; None where the kind is not known."""
+    found = _by_lines(text) or _by_keys(text, filename)
+    if found is None:
+        return None
+    what, hint = found
+    return Problem(file=filename, message=f"this is {what}, which tarmac does not read", hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One kind of file: it has all of `keys`, and one of `further` where there are any."""
+
+    what: str
+    keys: frozenset[str]
+    further: frozenset[str] = frozenset()
+    hint: str
+
+
+def _by_lines(text: str) -> tuple[str, str] | None:
+    head = text[:LOOKED_AT]
+    for pattern, what, hint in _LINES:
+        if pattern.search(head):
+            return what, hint
+    return None
+
+
+def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
+    """The kind that the keys of the file show; of several documents, the first that shows one."""
+    for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
+        tree = compose(document, Problems(filename), leniently=[])
+        found = _of_table(tree) if isinstance(tree, Table) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _of_table(tree: Table) -> tuple[str, str] | None:
+    keys = {key.text for key, _ in tree.entries}
+    kind = next(
+        (node.text for key, node in tree.entries if key.text == "type" and isinstance(node, Scalar)), ""
+    )
+    if _is_hydra(tree):
+        return "a configuration of Hydra", _OF_SCRIPT
+    if keys & _DSTACK.get(kind, frozenset()):
+        return f"a {kind} of dstack", _NATIVE
+    for known in _KINDS:
+        if keys >= known.keys and (not known.further or keys & known.further):
+            return known.what, known.hint
+    if len({key.lower() for key in keys} & _PARAMETER_NAMES) >= _FEW and not keys & _LAUNCHING:
+        return "a file of parameters for a training script", _OF_SCRIPT
+    return None
+
+
+def _is_hydra(tree: Table) -> bool:
+    """Whether a mapping composes others, configures Hydra, or names what is to be made of it."""
+    for key, node in tree.entries:
+        if key.text in ("hydra", "_target_") or (key.text == "defaults" and isinstance(node, Items)):
+            return True
+        if isinstance(node, Table) and any(inner.text == "_target_" for inner, _ in node.entries):
+            return True
+    return False
+
+
+def _line(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE | re.ASCII)
+
+
+_NATIVE = "write it as a run file, with 'command', 'nodes' and 'resources' (docs/run-file.md)"
+_SKY = "in a run file 'run' is 'command', 'num_nodes' 'nodes', 'envs' 'env', 'accelerators' 'resources'"
+_BATCH = "a run file starts it, with the nodes and slots it asks for: 'command: bash SCRIPT'"
+_SHELL = "a run file starts it: 'command: bash SCRIPT'"
+_PYTHON = "a run file starts it: 'command: python SCRIPT'"
+_ELSEWHERE = "give the run file that starts the training"
+_BASE = "what is below base_config is a run file of its own (docs/dialects/mcli.md)"
+_PARAMETERS = "put it below 'parameters' of a run file that starts the script (docs/dialects/mcli.md)"
+_OF_SCRIPT = (
+    "it configures a script: a run file starts that, as 'command: python train.py', with the slots it needs "
+    "(docs/run-file.md)"
+)
+_PACKAGE = "the description of a package"
+
+_LINES = (
+    (_line(r"^#SBATCH\s"), "a batch script of Slurm", _BATCH),
+    (_line(r"^#PBS\s"), "a batch script of PBS", _BATCH),
+    (_line(r"^#BSUB\s"), "a batch script of LSF", _BATCH),
+    (_line(r"^#\$ -[a-zA-Z]"), "a batch script of Grid Engine", _BATCH),
+    (_line(r"\A#! ?/\S*(env )?\s*(ba|z|k|da)?sh\b"), "a shell script", _SHELL),
+    (_line(r"\A#! ?/\S*(env )?\s*python"), "a Python program", _PYTHON),
+    (_line(r"^(import \w+|from \w[\w.]* import )[\w., ()*]*$"), "a Python program", _PYTHON),
+    (_line(r"^\[(project|build-system|tool\.[\w-]+|package)\]\s*$"), _PACKAGE, _ELSEWHERE),
+    (_line(r"\A(#.*\n|\s*\n){0,99}(ARG .*\n){0,99}FROM \S+"), "a Dockerfile", _ELSEWHERE),
+    (_line(r"^apiVersion: *[\w./-]+\s*$"), "an object of Kubernetes", _NATIVE),
+)
+"""What is told by its lines, whatever the rest of them is."""
+
+_LAUNCHING = frozenset(
+    {"command", "roles", "processes", "slots", "entrypoint", "compute", "jobs", "experiment_name", "image"}
+    | {"isc_project_id", "run", "commands"}
+)
+"""Keys that say how something is started: with one of these, a file is no file of parameters alone."""
+
+_FEW = 2
+_PARAMETER_NAMES = frozenset(
+    {"model", "models", "optimizer", "optim", "scheduler", "lr_scheduler", "loss", "criterion", "trainer"}
+    | {
+        "training",
+        "train",
+        "data",
+        "dataset",
+        "datasets",
+        "dataloader",
+        "datamodule",
+        "transforms",
+        "augmentation",
+    }
+    | {"lr", "learning_rate", "batch_size", "train_batch_size", "epochs", "num_epochs", "max_epochs", "seed"}
+    | {"num_workers", "weight_decay", "warmup_steps", "callbacks", "logger", "checkpoint", "tokenizer"}
+    | {"network", "architecture", "backbone", "metrics", "evaluation", "eval", "val", "test", "hparams"}
+)
+
+_MLPROJECT = "the MLproject file of an MLflow project alone"
+_BESIDE = (
+    "a compute backend configuration beside it says where it runs (docs/dialects/mantik.md); or write a run "
+    "file with the command of the entry point"
+)
+_NEXT_DOCUMENT = re.compile(r"^---.*$\n?", re.MULTILINE)
+_DSTACK = {
+    "task": frozenset({"commands", "image", "python"}),
+    "service": frozenset({"port", "commands", "image"}),
+    "dev-environment": frozenset({"type"}),
+    "fleet": frozenset({"nodes", "ssh_config"}),
+    "volume": frozenset({"backend"}),
+    "gateway": frozenset({"backend"}),
+}
+"""Types of dstack, each with keys of which it has one."""
+
+
+def _kind(what: str, keys: str, further: str = "", hint: str = _ELSEWHERE) -> _Kind:
+    return _Kind(what=what, keys=frozenset(keys.split()), further=frozenset(further.split()), hint=hint)
+
+
+_KINDS = (
+    _kind("an object of Kubernetes", "apiVersion kind", hint=_NATIVE),
+    _kind("a file of Docker Compose", "services"),
+    _kind("a workflow of GitHub", "on jobs"),
+    _kind("a pipeline of GitLab", "stages"),
+    _kind("a task of SkyPilot", "run", "resources num_nodes file_mounts workdir setup envs service", _SKY),
+    _kind("a job of Azure ML", "$schema", "command jobs compute", _NATIVE),
+    _kind("a cluster of Ray", "cluster_name provider"),
+    _kind("a job of Vertex AI", "workerPoolSpecs", hint=_NATIVE),
+    _kind("a job of SageMaker", "TrainingJobName", hint=_NATIVE),
+    _kind("a sweep of Weights & Biases", "method parameters", "program metric command"),
+    _kind("a configuration of accelerate", "compute_environment distributed_type"),
+    _kind("a configuration of pre-commit", "repos"),
+    _kind("an environment of conda", "dependencies", "channels prefix"),
+    _kind(_PACKAGE, "name version", "scripts dependencies devDependencies main"),
+    _kind("a request to MosaicML's fine-tuning service", "model train_data_path", hint=_NATIVE),
+    _kind("an MCLI sweep, as a script of its authors reads it", "base_config sweep_config", hint=_BASE),
+    _kind(
+        "a file of parameters for a training script",
+        "max_duration model",
+        "optimizer train_loader",
+        _PARAMETERS,
+    ),
+    _kind(_MLPROJECT, "entry_points", hint=_BESIDE),
+    _kind(_MLPROJECT, "name python_env", hint=_BESIDE),
+)

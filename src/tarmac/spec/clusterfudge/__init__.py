@@ -1,4 +1,0 @@
-"""Clusterfudge launches: the JSON of a request, and launch scripts as far as they can be judged unstarted.
-
-Reached through `spec.dialects`; `tarmac.clusterfudge` is what scripts import.
-"""

@@ -1,1 +1,0 @@
-"""tarmac's own run file: YAML, described for users in docs/run-file.md. Reached through `spec.dialects`."""

@@ -1,0 +1,199 @@
+"""Determined's defaults, changes, ids, drawn values and words, where no server is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.dialects.determined.defaults import read_defaults
+from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.determined.identity import experiment_id, trial_id
+from tarmac.dialects.determined.scalars import value_of
+from tarmac.dialects.determined.trial import drawn
+from tarmac.dialects.determined.variables import VARIABLES
+from tarmac.dialects.determined.words import queue_word
+from tarmac.dialects.dialect import Extras, Report
+from tarmac.dialects.located import Scalar
+from tarmac.model.errors import InvalidInput
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Outcome
+from tarmac.model.spec import Bind, RunSpec
+
+PAGE = Path(__file__).parents[3] / "docs" / "dialects" / "determined.md"
+LEAST = "entrypoint: python3 train.py\nsearcher: {name: single, metric: loss}\n"
+CLUSTER = {
+    "default_priority": 50,
+    "checkpoint_storage": {"type": "shared_fs", "host_path": "/shared", "save_trial_best": 3},
+    "task_container_defaults": {
+        "image": "example/default",
+        "environment_variables": ["A=cluster", "B=cluster"],
+        "bind_mounts": [
+            {"host_path": "/cluster/data", "container_path": "/data"},
+            {"host_path": "/cluster/tools", "container_path": "/tools", "read_only": True},
+        ],
+        "preemption_timeout": 60,
+        "log_policies": [{"name": "disk", "pattern": ".*disk.*", "action": "exclude_node"}],
+        "startup_hook": "export B=hook",
+    },
+}
+
+
+def read(
+    text: str, *, changes: tuple[tuple[str, str], ...] = (), cluster: dict[str, Any] | None = None
+) -> RunSpec:
+    defaults = read_defaults(cluster or {}, filename="settings.toml")
+    dialect = DeterminedDialect(defaults=defaults)
+    return dialect.read(
+        text, filename="const.yaml", directory="/home/ada", extras=Extras(parameters=changes)
+    ).spec
+
+
+def config_of(spec: RunSpec) -> Any:
+    return spec.conventions.facts["config"]
+
+
+def test_what_the_file_leaves_out_the_cluster_says() -> None:
+    """D11: task container defaults, storage and priority lie below the configuration."""
+    spec = read(LEAST, cluster=CLUSTER)
+    assert spec.environment.image == "example/default"
+    assert spec.environment.variables == {"A": "cluster", "B": "cluster"}
+    assert spec.priority == 42 - 50
+    assert spec.pause.grace_s == 60
+    assert spec.binds == (
+        Bind(source="/cluster/data", target="/data"),
+        Bind(source="/cluster/tools", target="/tools", read_only=True),
+    )
+    assert config_of(spec)["checkpoint_storage"]["host_path"] == "/shared"
+    assert spec.conventions.facts["startup_hook"] == "export B=hook"
+
+
+def test_what_the_file_says_wins_and_lists_are_united() -> None:
+    """D11: variables are added, mounts are one for each path, policies one of each name."""
+    spec = read(
+        LEAST + "environment: {image: {cuda: mine}, environment_variables: [A=mine]}\n"
+        "bind_mounts: [{host_path: /mine, container_path: /data}]\n"
+        "checkpoint_storage: {save_trial_latest: 9}\npreemption_timeout: 5\nresources: {priority: 1}\n"
+        "log_policies: [{name: disk, pattern: mine}, {name: CUDA OOM, action: cancel_retries, pattern: x}]\n",
+        cluster=CLUSTER,
+    )
+    assert spec.environment.image == "mine"
+    assert spec.environment.variables == {"A": "mine", "B": "cluster"}
+    assert [(bind.source, bind.target) for bind in spec.binds] == [
+        ("/mine", "/data"),
+        ("/cluster/tools", "/tools"),
+    ]
+    assert (spec.priority, spec.pause.grace_s) == (41, 5)
+    storage = config_of(spec)["checkpoint_storage"]
+    assert (storage["type"], storage["save_trial_latest"], storage["save_trial_best"]) == ("shared_fs", 9, 3)
+    assert [(item["name"], item["pattern"]) for item in config_of(spec)["log_policies"]] == [
+        ("disk", "mine"),
+        ("CUDA OOM", "x"),
+        ("ECC Error", ".*uncorrectable ECC error encountered.*"),
+    ]
+
+
+def test_a_storage_of_another_type_takes_the_place_of_the_clusters() -> None:
+    spec = read(LEAST + "checkpoint_storage: {type: gcs, bucket: b}\n", cluster=CLUSTER)
+    assert "host_path" not in config_of(spec)["checkpoint_storage"]
+
+
+def test_wrong_defaults_are_told_of_with_their_place() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_defaults({"default_priority": 0, "task_defaults": {}}, filename="settings.toml")
+    told = str(caught.value)
+    assert "settings.toml: determined.default_priority: a whole number from 1 to 99" in told
+    assert "unknown field 'task_defaults' (did you mean 'task_container_defaults'?)" in told
+
+
+def test_changes_from_the_command_line_reach_any_depth() -> None:
+    """D9: a value is YAML, at a dotted path that need not be there."""
+    changes = (
+        ("resources.slots_per_trial", "4"),
+        ("hyperparameters.net.layers", "[1, 2]"),
+        ("name", "other"),
+        ("description", ""),
+        ("max_restarts", "null"),
+    )
+    spec = read(LEAST + "max_restarts: 1\nname: this\n", changes=changes)
+    assert (spec.slots, spec.name, spec.retries) == (4, "other", 5)
+    assert config_of(spec)["hyperparameters"] == {"net": {"layers": {"type": "const", "val": [1, 2]}}}
+    assert config_of(spec)["description"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-4", 0.0001),
+        ("1_000", 1000),
+        ("0x10", 16),
+        ("010", 10),
+        (".5", 0.5),
+        ("4.", 4.0),
+        ("yes", "yes"),
+        ("True", True),
+        ("~", None),
+        (".inf", ".inf"),
+        ("2024-01-01", "2024-01-01"),
+        ("1:30", "1:30"),
+        ("0x", "0x"),
+    ],
+)
+def test_words_are_read_as_yaml_1_2_has_them(text: str, value: Any) -> None:
+    found = value_of(Scalar(text=text))
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_trial_draws_the_same_values_for_the_same_seed_within_their_bounds() -> None:
+    """D10: one value of each hyperparameter."""
+    parameters = {
+        "a": {"type": "int", "minval": 1, "maxval": 3},
+        "b": {"type": "log", "base": 10, "minval": -3, "maxval": -1},
+        "c": {"type": "categorical", "vals": ["x", "y"]},
+        "d": {"e": {"type": "double", "minval": 0.5, "maxval": 0.6}, "f": {"type": "const", "val": [1]}},
+    }
+    trials = [drawn(parameters, seed) for seed in range(200)]
+    assert trials[7] == drawn(parameters, 7)
+    assert {trial["a"] for trial in trials} == {1, 2, 3}
+    assert {trial["c"] for trial in trials} == {"x", "y"}
+    assert all(0.001 <= trial["b"] <= 0.1 and 0.5 <= trial["d"]["e"] <= 0.6 for trial in trials)
+    assert all(trial["d"]["f"] == [1] for trial in trials)
+
+
+def test_numbers_of_experiments_and_trials_fit_and_stay() -> None:
+    assert experiment_id("r1") == experiment_id("r1") != experiment_id("r2")
+    assert experiment_id("r1") != trial_id("r1")
+    assert all(0 < experiment_id(f"r{index}") < 2**31 for index in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "word", "queued"),
+    [
+        (RunState.QUEUED, None, "QUEUED", "STATE_QUEUED"),
+        (RunState.STARTING, None, "STARTING", "STATE_SCHEDULED"),
+        (RunState.RUNNING, None, "RUNNING", "STATE_SCHEDULED"),
+        (RunState.PAUSED, None, "PAUSED", None),
+        (RunState.STOPPING, None, "STOPPING_CANCELED", "STATE_SCHEDULED"),
+        (RunState.ENDED, Outcome.COMPLETED, "COMPLETED", None),
+        (RunState.ENDED, Outcome.STOPPED, "CANCELED", None),
+        (RunState.ENDED, Outcome.FAILED, "ERROR", None),
+    ],
+)
+def test_states_have_the_words_of_determined(
+    state: RunState, outcome: Outcome | None, word: str, queued: str | None
+) -> None:
+    """D13: an experiment's state, and its state in the job queue."""
+    assert DeterminedDialect().status(Report(state=state, outcome=outcome)) == word
+    assert queue_word(state) == queued
+
+
+def test_every_state_has_a_word() -> None:
+    assert all(DeterminedDialect().status(Report(state=state)) for state in RunState)
+
+
+def test_the_page_explains_every_variable() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for item in VARIABLES:
+        assert f"| `{item.name}` | {item.giver} | {item.meaning} |" in page, item.name

@@ -1,0 +1,71 @@
+"""docs/run-file.md documents every field that the reader knows, and its examples are good run files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tarmac.dialects import read
+from tarmac.dialects.native.brought import ARTIFACTS, BIND
+from tarmac.dialects.native.code import DIRECTORY, REPOSITORY
+from tarmac.dialects.native.conventions import CONVENTIONS
+from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
+from tarmac.dialects.native.hooks import HOOKS
+from tarmac.dialects.section import Fields
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/run-file.md").read_text(encoding="utf-8")
+ROWS = {
+    cells[0].strip("` "): [cell.strip() for cell in cells[1:]]
+    for line in PAGE.splitlines()
+    if line.startswith("| `") and (cells := line.strip("|").split("|"))
+}
+FIELDS: dict[str, Fields] = {
+    "": RUN,
+    "processes.": PROCESS,
+    "code.": Fields(known=DIRECTORY.known | REPOSITORY.known),
+    "hooks.": HOOKS,
+    "artifacts.": ARTIFACTS,
+    "binds.": BIND,
+    "conventions.": CONVENTIONS,
+    "resources.": RESOURCES,
+    "environment.": ENVIRONMENT,
+    "pause.": PAUSE,
+}
+
+
+def test_every_field_has_its_row_and_every_row_its_field() -> None:
+    known = {f"{prefix}{name}" for prefix, fields in FIELDS.items() for name in fields.known}
+    assert set(ROWS) == known
+    assert ROLE.known <= RUN.known
+
+
+def test_every_row_has_a_type_a_default_and_an_example() -> None:
+    assert [name for name, cells in ROWS.items() if len(cells) != 3 or not all(cells)] == []
+
+
+def test_every_field_for_later_is_listed() -> None:
+    later = {f"{prefix}{name}" for prefix, fields in FIELDS.items() for name in fields.later}
+    section = PAGE.split("## Not supported yet")[1]
+    assert [name for name in sorted(later) if f"`{name}`" not in section] == []
+
+
+BESIDE = {"uneven": "slots: 7\n", "nodes": "slots: 4\n", "max_rapid_cycles": "mode: cycle\n"}
+"""What a field needs beside it to mean something."""
+
+
+@pytest.mark.parametrize("field", [name for name in ROWS if "." not in name])
+def test_the_examples_of_the_rows_are_read(field: str) -> None:
+    for example in re.findall(r"`([^`]+)`", ROWS[field][2]):
+        rest = "" if field in {"command", "processes", "roles"} else "command: hostname\n"
+        read(
+            f"{rest}{BESIDE.get(field, '')}{field}: {example}\n",
+            filename="example.yaml",
+            directory="/home/ada",
+        )
+
+
+@pytest.mark.parametrize("source", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_the_examples_of_the_page_are_read(source: str) -> None:
+    read(source, filename="example.yaml", directory="/home/ada")
