@@ -112,6 +112,25 @@ def test_c6_a_private_repository_by_deploy_key_and_known_host(shell: Shell, ssh:
     assert "git_known_hosts_file_path" in said
 
 
+def test_a_private_repository_by_the_secret_of_a_run(shell: Shell, ssh: SshServer) -> None:
+    """A secret given `as: git` opens a run's own code and its checkout steps; other runs are not let in."""
+    repo = Repo.new(shell.directory.parent / "sealed", train_py="secret work")
+    settings(shell, f'git_known_hosts_file_path = "{ssh.known_hosts}"')
+    url = ssh.url_of(repo)
+    shell.tarmac("secret", "set", "deploy", "--file", str(ssh.key), code=0)
+    given = "secrets: [{name: deploy, as: git}]"
+    code, step = f"code: {{git: '{url}'}}", f"setup: [{{git: {{url: '{url}', path: beside}}}}]"
+    shell.write("code.yaml", f"name: fetched\n{code}\n{given}\ncommand: cat train.py\n")
+    shell.write("step.yaml", f"name: cloned\n{step}\n{given}\ncommand: cat beside/train.py\n")
+    for file in ("code.yaml", "step.yaml"):
+        assert "secret work" in shell.tarmac("run", file, code=0).stdout, file
+    head = repo.git("rev-parse", "HEAD")
+    # What one run fetched with its key is not given to another from the cache.
+    for without in (code, f"code: {{git: '{url}', commit: {head}}}", step):
+        shell.write("without.yaml", f"name: without\n{without}\ncommand: cat train.py\n")
+        assert "not accepted" in shell.tarmac("run", "without.yaml", code=None).stderr, without
+
+
 @pytest.mark.parametrize(
     "code",
     [

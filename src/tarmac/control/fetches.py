@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection
 
 from tarmac.model.errors import TarmacError
 from tarmac.model.ports import FetchesCode, StagedCode
+from tarmac.model.run import Run
+from tarmac.model.secret import deploy_key
 from tarmac.model.spec import Repository
 
 MOST_AT_ONCE = 16
@@ -37,8 +39,9 @@ class Fetches:
             self._wanted = frozenset(run_ids)
             self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._wanted}
 
-    def outcome(self, run_id: str, code: Repository) -> Outcome | None:
+    def outcome(self, run: Run, code: Repository) -> Outcome | None:
         """What came of the fetch for this run, once; None while it is under way, or has to wait."""
+        run_id = run.id
         with self._lock:
             if run_id in self._done:
                 return self._done.pop(run_id)
@@ -47,7 +50,7 @@ class Fetches:
                 return None
             busy[run_id] = code.url
             thread = threading.Thread(
-                target=self._fetch, args=(run_id, code), name=f"tarmac-fetch-{run_id}", daemon=True
+                target=self._fetch, args=(run, code), name=f"tarmac-fetch-{run_id}", daemon=True
             )
             self._threads.add(thread)
         thread.start()
@@ -61,10 +64,13 @@ class Fetches:
         for thread in threads:
             thread.join()
 
-    def _fetch(self, run_id: str, code: Repository) -> None:
+    def _fetch(self, run: Run, code: Repository) -> None:
+        run_id = run.id
         outcome: Outcome | None = None
         try:
-            outcome = self._store.fetch(code, lambda: run_id in self._wanted)
+            outcome = self._store.fetch(
+                code, lambda: run_id in self._wanted, secret=deploy_key(run.spec.secrets)
+            )
         except TarmacError as problem:
             outcome = problem
         finally:

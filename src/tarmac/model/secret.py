@@ -63,6 +63,11 @@ def variables_of(use: SecretUse) -> tuple[str, ...]:
     return FORM_VARIABLES.get(use.form, (use.variable,) if use.variable is not None else ())
 
 
+def deploy_key(uses: Sequence[SecretUse]) -> str | None:
+    """The secret among these that git reaches repositories with, if there is one."""
+    return next((use.name for use in uses if use.form is SecretForm.GIT), None)
+
+
 def path_variable(name: str) -> str:
     """The variable that names the file of a secret where a run says no other."""
     return "SECRET_PATH_" + "".join(one if one.isalnum() else "_" for one in name).upper()

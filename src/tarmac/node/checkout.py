@@ -17,7 +17,7 @@ from tarmac.node.steps import CheckoutStep, clone_words
 def clone(work: SetupWork, step: CheckoutStep) -> str:
     """Clone and check out; returns the whole commit. Raises StepFailed."""
     work.say(f"+ {clone_words(step)}")
-    rules = work.run.part.git
+    rules = work.run.git
     try:
         url = gitrules.check_url(step.url, rules)
         branch = gitrules.check_reference(step.branch) if step.branch else None
@@ -80,7 +80,7 @@ def _git(work: SetupWork, *arguments: str, directory: Optional[str] = None) -> N
 
 def _env(work: SetupWork) -> dict[str, str]:
     around = work.env()
-    env = gitrules.environment(work.run.part.git, around)
+    env = gitrules.environment(work.run.git, around)
     env.update({name: value for name, value in around.items() if name.startswith("TARMAC_")})
     return env
 

@@ -75,6 +75,7 @@ class NodeRun:
         self.secret_values: dict[str, str] = {}
         self.secret_env: dict[str, str] = {}
         self.secret_mounts: list[tuple[str, str, tuple[str, ...]]] = []
+        self.git = part.git
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.held: list[int] = []

@@ -106,6 +106,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         rules=settings.git.rules,
         timeout_s=settings.git.timeout_s,
         limit_bytes=directories.limit_bytes,
+        secrets=secrets.values,
     )
     catalog = Catalog(keeping.store)
     kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)

@@ -8,6 +8,7 @@ their own, so that nothing a repository says is ever done that its URL could not
 from __future__ import annotations
 
 import configparser
+import hashlib
 import os
 import posixpath
 import shutil
@@ -19,8 +20,10 @@ from pathlib import Path
 
 from tarmac.artifacts.code.gitcache import GitCache, Repo
 from tarmac.artifacts.code.gitprocess import Bounds, Git, GitFailed
+from tarmac.artifacts.code.keyfile import key_in_memory
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
+from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node import gitrules
 from tarmac.node.gitrules import GitRules, Refused
@@ -56,12 +59,14 @@ class RepositoryCodeStore:
         rules: GitRules,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        secrets: SecretValues = no_secrets,
     ) -> None:
         self._directories = directories
         self._root = root
         self._rules = rules
         self._timeout_s = timeout_s
         self._limit_bytes = limit_bytes
+        self._secrets = secrets
         self._cache = GitCache(root)
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for leftover in root.glob(f"{_PARTIAL}*"):  # of a server that was ended: a home has one
@@ -73,12 +78,23 @@ class RepositoryCodeStore:
     def check_sent(self, code: LocalDirectory) -> None:
         self._directories.check_sent(code)
 
-    def fetch(self, code: Repository, wanted: Callable[[], bool]) -> StagedCode:
+    def fetch(self, code: Repository, wanted: Callable[[], bool], *, secret: str | None = None) -> StagedCode:
+        if secret is None:
+            return self._fetch(code, wanted, self._rules, owner="")
+        value = self._secrets([secret])[secret]
+        with key_in_memory(value) as path:
+            rules = self._rules._replace(key=path)
+            return self._fetch(code, wanted, rules, owner=hashlib.sha256(value.encode()).hexdigest())
+
+    def _fetch(
+        self, code: Repository, wanted: Callable[[], bool], rules: GitRules, *, owner: str
+    ) -> StagedCode:
+        """`owner` names the key: what one key has opened is not given from the cache to runs with another."""
         url = gitrules.shown(code.url)
         bounds = Bounds(
             deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, wanted=wanted
         )
-        git = Git(rules=self._rules, bounds=bounds)
+        git = Git(rules=rules, bounds=bounds, owner=owner)
         budget = _Budget(self._limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
         try:
             with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=self._root) as partial:
@@ -108,7 +124,7 @@ class RepositoryCodeStore:
 
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
         """Write the files of a repository into `tree`; the commit they are of."""
-        url = gitrules.check_url(code.url, self._rules)
+        url = gitrules.check_url(code.url, git.rules)
         with self._cache.of(url, git) as repo:
             commit = _resolved(repo, code)
             repo.ensure(commit)

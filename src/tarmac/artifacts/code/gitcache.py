@@ -1,8 +1,10 @@
 """What was fetched of a repository, kept for the next run that asks for it. Called by `git`.
 
-CACHE/HASH-OF-URL/objects.git    single commits without their history: what runs need
-CACHE/HASH-OF-URL/history.git    the names of all commits, where a short one had to be made whole
-CACHE/HASH-OF-URL.lock           held while git writes into either; by git itself, should it outlive us
+CACHE/HASH/objects.git    single commits without their history: what runs need
+CACHE/HASH/history.git    the names of all commits, where a short one had to be made whole
+CACHE/HASH.lock           held while git writes into either; by git itself, should it outlive us
+
+HASH is of the URL and of the key that opened it.
 """
 
 from __future__ import annotations
@@ -144,7 +146,7 @@ class GitCache:
     @contextmanager
     def of(self, url: str, git: Git) -> Iterator[Repo]:
         """The cache of a repository, for us alone. Raises GaveUp, or InvalidInput when its time is over."""
-        directory = self._root / hashlib.sha256(url.encode()).hexdigest()[:32]
+        directory = self._root / hashlib.sha256("\0".join([url, git.owner]).encode()).hexdigest()[:32]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -48,10 +48,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """git under the rules of this machine, for one fetch."""
+    """git under the rules of this machine, for one fetch.
+
+    `owner` names the key of the run that it is for; "": the machine's own.
+    """
 
     rules: GitRules
     bounds: Bounds
+    owner: str = ""
 
     def run(
         self,

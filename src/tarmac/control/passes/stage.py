@@ -49,7 +49,7 @@ def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | Tarma
     code = run.spec.code
     assert code is not None, "runs without code are accepted as queued"
     if isinstance(code, Repository) and fetches is not None:
-        return fetches.outcome(run.id, code)
+        return fetches.outcome(run, code)
     try:
         return world.code.stage(code)
     except (InvalidInput, Unavailable) as error:

@@ -14,6 +14,9 @@ _VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"
 """What stands for the value, its file and the directory of that, in the variables of a secret."""
 
 
+_GIT = "GIT_SSH_COMMAND"
+
+
 class ValueMissing(OSError):
     """Whoever started the runner did not give it the value."""
 
@@ -30,6 +33,8 @@ def give_secrets(run: NodeRun) -> None:
     for secret in secrets:
         path = paths.get(secret.file or "", "")
         _set_variables(run, secret, value=values[secret.name], path=path)
+        if _GIT in secret.variables:  # checkout steps use the run's own key
+            run.git = run.git._replace(key=path)
         if secret.target is not None:
             names = tuple(name for name, told in secret.variables.items() if told == _PATH)
             run.secret_mounts.append((path, secret.target, names))
