@@ -90,15 +90,10 @@ class Children:
         self.aside |= {pid}
         return child
 
-    def ended_by_signal(self, pid: int) -> Optional[bool]:
-        """Whether a signal ended a process that was reaped here since it was last asked; None: it was not."""
-        return self._ends.pop(pid, None)
-
-    def take_struck(self) -> set[int]:
-        """Who was reaped here, ended by a signal, and not asked about since: nobody had seen them alive."""
-        struck = {pid for pid, by_signal in self._ends.items() if by_signal}
-        self._ends.clear()
-        return struck
+    def take_ends(self) -> dict[int, bool]:
+        """Who was reaped here since the last call, and whether a signal ended them."""
+        ends, self._ends = self._ends, {}
+        return ends
 
     def reap(self) -> list[Child]:
         """Those of our processes that left since the last call, in that order; orphans are reaped too."""

@@ -102,6 +102,11 @@ class NodeRun:
         return os.path.join(self.node.work, worker.name)
 
     @property
+    def shares_artifacts(self) -> bool:
+        """Whether runners of other nodes, perhaps on this machine, write to the same directories."""
+        return len(self.part.nodes) > 1 and not self.part.own_disk
+
+    @property
     def asked_for(self) -> Optional[str]:
         """The word of what was asked, if anything was."""
         return self.asked.ask if self.asked else None

@@ -98,8 +98,8 @@ def handles(pid: int, number: int) -> bool:
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
-def descendants(of_pid: int, *, but: Collection[int] = ()) -> list[Process]:
-    """Every living process below `of_pid`, those nearest first; left out are the unreaped, and `but`."""
+def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = False) -> list[Process]:
+    """Every living process (or `unreaped` one, too) below `of_pid`, those nearest first, less `but`."""
     children: dict[int, list[Status]] = {}
     for pid in pids():
         found = status(pid)
@@ -112,6 +112,6 @@ def descendants(of_pid: int, *, but: Collection[int] = ()) -> list[Process]:
             if found.process.pid in but:
                 continue
             pending.append(found.process.pid)
-            if not found.unreaped:
+            if unreaped or not found.unreaped:
                 below.append(found.process)
     return below

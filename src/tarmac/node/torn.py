@@ -4,7 +4,8 @@ A process that dies closes its files, and the kernel tells of that as of any oth
 held against who lives: while everybody does who may have had the file open, a living process closed it,
 and the file is whole. A process on its way out is waited for: one that exits by itself has finished its
 files, one that is struck by a signal has not. What is renamed or linked afterwards is whole: only the living
-do that.
+do that. And where all was done by one process, what it closed before it last made, moved or removed a name
+is whole: it lived on after that.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from typing import Callable, Dict, Iterable, List, Optional, Set
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from tarmac.node import procfs
 from tarmac.node.budget import Budget
 from tarmac.node.children import Children
 from tarmac.node.procfs import Process
-from tarmac.node.tree import CLOSED, OPENED, SHOWN, Change, walk
+from tarmac.node.tree import CLOSED, FOUND, NAMED, OPENED, SHOWN, Change, walk
 from tarmac.node.writers import FileId, open_for_writing
 
 _LOOK_FOR_OTHERS_S = 30.0
@@ -35,11 +36,14 @@ _MOST_SPENT_S = 0.5
 class Torn:
     """Follows the files below `root` and the processes that may write them, from before the first starts."""
 
-    def __init__(self, root: str, children: Children) -> None:
+    def __init__(self, root: str, children: Children, *, shared: bool = False) -> None:
+        """`shared`: processes of other runners on this machine write there, too."""
         self._root = root
+        self._shared = shared
         self._children = children
         self._known: Set[Process] = set()
         self._leaving: Set[Process] = set()
+        self._over: Set[Process] = set()
         self._told: Set[Process] = set()
         self._opened: Dict[FileId, Set[Process]] = {}
         self._writers: Dict[FileId, Set[int]] = {}
@@ -50,23 +54,30 @@ class Torn:
         self._looked_at = time.monotonic()
         self._budget = Budget(_SHARE, most_s=_MOST_SPENT_S)
         self._look_wanted = False
-        children.take_struck()  # who was over before has written nothing here since
+        children.take_ends()  # who was over before has written nothing here since
 
     def take(self, changes: List[Change], more: Callable[[], List[Change]]) -> None:
         """Take in what happened to files; `more` tells what happened since.
 
         The order matters: who lives now was alive when everything in `changes` happened.
         """
-        fates = {process: self._fate(process) for process in self._known}
+        ends = self._children.take_ends()
+        fates = {process: self._fate(process, ends) for process in self._known}
+        for pid in ends.keys() - {process.pid for process in self._known | self._over}:
+            fates[Process(pid, _NEVER_SEEN)] = procfs.STRUCK if ends[pid] else procfs.EXITED
         struck = {process for process, fate in fates.items() if fate == procfs.STRUCK}
-        struck |= {Process(pid, _NEVER_SEEN) for pid in self._children.take_struck()}
         over = struck | {process for process, fate in fates.items() if fate == procfs.EXITED}
         if over:
             changes = changes + more()  # what they held was closed before they could be seen to be over
         leaving = {process for process, fate in fates.items() if fate == procfs.LEAVES}
+        vouched = _last(NAMED, changes) if struck | leaving and self._is_alone(fates) else 0
         self._known -= over
-        for change in changes:
-            self._take_one(change, struck, leaving)
+        self._over = {each for each in self._over | over if procfs.fate(each) != procfs.GONE}
+        for number, change in enumerate(changes):
+            if change.what == CLOSED and number < vouched:
+                self._take_one(change, set(), set())
+            else:
+                self._take_one(change, struck, leaving)
         self._settle_pending(over, struck)
         self._leaving = leaving
         late = time.monotonic() >= self._looked_at + _LOOK_FOR_OTHERS_S
@@ -101,11 +112,11 @@ class Torn:
         file_id = _file_id(change.path)
         if file_id is None:
             return  # gone, or under another name by now: a later change tells of that
-        if change.what == OPENED:
+        if change.what in (CLOSED, FOUND):
+            self._take_closing(file_id, struck, leaving)
+        if change.what in (OPENED, FOUND):
             self._opened[file_id] = set(self._leaving)  # who was leaving by then has not opened it
             self._writers.pop(file_id, None)
-        elif change.what == CLOSED:
-            self._take_closing(file_id, struck, leaving)
 
     def _take_closing(self, file_id: FileId, struck: Set[Process], leaving: Set[Process]) -> None:
         suspects = (struck | leaving) - self._opened.pop(file_id, set())
@@ -135,14 +146,20 @@ class Torn:
 
     # --- who lives
 
-    def _fate(self, process: Process) -> str:
+    def _fate(self, process: Process, ends: Mapping[int, bool]) -> str:
         fate = procfs.fate(process)
         if fate != procfs.GONE:
             return fate
-        by_signal = self._children.ended_by_signal(process.pid)
-        if by_signal is None:  # another process waited for it: torchrun for its workers, a shell for `cp`
-            by_signal = process in self._told
-        return procfs.STRUCK if by_signal else procfs.EXITED
+        # Where another process waited for it (torchrun for its workers, a shell for `cp`), nobody says.
+        return procfs.STRUCK if ends.get(process.pid, process in self._told) else procfs.EXITED
+
+    def _is_alone(self, since: Iterable[Process]) -> bool:
+        """Whether one process did all that was done `since` the last look: nobody else was there, or is."""
+        pids = {process.pid for process in since}
+        if self._shared or len(pids) > 1:
+            return False
+        below = procfs.descendants(os.getpid(), but=self._children.aside, unreaped=True)
+        return pids.issuperset(process.pid for process in below)
 
     def _look_for_processes(self, *, urgent: bool) -> None:
         if not urgent and not self._budget.is_left():
@@ -160,6 +177,11 @@ class Torn:
                 self._appended.add(file_id)
         if len(self._opened) > _MOST_OPENED:  # most were only read, and nobody tells when that is over
             self._opened = {file_id: leaving for file_id, leaving in self._opened.items() if file_id in held}
+
+
+def _last(what: str, changes: Sequence[Change]) -> int:
+    """The place of the last change of a kind; 0 where there is none."""
+    return max((number for number, change in enumerate(changes) if change.what == what), default=0)
 
 
 def _file_id(path: str) -> Optional[FileId]:

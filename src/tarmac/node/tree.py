@@ -27,11 +27,15 @@ class Glimpse(NamedTuple):
     read_at: Optional[float] = None
 
 
-OPENED, CLOSED, SHOWN = "opened", "closed", "shown"
+OPENED, CLOSED, SHOWN, FOUND, NAMED = "opened", "closed", "shown", "found", "named"
 
 
 class Change(NamedTuple):
-    """One change in a tree: a file was opened (or made), closed after writing, or came to its name whole."""
+    """One change in a tree: a file was opened (or made), closed after writing, or came to its name whole.
+
+    FOUND: it was there when its directory came to be watched; perhaps it was closed before, perhaps it will
+    be closed again. NAMED: a name was made, moved or removed, which only a living process does.
+    """
 
     what: str
     path: str

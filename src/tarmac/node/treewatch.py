@@ -16,6 +16,7 @@ from tarmac.node.syscalls import (
     IN_CLOSE_NOWRITE,
     IN_CLOSE_WRITE,
     IN_CREATE,
+    IN_DELETE,
     IN_IGNORED,
     IN_ISDIR,
     IN_MOVED_FROM,
@@ -23,9 +24,21 @@ from tarmac.node.syscalls import (
     IN_OPEN,
     IN_Q_OVERFLOW,
 )
-from tarmac.node.tree import CLOSED, MOST_DIRECTORIES, OPENED, SHOWN, Change, Glimpse, unfinished, walk
+from tarmac.node.tree import (
+    CLOSED,
+    FOUND,
+    MOST_DIRECTORIES,
+    NAMED,
+    OPENED,
+    SHOWN,
+    Change,
+    Glimpse,
+    unfinished,
+    walk,
+)
 
-_CHANGES = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_OPEN
+_NAMES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO
+_CHANGES = _NAMES | IN_CLOSE_WRITE | IN_OPEN
 _SHOWN, _CLOSED, _READ = "shown", "closed", "read"
 _READS = IN_ACCESS | IN_CLOSE_NOWRITE  # the second alone tells of a file that is mapped into memory
 
@@ -97,6 +110,8 @@ class TreeWatch:
 
     def _take(self, place: _Place, event: Happening) -> None:
         mask, name = event.mask, event.name
+        if mask & _NAMES:
+            self._changes.append(Change(NAMED, os.path.join(place.path, name)))
         if mask & IN_IGNORED:
             del self._places[event.watch]  # the directory is gone
         elif unfinished(name) and not mask & IN_MOVED_FROM:
@@ -158,8 +173,7 @@ class TreeWatch:
                     return
                 if self._watch(directory, set()):
                     self._found.update((entry.path, _size_and_time(entry.path)) for entry in entries)
-                    for entry in entries:  # perhaps closed before it was watched, perhaps closed later again
-                        self._changes += (Change(CLOSED, entry.path), Change(OPENED, entry.path))
+                    self._changes += [Change(FOUND, entry.path) for entry in entries]
         except FileNotFoundError:
             pass  # gone again
         except OSError:

@@ -165,6 +165,78 @@ def test_who_was_never_seen_alive_and_exited_tore_nothing(attempt: Attempt) -> N
     assert attempt.torn_paths() == []
 
 
+WRITES_AND_DIES = "file = open('half', 'wb', 0); file.write(b'x'); {then}; os.kill(os.getpid(), 9)"
+
+
+def unseen_deeds(attempt: Attempt, then: str) -> list[str] | None:
+    """What is torn after a process wrote, did `then`, and was struck, all before anybody looked."""
+    (attempt.root / "old").write_bytes(b"x")
+    waits = "print('ready', flush=True); sys.stdin.read(); "
+    process = attempt.start(waits + WRITES_AND_DIES.format(then=then))
+    assert process.stdin is not None
+    process.stdin.close()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    attempt.witness.look()
+    process.wait()
+    return attempt.torn_paths()
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "file.close(); os.unlink('old')",
+        "file.close(); os.rename('old', 'older')",
+        "file.close(); open('new', 'w').close()",
+        "file.close(); subprocess.run(['rm', 'old'])",
+    ],
+)
+def test_what_was_closed_before_a_later_deed_is_whole(attempt: Attempt, then: str) -> None:
+    """Only the living make, move and remove names, and nobody else was there."""
+    torn = unseen_deeds(attempt, then)
+    assert torn is not None
+    assert "half" not in torn
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "os.unlink('old')",
+        "file.close(); os.unlink('old'); file = open('half', 'r+b', 0)",
+        "os.mkdir('d'); os.rename('half', 'd/half'); os.unlink('old')",
+        "os.mkdir('d'); file = open('d/half', 'wb', 0); file.write(b'x'); os.unlink('old')",
+    ],
+    ids=["not closed", "opened again", "moved", "in a new directory"],
+)
+def test_a_later_deed_vouches_only_for_what_was_closed_before(attempt: Attempt, then: str) -> None:
+    torn = unseen_deeds(attempt, then)
+    assert torn is not None
+    assert [Path(path).name for path in torn] == ["half"]
+
+
+def test_the_deed_of_another_vouches_for_nothing(attempt: Attempt) -> None:
+    attempt.start(READY)
+    assert unseen_deeds(attempt, "file.close(); os.unlink('old')") == ["half"]
+
+
+def test_who_was_struck_and_is_waited_for_later_tears_nothing_since(attempt: Attempt) -> None:
+    """Seen struck before it was reaped, it is nobody who was never seen."""
+    log, env = str(attempt.root.parent / "log"), dict(os.environ)
+    writer = attempt.start(
+        "print('ready', flush=True); sys.stdin.read(); open('whole', 'wb').write(b'x'); " + READY
+    )
+    child = attempt.children.start(["sleep", "1000"], env=env, directory=str(attempt.root), log=log)
+    attempt.torn.look_at_processes()
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    attempt.witness.look()
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    writer.stdin.close()
+    assert writer.stdout.readline() == b"ready\n", "it has closed its file since"
+    assert attempt.children.reap() == [child]
+    assert attempt.torn_paths() == []
+
+
 def test_where_nothing_can_be_watched_nobody_can_tell(tmp_path: Path) -> None:
     def fails(_root: str) -> object:
         raise OSError

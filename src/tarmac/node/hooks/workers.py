@@ -21,7 +21,7 @@ def start_workers(run: NodeRun) -> None:
         reports=run.node.reports,
         tree=None if checkpoints is None else tree_below(checkpoints),
         checkpoints=checkpoints,
-        torn=None if checkpoints is None else Torn(checkpoints, run.children),
+        torn=None if checkpoints is None else Torn(checkpoints, run.children, shared=run.shares_artifacts),
     )
     leave_at = run.leave_at()
     if leave_at is not None:
