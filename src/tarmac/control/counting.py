@@ -97,7 +97,7 @@ def judged(run: Run, attempt: Attempt) -> Verdict | None:
         turns=run.turns + turn_is_over(run, attempt),
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
-        kept=before.kept or seen.kept_at is not None,
+        kept=before.kept if seen.kept_at is None else seen.kept_at > 0.0,
         # What a first turn reads is no checkpoint of this run, but an input artifact.
         resumed=before.resumed or (before.committed and seen.read_at is not None),
     )

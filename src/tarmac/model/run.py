@@ -135,7 +135,8 @@ class Evidence:
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
     of, where the SDK made it; `read_at` when the attempt first read one that an earlier attempt had left;
-    `kept_at` when a version of its checkpoints last came to stand in the artifact store. None: not seen.
+    `kept_at` when a version of its checkpoints last came to stand in the artifact store, 0 if that holds
+    nothing: all that was kept before was torn. None: not seen.
     """
 
     first_output_at: float | None = None
@@ -213,7 +214,7 @@ class Verdict:
     """What the turns of a cycle run have shown (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
-    whole checkpoint; `kept` whether the artifact store has it; `resumed` whether a later turn read it.
+    whole checkpoint; `kept` whether the artifact store has one now; `resumed` whether a later turn read it.
     """
 
     turns: int

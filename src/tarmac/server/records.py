@@ -260,7 +260,7 @@ def _evidence_record(evidence: Evidence) -> Json:
         "checkpoint_at": evidence.checkpoint_at,
         "read_at": evidence.read_at,
         "checkpoint_step": evidence.checkpoint_step,
-        "kept_at": evidence.kept_at,
+        "kept_at": evidence.kept_at or None,
     }
 
 

@@ -145,6 +145,15 @@ def test_what_a_cycle_run_has_not_shown_is_said(first: Evidence, second: Evidenc
     assert last.cause.message == f"completed, pause and resume unproven: {missing}"
 
 
+def test_a_checkpoint_that_was_kept_and_turned_out_torn_is_kept_no_more() -> None:
+    """Its last turn left a version that holds nothing: the next would start at 0."""
+    emptied = replace(BOTH, kept_at=0.0)
+    first = turn_over(a_run(mode=Mode.CYCLE), KEPT).after
+    last = turn_over(replace(first, state=RunState.RUNNING, attempt=2), emptied).after
+    assert last.cause is not None
+    assert last.cause.message.endswith("a checkpoint was left, but none was kept")
+
+
 def test_one_that_ends_by_itself_in_its_first_turn_has_shown_no_resuming() -> None:
     step = end(a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=BOTH))
     assert (step.after.outcome, step.after.turns) == (Outcome.COMPLETED, 1)

@@ -42,11 +42,24 @@ def test_a_version_that_holds_nothing_is_no_kept_checkpoint(tmp_path: Path) -> N
     view = NodeView(paths, "n1", [])
     seen = []
     for number, files in ((1, 1), (2, 0)):
-        events.append("artifact", id=f"r1.checkpoint.0.{number}", files=files, bytes=files)
+        events.append("artifact", id=f"r1.checkpoint.{number}", files=files, bytes=files)
         events.flush()
         view.refresh()
-        seen.append(view.facts.evidence.kept_at is not None)
-    assert seen == [True, False]
+        seen.append(view.facts.evidence.kept_at)
+    assert seen[0]
+    assert seen[1] == 0.0
+
+
+def test_what_another_node_than_that_of_rank_0_kept_is_no_kept_checkpoint(tmp_path: Path) -> None:
+    """No attempt goes on from it."""
+    paths = NodePaths(str(tmp_path))
+    claims.take(paths, "t", pid=os.getpid())
+    events = EventLog(paths.events)
+    events.append("artifact", id="r1.checkpoint.1.1", files=1, bytes=1)
+    events.flush()
+    view = NodeView(paths, "n1", [])
+    view.refresh()
+    assert view.facts.evidence.kept_at is None
 
 
 def _stage(directory: Path) -> None:

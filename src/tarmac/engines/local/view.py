@@ -182,8 +182,9 @@ class NodeView:
         elif kind == "notice":
             self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind == "artifact":
-            if f".{_CHECKPOINT}." in str(event["id"]):
-                kept_at = at if event.get("files") != 0 else None  # all that was kept before was torn
+            # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
+            if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
+                kept_at = at if event.get("files") != 0 else 0.0
                 self.facts = replace(self.facts, evidence=replace(self.facts.evidence, kept_at=kept_at))
         elif kind in _EVIDENCE:
             seen: dict[str, Any] = {_EVIDENCE[kind]: at}
