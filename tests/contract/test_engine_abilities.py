@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from engine_harness import LOG, Harness, Work, ended, started, submit
+from tarmac.model.abilities import DescribesClusters, Notifies, OffersNodes, OffersPorts, Reaps
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import NotFound
-from tarmac.model.ports import Notifies, OffersNodes, OffersPorts, Reaps
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Rehearsal
 
@@ -56,6 +56,7 @@ def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
 def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) -> None:
     engine = harness.engine
     assert isinstance(engine, OffersNodes)
+    assert isinstance(engine, DescribesClusters)
     rehearsal = Rehearsal(nodes=12, slots_per_node=6)
     nodes = engine.cluster_nodes(rehearsal.cluster("run1"))
     assert engine.cluster_nodes(rehearsal.cluster("run1")) is nodes
@@ -69,7 +70,7 @@ def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) 
 def test_an_engine_stands_for_a_described_cluster(harness: Harness) -> None:
     """C4: several pools, shards and slot types at once, each node with an address of its own."""
     engine = harness.engine
-    assert isinstance(engine, OffersNodes)
+    assert isinstance(engine, DescribesClusters)
     cluster = Cluster(
         name="site",
         groups=(

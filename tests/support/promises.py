@@ -26,9 +26,10 @@ class Promises:
 
     def check(self, run_ids: Iterable[str]) -> None:
         """What holds at every moment."""
-        store, engine = self._simulation.store, self._simulation.engine
-        assert not engine.violations, engine.violations
-        assert all(count == 1 for count in engine.starts.values()), engine.starts
+        store = self._simulation.store
+        for engine in self._simulation.engines:
+            assert not engine.violations, engine.violations
+            assert all(count == 1 for count in engine.starts.values()), engine.starts
         live = store.live_attempts()
         assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
         held = [(seat.node, slot) for attempt in live for seat in attempt.held.seats for slot in seat.slots]
@@ -62,17 +63,17 @@ class Promises:
         """What holds once everything has come to its end; every run is looked at anew."""
         self._seen.clear()
         self.check(run_ids)
-        store, engine = self._simulation.store, self._simulation.engine
+        store, engines = self._simulation.store, self._simulation.engines
         waiting = [(run.id, run.state) for run in store.live_runs()]
         assert not waiting, f"these never ended: {waiting}"
-        assert not engine.live(), "something still runs"
+        assert not any(engine.live() for engine in engines), "something still runs"
         assert all(report.slots_used == 0 for report in self._simulation.server.plane.nodes())
         for run_id in run_ids:
             for attempt in store.attempts(run_id):
                 assert attempt.started_at is None or attempt.ended_at >= attempt.started_at, (
                     "usage runs backwards"
                 )
-                assert attempt.started_at is None or engine.starts[attempt.id] == 1
+                assert attempt.started_at is None or sum(e.starts[attempt.id] for e in engines) == 1
 
     def _check_run(self, run: Run) -> None:
         store = self._simulation.store

@@ -11,7 +11,7 @@ import contextlib
 from random import Random
 
 from promises import Promises
-from simulated import LOOPS, Crash, Server, Simulation, nodes, spec
+from simulated import Crash, Server, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.queueing import QueueChange
 from tarmac.control.service import Submission
@@ -25,13 +25,16 @@ from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
 
 OTHER_POOL = "other"
 
+FAR = "far"
+"""The cluster that has an engine of its own, which hangs, fails and comes back."""
+
 MODES = (Mode.BATCH, Mode.BATCH, Mode.BATCH, Mode.CYCLE, Mode.INTERRUPTIBLE)
 
 
 class History:
-    """One seeded history; `run` plays it to its end."""
+    """One seeded history; `run` plays it to its end. `far`: there is a second cluster, on another engine."""
 
-    def __init__(self, seed: int, *, acts: int = 60, crash_share: float = 0.08) -> None:
+    def __init__(self, seed: int, *, acts: int = 60, crash_share: float = 0.08, far: bool = False) -> None:
         self.random = random = Random(seed)
         self.acts = acts
         self.crash_share = crash_share
@@ -47,10 +50,16 @@ class History:
             cluster=cluster,
             pools=[self._rules(name) for name in self.pools],
             news_delay_s=random.choice((0.0, 0.0, 2.0)),
+            others={FAR: nodes(random.randint(1, 3), slots, cluster=FAR)} if far else {},
+        )
+        self.far = far
+        self.left_waiting = (
+            0  # runs that waited for the far engine when the near cluster had done all its own
         )
         self.rival: Server | None = None
         self.with_rival = random.random() < 0.25
-        self.simulation.engine.interrupt = lambda _moment, _attempt_id: self._maybe_crash()
+        for engine in self.simulation.engines:
+            engine.interrupt = lambda _moment, _attempt_id: self._maybe_crash()
         self.simulation.store.interrupt = self._maybe_crash
         self.accepted: dict[str, str] = {}
         self.promises = Promises(self.simulation)
@@ -75,6 +84,8 @@ class History:
 
     def _act(self) -> None:
         simulation, random = self.simulation, self.random
+        if self.far and random.random() < 0.05:
+            self._disturb_the_far_engine()
         choice = random.random()
         if choice < 0.22:
             self._submit()
@@ -94,15 +105,15 @@ class History:
         elif choice < 0.68 and self.with_rival:
             self._turn_of_the_rival()
         else:
-            loop = random.choice(LOOPS)
-            simulation.survive(lambda: simulation.server.turn(loop))
+            loop = random.choice(simulation.loops)
+            simulation.survive(lambda: simulation.server.turn(*loop))
 
     def _turn_of_the_rival(self) -> None:
         """A pass of another server on the same store; it crashes as well."""
         try:
             if self.rival is None:
                 self.rival = self.simulation.another()
-            self.rival.turn(self.random.choice(LOOPS))
+            self.rival.turn(*self.random.choice(self.simulation.loops))
         except Crash:
             self.simulation.crashes += 1
             self.rival = None
@@ -157,8 +168,20 @@ class History:
     def _some_run(self) -> str:
         return self.random.choice(sorted(self.accepted.values()))
 
+    def _disturb_the_far_engine(self) -> None:
+        simulation, engine = self.simulation, self.simulation.others[FAR]
+        match self.random.choice(("hangs", "fails", "answers")):
+            case "hangs":
+                simulation.hang(FAR)
+            case "fails":
+                engine.unreachable = True
+            case _:
+                engine.unreachable = False
+                simulation.answer(FAR)
+
     def _disturb_a_node(self) -> None:
-        node = self.random.choice(self.simulation.engine.nodes())
+        engine = self.random.choice(self.simulation.engines) if self.far else self.simulation.engine
+        node = self.random.choice(engine.nodes())
         if self.random.random() < 0.5:
             drained = self.random.random() < 0.5
             self.simulation.survive(
@@ -166,7 +189,7 @@ class History:
             )
         else:
             state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
-            self.simulation.engine.set_node(node.name, state)
+            engine.set_node(node.name, state)
 
     def _crash(self) -> None:
         raise Crash
@@ -200,7 +223,7 @@ class History:
             "max_rapid_cycles": random.randint(1, 3),
             "weight": random.choice((1.0, 1.0, 2.5)),
             "project": random.choice(("vision", "speech")),
-            "target": Target(pool=random.choice((None, None, *self.pools))),
+            "target": self._target(),
             "retries": random.choice((0, 0, 1, 2)),
             "priority": random.choice((0, 0, 5)),
             "time_limit_s": random.choice((None, None, 50.0)),
@@ -213,6 +236,13 @@ class History:
         elif shape < 0.8:
             wanted |= {"replicas": random.choice((1, 2, 3)), "each": random.choice((1, 2))}
         return spec(**wanted)
+
+    def _target(self) -> Target:
+        pool = self.random.choice((None, None, *self.pools))
+        if not self.far:
+            return Target(pool=pool)
+        cluster = self.random.choice((None, LOCAL_CLUSTER, LOCAL_CLUSTER, FAR))
+        return Target(cluster=cluster, pool=pool if cluster == LOCAL_CLUSTER else None)
 
     def _behaviour(self, launch: Launch) -> Behaviour:
         random = self.random
@@ -239,14 +269,37 @@ class History:
             if random.random() < 0.3
         }
 
+    def _finish_near(self) -> None:
+        """While the far engine hangs, every run of the near cluster comes to its end."""
+        simulation = self.simulation
+        simulation.hang(FAR)
+        store, server = simulation.store, simulation.server
+
+        def near() -> list[Run]:
+            return [run for run in store.live_runs() if run.spec.target.cluster == LOCAL_CLUSTER]
+
+        def done() -> bool:
+            for run in near():
+                if run.state is RunState.PAUSED:
+                    server.plane.resume(run.id)
+            return not near()
+
+        simulation.settle_until(done)
+        self.left_waiting = len(store.live_runs())
+        simulation.others[FAR].unreachable = False
+        simulation.answer(FAR)
+
     def _finish(self) -> None:
         """No more faults: drained and lost nodes come back, paused runs are resumed, and time passes."""
         self.crashing = False
         simulation = self.simulation
         simulation.start()
-        for node in simulation.engine.nodes():
-            simulation.engine.set_node(node.name, NodeState.UP)
-            simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
+        for engine in simulation.engines:
+            for node in engine.nodes():
+                engine.set_node(node.name, NodeState.UP)
+                simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
+        if self.far:
+            self._finish_near()
         for _ in range(20):
             simulation.settle(limit=10_000)
             waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]

@@ -240,6 +240,6 @@ async def _end_streams(server: uvicorn.Server, made: Served) -> None:
 _PASSES = (
     stage_pass,
     schedule_pass,
-    lambda world, _lease: deliver_pass(world),
-    lambda world, lease: reconcile_pass(world, lease, None),
+    lambda world, _lease: deliver_pass(world, world.engines.own),
+    lambda world, lease: reconcile_pass(world, lease, world.engines.own),
 )

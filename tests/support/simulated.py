@@ -6,8 +6,9 @@ only when it says so. `seeded.History` drives seeded histories of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 from tarmac.control.passes.deliver import deliver_pass
@@ -43,6 +44,10 @@ HOME = HomeIdentity(id="home", machine="machine", hostname="here", path="/home")
 
 class Crash(Exception):
     """The server is killed here."""
+
+
+class Hangs(Exception):
+    """This call never returns: the thread that made it is stuck until its engine answers again."""
 
 
 class CountingIds:
@@ -82,12 +87,14 @@ class InstantCode:
         """Every snapshot is there."""
 
 
-def nodes(count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1) -> list[Node]:
-    """Like nodes of the lasting cluster."""
+def nodes(
+    count: int, slots: int, *, pool: str = DEFAULT_POOL, first: int = 1, cluster: str = LOCAL_CLUSTER
+) -> list[Node]:
+    """Like nodes of the lasting cluster, or of another one."""
     return [
         Node(
-            name=f"node{number}",
-            cluster="local",
+            name=f"node{number}" if cluster == LOCAL_CLUSTER else f"{cluster}{number}",
+            cluster=cluster,
             address=f"127.0.0.{number + 1}",
             hostname=f"node{number}",
             capacity=Resources(slots=slots, slot_type="cpu", cpus=8.0, memory_bytes=2**35),
@@ -151,14 +158,29 @@ class Server:
     lease: Lease | None = None
     news: set[str] = field(default_factory=set)
     plan_at: float | None = None
+    hanging: Collection[str] = frozenset()
+    stuck: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.plane = self.make()
 
-    def turn(self, loop: str) -> None:
-        """One pass of one loop, under its lease, as `loops` would run it."""
+    def turn(self, loop: str, engine: str = "") -> None:
+        """One pass of one loop (of an engine), under its lease, as `loops` would run it.
+
+        Nothing happens in a loop whose thread is stuck in a call of an engine that hangs.
+        """
+        if (loop, engine) in self.stuck and engine in self.hanging:
+            return
+        try:
+            self._turn(loop, engine)
+        except Hangs:
+            assert not self.plane.world.lock._is_owned(), "others wait for a call that hangs"
+            self.stuck.add((loop, engine))
+
+    def _turn(self, loop: str, key: str) -> None:
         lease = self._take_lease()
         world = self.plane.world
+        engine = next(each for each in world.engines if each.key == key)
         try:
             match loop:
                 case "stage":
@@ -166,12 +188,12 @@ class Server:
                 case "schedule":
                     self.plan_at = schedule_pass(world, lease).next_at
                 case "deliver":
-                    deliver_pass(world)
+                    deliver_pass(world, engine)
                 case "reconcile":
-                    reconcile_pass(world, lease)
+                    reconcile_pass(world, lease, engine)
                 case "reap":
-                    reap_pass(world, lease)
-        except LeaseLost:
+                    reap_pass(world, lease, engine)
+        except (LeaseLost, Unavailable):  # as the loops do: the next pass tries again
             return
 
     def _take_lease(self) -> Lease:
@@ -187,10 +209,14 @@ class Server:
 
 
 LOOPS = ("stage", "schedule", "deliver", "reconcile", "reap")
+ENGINE_LOOPS = LOOPS[2:]
 
 
 class Simulation:
-    """A store and an engine that outlive servers, and the server of the moment."""
+    """A store and engines that outlive servers, and the server of the moment.
+
+    `others` are the nodes of clusters that have an engine of their own.
+    """
 
     def __init__(
         self,
@@ -199,29 +225,41 @@ class Simulation:
         cluster: list[Node],
         pools: Sequence[Pool] = (),
         news_delay_s: float = 0.0,
+        others: Mapping[str, Sequence[Node]] = MappingProxyType({}),
     ) -> None:
         self.pools = pools
         self.clock = VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
         self.ids = CountingIds()
         self.engine = SimEngine(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
+        self.others = {
+            name: SimEngine(self.clock, there, behaviour=behaviour, news_delay_s=news_delay_s)
+            for name, there in others.items()
+        }
+        self.hanging: set[str] = set()
+        self.engines = [self.engine, *self.others.values()]
+        self.loops = [(loop, "") for loop in LOOPS] + [
+            (loop, name) for name in self.others for loop in ENGINE_LOOPS
+        ]
         self.crashes = 0
         self.server = self.start()
 
     def start(self) -> Server:
         """A fresh server on what is durable."""
-        self.engine.disconnect()
+        for engine in self.engines:
+            engine.disconnect()
         self.server = self.another()
         return self.server
 
     def another(self) -> Server:
         """A server on what is durable, beside the one of the moment."""
-        return Server(self._plane)
+        return Server(self._plane, hanging=self.hanging)
 
     def _plane(self) -> ControlPlane:
         return ControlPlane(
             store=self.store,
             engine=self.engine,
+            engines=self.others,
             code=InstantCode(),
             clock=self.clock,
             ids=self.ids,
@@ -240,13 +278,38 @@ class Simulation:
 
     def turn_all(self) -> bool:
         """One pass of every loop; True if none of them crashed."""
-        went_through = [self.survive(lambda loop=loop: self.server.turn(loop)) for loop in LOOPS]
+        went_through = [self.survive(lambda loop=loop: self.server.turn(*loop)) for loop in self.loops]
         return all(went_through)
 
     def upcoming(self) -> float | None:
         """When something happens by itself, or the scheduler wants to look again."""
         moments = [at for at in (self.clock.next_event_at(), self.server.plan_at) if at is not None]
         return min(moments, default=None)
+
+    def hang(self, name: str) -> None:
+        """From now on the engine of this cluster answers no call."""
+
+        def never() -> None:
+            raise Hangs
+
+        self.others[name].reach = never
+        self.hanging.add(name)
+
+    def answer(self, name: str) -> None:
+        """The engine of this cluster answers again: so do the calls in which threads are stuck."""
+        self.others[name].reach = lambda: None
+        self.hanging.discard(name)
+
+    def settle_until(self, done: Callable[[], bool], *, limit: int = 10_000) -> None:
+        """Let time pass until something is so; no server crashes meanwhile."""
+        for _ in range(limit):
+            self.turn_all()
+            if done():
+                return
+            upcoming = self.upcoming()
+            now = self.clock.now()
+            self.clock.advance_to(max(upcoming, now + 1.0) if upcoming is not None else now + 30.0)
+        raise AssertionError("it never comes about")
 
     def settle(self, *, limit: int = 2000) -> None:
         """Let time pass until nothing more happens; a server that crashed is back before time goes on."""

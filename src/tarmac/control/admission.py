@@ -19,7 +19,6 @@ from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
-from tarmac.model.ports import OffersNodes
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
@@ -82,8 +81,8 @@ class Admission:
 
     def _refuse_what_never_fits(self, run: Run) -> None:
         if run.spec.rehearsal is not None:
-            engine = self._world.engine
-            if isinstance(engine, OffersNodes):
+            engine = self._world.engines.own
+            if engine.describer is not None:
                 self._refuse(run, tuple(rehearsal_nodes(engine, run)))
             return
         nodes = self._world.standing()
@@ -94,7 +93,7 @@ class Admission:
         if shape not in fitting:
             refuse_elsewhere(self._world, run.spec)
             refuse_unknown_pool(run.spec, nodes)
-            fits = isinstance(self._world.engine, OffersNodes)
+            fits = any(engine.inventory is not None for engine in self._world.engines)
             fitting[shape] = self._refuse(run, nodes) if fits else ()
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:

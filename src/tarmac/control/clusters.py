@@ -140,7 +140,7 @@ class Clusters:
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
             yield ClusterReport(
                 name=name,
-                engine=world.engine.name,
+                engine=world.engines.at(name).name,
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
                 pools=tuple(pool for pool in pools if pool.cluster == name),
                 nodes=tuple(members),

@@ -1,4 +1,4 @@
-"""All nodes and pools there are: of the engine's own cluster, of described clusters, of live rehearsals.
+"""All nodes and pools there are: of the engines' own clusters, of described clusters, of live rehearsals.
 
 Kept by `world.World`, which calls it under its lock. While nothing changes the answers are the same objects,
 so that a pass over ten thousand nodes costs no more than one over a few.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from tarmac.control.engines import AttachedEngine, Engines
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool
-from tarmac.model.ports import Engine, OffersNodes
 from tarmac.model.run import Run
 
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
@@ -20,15 +19,15 @@ Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 class Fleet:
     """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the cluster `own`."""
 
-    def __init__(self, engine: Engine[Any], rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
+    def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
         self._own_cluster = own
-        self._engine = engine if isinstance(engine, OffersNodes) else None
+        self._engines = engines
         self._local_rules = {pool.name: pool for pool in rules}
         self.clusters: tuple[Cluster, ...] = ()
         self.drained: frozenset[str] = frozenset()
         self._made_of: tuple[object, ...] = ()
         self._offer: Offer = ((), ())
-        self._own: Sequence[Node] = ()
+        self._own: tuple[Sequence[Node], ...] = ()
         self._own_names: set[str] = set()
         self._standing_of: tuple[Sequence[Node], ...] = ()
         self._standing: tuple[Node, ...] = ()
@@ -50,8 +49,9 @@ class Fleet:
         return self._standing
 
     def nodes_of(self, cluster: Cluster) -> Sequence[Node]:
-        """The nodes of one cluster, none marked as drained; none where the engine offers no nodes."""
-        return () if self._engine is None else self._engine.cluster_nodes(cluster)
+        """The nodes of one described cluster, none marked as drained."""
+        describer = self._engines.own.describer
+        return () if describer is None else describer.cluster_nodes(cluster)
 
     def offer(self, rehearsals: Collection[Run]) -> Offer:
         """All pools and nodes there are now, with those of the rehearsals of these runs."""
@@ -66,15 +66,13 @@ class Fleet:
         return self._offer
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
-        """The nodes of the engine's own cluster and of each of these; one that is its own has rules alone."""
-        if self._engine is None:
-            return ()
-        own = self._engine.nodes()
-        if own is not self._own:
-            self._own, self._own_names = own, {node.cluster for node in own}
+        """The nodes of the engines' own clusters and of each of these; one that is theirs has rules alone."""
+        parts = tuple(engine.inventory.nodes() for engine in self._engines if engine.inventory is not None)
+        if parts != self._own:
+            self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
         if self._own_names:
             clusters = [cluster for cluster in clusters if cluster.name not in self._own_names]
-        return (own, *map(self._engine.cluster_nodes, clusters))
+        return (*parts, *map(self.nodes_of, clusters))
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
         nodes = tuple(
@@ -113,7 +111,9 @@ def rehearsal_of(run: Run) -> Cluster | None:
     return rehearsal.cluster(run.id) if rehearsal is not None else None
 
 
-def rehearsal_nodes(engine: OffersNodes, run: Run) -> Sequence[Node]:
-    """The nodes of the run's own rehearsal cluster."""
+def rehearsal_nodes(engine: AttachedEngine, run: Run) -> Sequence[Node]:
+    """The nodes of the run's own rehearsal cluster; none where its engine can stand for none."""
     cluster = rehearsal_of(run)
-    return engine.cluster_nodes(cluster) if cluster is not None else ()
+    if cluster is None or engine.describer is None:
+        return ()
+    return engine.describer.cluster_nodes(cluster)

@@ -14,10 +14,11 @@ Listener = Callable[[Collection[str]], None]
 
 
 class Bell(StrEnum):
-    """The loops that can be woken."""
+    """The loops that can be woken; of the last three each engine has its own."""
 
     STAGE = "stage"
     SCHEDULE = "schedule"
+    LEASE = "lease"
     DELIVER = "deliver"
     RECONCILE = "reconcile"
     REAP = "reap"
@@ -27,20 +28,25 @@ class Hub:
     """Wakes loops and listeners; rung from any thread. A ring is a hint: loops also look by themselves."""
 
     def __init__(self) -> None:
-        self._events = {bell: threading.Event() for bell in Bell}
+        self._events: dict[tuple[Bell, str], threading.Event] = {}
         self._listeners: dict[int, Listener] = {}
         self._lock = threading.Lock()
         self._next = 0
 
-    def ring(self, *bells: Bell) -> None:
-        """Wake these loops. One that has not yet looked since the last ring is as good as woken."""
-        for bell in bells:
-            if not self._events[bell].is_set():
-                self._events[bell].set()
+    def ring(self, bell: Bell, engine: str = "") -> None:
+        """Wake a loop, of an engine for those that each has. One not yet awake is as good as woken."""
+        event = self._events.get((bell, engine)) or self.event(bell, engine)
+        if not event.is_set():
+            event.set()
 
-    def event(self, bell: Bell) -> threading.Event:
+    def ring_all(self) -> None:
+        """Wake every loop."""
+        for event in tuple(self._events.values()):
+            event.set()
+
+    def event(self, bell: Bell, engine: str = "") -> threading.Event:
         """The event that a loop waits on, and clears before it looks."""
-        return self._events[bell]
+        return self._events.setdefault((bell, engine), threading.Event())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, from the thread that made it; returns how to stop that."""

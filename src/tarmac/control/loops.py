@@ -1,16 +1,20 @@
 """The durable loops: one thread each, woken by the hub, at work under the server's lease.
 
-Started by the server. What a pass raises is logged here, at the rim, and the pass is run again a little
-later: nothing it half did can be seen (see `passes`). A server whose cluster was taken over ends its loops.
+Started by the server. Every engine has loops of its own for all that calls it, so that one which hangs, fails
+or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the rim,
+and the pass is run again a little later: nothing it half did can be seen (see `passes`). A server whose
+cluster was taken over ends its loops.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from functools import partial
 
+from tarmac.control.engines import AttachedEngine
 from tarmac.control.fetches import Fetches
 from tarmac.control.hub import Bell
 from tarmac.control.passes.deliver import deliver_pass
@@ -21,15 +25,23 @@ from tarmac.control.passes.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
 from tarmac.control.world import World
+from tarmac.model.abilities import Notifies
 from tarmac.model.errors import LeaseLost, TarmacError
-from tarmac.model.ports import FetchesCode, Notifies
+from tarmac.model.ports import FetchesCode
 from tarmac.model.serving import Lease
 
 SIGN_OF_LIFE_S = 10.0
 """How often the server notes that it is there."""
 
+REAP_PERIOD_S = 10.0
+
 BACK_OFF_S = 0.5
+LEAVE_S = 5.0
+"""How long the loops of engines are waited for when they are to end: one may be in a call that hangs."""
+
 LEAST_REST_S = 0.01
+SLOWING = 1.5
+"""How much longer an engine is left alone each time that nothing had changed."""
 
 log = logging.getLogger(__name__)
 
@@ -48,44 +60,55 @@ class Loops:
         world = self._world = plane.world
         self._on_lost: Callable[[], None] = _nothing
         self._lost = threading.Event()
-        news = _News()
-        if isinstance(world.engine, Notifies):
-            world.engine.subscribe(partial(_on_news, world, news))
-        reconcile = _Reconcile(news)
         self._fetches = _fetches(world)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
-            _Loop(world, bell, body, period_s=period_s, on_lost=self._lose)
-            for bell, body, period_s in (
-                (Bell.STAGE, _in_time(stage), 5.0),
-                (Bell.SCHEDULE, _schedule, 1.0),
-                (Bell.DELIVER, _in_time(_deliver), 1.0),
-                (Bell.RECONCILE, _in_time(reconcile), 1.0),
-                (Bell.REAP, _in_time(_reap), SIGN_OF_LIFE_S),
-            )
+            self._loop(Bell.STAGE, _in_time(stage), 5.0),
+            self._loop(Bell.SCHEDULE, _schedule, 1.0),
+            self._loop(Bell.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
         ]
+        self._of_engines = [loop for engine in world.engines for loop in self._loops_of(engine)]
 
     def start(self, *, on_lost: Callable[[], None] = _nothing) -> None:
         """Start every loop; each looks at once. `on_lost` is called when another server took the cluster."""
         self._on_lost = on_lost
-        for loop in self._loops:
+        for loop in (*self._loops, *self._of_engines):
             loop.start()
 
     def stop(self) -> None:
-        """End every loop after the pass it is in. Running work goes on."""
-        for loop in self._loops:
+        """End every loop after the pass it is in. Running work goes on; a call that hangs is left behind."""
+        for loop in (*self._loops, *self._of_engines):
             loop.ask_to_end()
         for loop in self._loops:
             loop.join()
+        until = time.monotonic() + LEAVE_S
+        for loop in self._of_engines:
+            loop.join(max(0.0, until - time.monotonic()))
         if self._fetches is not None:
             self._fetches.close()
+
+    def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
+        world, news = self._world, _News()
+        if isinstance(engine.adapter, Notifies):
+            engine.adapter.subscribe(partial(_on_news, world, engine, news))
+        reconcile = _Reconcile(engine, news)
+        deliver = _in_time(lambda world, _lease: deliver_pass(world, engine))
+        reap = _in_time(lambda world, lease: reap_pass(world, lease, engine))
+        return [
+            self._loop(Bell.DELIVER, deliver, 1.0, engine=engine.key),
+            self._loop(Bell.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
+            self._loop(Bell.REAP, reap, REAP_PERIOD_S, engine=engine.key),
+        ]
+
+    def _loop(self, bell: Bell, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
+        return _Loop(self._world, (bell, engine), body, period_s=period_s, on_lost=self._lose)
 
     def _lose(self) -> None:
         """Another server acts for the cluster now: whatever this one did would be done twice."""
         if self._lost.is_set():
             return
         self._lost.set()
-        for loop in self._loops:
+        for loop in (*self._loops, *self._of_engines):
             loop.ask_to_end()
         step_down(self._world)
         self._on_lost()
@@ -103,14 +126,9 @@ def _schedule(world: World, lease: Lease | None) -> float | None:
     return schedule_pass(world, lease).next_at
 
 
-def _deliver(world: World, _lease: Lease | None) -> None:
-    deliver_pass(world)
-
-
-def _reap(world: World, lease: Lease | None) -> None:
+def _renew(world: World, lease: Lease | None) -> None:
     if lease is not None:
         world.store.renew_lease(lease, now=world.clock.now())
-    reap_pass(world, lease)
 
 
 def _in_time(body: Callable[[World, Lease | None], object]) -> Pass:
@@ -144,55 +162,69 @@ class _News:
             return taken
 
 
-def _on_news(world: World, news: _News, attempt_id: str) -> None:
+def _on_news(world: World, engine: AttachedEngine, news: _News, attempt_id: str) -> None:
     news.add(attempt_id)
-    world.hub.ring(Bell.RECONCILE)
+    world.hub.ring(Bell.RECONCILE, engine.key)
     world.hub.tell([attempt_id.rpartition(".")[0]])
 
 
 class _Reconcile:
-    """Looks at attempts with news at once, and at all of them once a second."""
+    """Looks at attempts with news at once, and at all of them as often as the engine's pace has it."""
 
-    def __init__(self, news: _News, *, period_s: float = 1.0) -> None:
+    def __init__(self, engine: AttachedEngine, news: _News) -> None:
+        self._engine = engine
         self._news = news
-        self._period_s = period_s
-        self._looked_at = float("-inf")
+        self._period_s = engine.pace.observe_s
+        self._look_at = float("-inf")
 
-    def __call__(self, world: World, lease: Lease | None) -> None:
-        now = world.clock.now()
+    def __call__(self, world: World, lease: Lease | None) -> float | None:
+        now, pace = world.clock.now(), self._engine.pace
         only: Collection[str] | None = self._news.take()
-        if now - self._looked_at >= self._period_s:
-            self._looked_at = now
+        if only:
+            self._period_s = pace.observe_s
+        if now >= self._look_at:
             only = None
-        reconcile_pass(world, lease, only)
+        if only is None or only:
+            steps = reconcile_pass(world, lease, self._engine, only)
+            self._period_s = pace.observe_s if steps else min(self._period_s * SLOWING, pace.idle_s)
+        if only is None:
+            self._look_at = now + self._period_s
+        return self._look_at
 
 
 class _Loop:
     """One pass, again and again: when its bell rings, and at least every `period_s`."""
 
     def __init__(
-        self, world: World, bell: Bell, body: Pass, *, period_s: float, on_lost: Callable[[], None]
+        self,
+        world: World,
+        key: tuple[Bell, str],
+        body: Pass,
+        *,
+        period_s: float,
+        on_lost: Callable[[], None],
     ) -> None:
         self._world = world
-        self._bell = bell
+        self._key = key
+        self._name = "-".join(filter(None, key))
         self._body = body
         self._period_s = period_s
         self._on_lost = on_lost
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tarmac-{bell}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tarmac-{self._name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def ask_to_end(self) -> None:
         self._ending.set()
-        self._world.hub.ring(self._bell)
+        self._world.hub.ring(*self._key)
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, timeout_s: float | None = None) -> None:
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        bell = self._world.hub.event(self._bell)
+        bell = self._world.hub.event(*self._key)
         while not self._ending.is_set():
             bell.clear()
             rest_s = self._turn()
@@ -203,13 +235,13 @@ class _Loop:
         try:
             next_at = self._body(self._world, self._world.serving)
         except LeaseLost as error:
-            log.error("%s: %s", self._bell, error)
+            log.error("%s: %s", self._name, error)
             self._on_lost()
             return BACK_OFF_S
         except TarmacError as error:
-            log.warning("%s: %s", self._bell, error)
+            log.warning("%s: %s", self._name, error)
             return BACK_OFF_S
         except Exception:  # the rim of the loop: a defect in one pass must not end the loop
-            log.exception("%s failed", self._bell)
+            log.exception("%s failed", self._name)
             return BACK_OFF_S
         return rest_s(next_at, now=self._world.clock.now(), period_s=self._period_s)

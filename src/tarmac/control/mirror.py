@@ -25,9 +25,9 @@ Change = tuple[str, Candidate | Holding | None]
 class Mirror:
     """Live runs and their live attempts by run id.
 
-    `undelivered` are those that may have something to tell the engine; `masters` the promised ports by
-    first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than `server`
-    are none of its business.
+    `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
+    ports by first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than
+    `server` are none of its business.
     """
 
     def __init__(self, shapes: Shapes, server: str) -> None:
@@ -36,7 +36,7 @@ class Mirror:
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
         self.rehearsals: dict[str, Run] = {}
-        self.undelivered: dict[str, None] = {}
+        self.undelivered: dict[str, dict[str, None]] = {}
         self.masters: dict[str, dict[str, int]] = {}
         self.foreign_ends = 0
         self._own_ends: set[str] = set()
@@ -119,6 +119,12 @@ class Mirror:
         else:
             self._release(run_id)
 
+    def note_delivered(self, run_id: str) -> None:
+        """The engine of a run was told everything."""
+        attempt = self.attempts.get(run_id)
+        if attempt is not None:
+            self._forget_delivery(run_id, attempt)
+
     def changes(self) -> Iterator[Change]:
         """Every run that changed since the last time, in the order in which they did."""
         changed, self._changed = self._changed, {}
@@ -139,12 +145,20 @@ class Mirror:
             self.masters.setdefault(attempt.allocation.first_node, {})[run.id] = attempt.master_port
         self.attempts[run.id] = attempt
         if attempt.state is AttemptState.STARTING or run.state in ASKS:
-            self.undelivered[run.id] = None
+            self.undelivered.setdefault(attempt.allocation.cluster, {})[run.id] = None
+
+    def _forget_delivery(self, run_id: str, attempt: Attempt) -> None:
+        cluster = attempt.allocation.cluster
+        waiting = self.undelivered.get(cluster)
+        if waiting is not None:
+            waiting.pop(run_id, None)
+            if not waiting:
+                del self.undelivered[cluster]
 
     def _release(self, run_id: str) -> None:
         attempt = self.attempts.pop(run_id, None)
         if attempt is not None:
-            self.undelivered.pop(run_id, None)
+            self._forget_delivery(run_id, attempt)
             promised = self.masters[attempt.allocation.first_node]
             del promised[run_id]
             if not promised:

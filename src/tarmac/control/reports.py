@@ -16,7 +16,6 @@ from tarmac.launch import site_text
 from tarmac.model.cluster import Node
 from tarmac.model.errors import Problem
 from tarmac.model.launch import Launch
-from tarmac.model.ports import OffersNodes
 from tarmac.model.run import Run
 from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
 
@@ -87,9 +86,7 @@ def dry_run(world: World, submission: Submission) -> DryRun:
 
 
 def _placed_here(world: World, run: Run, now: float) -> DryRun:
-    nodes = world.nodes()
-    if isinstance(world.engine, OffersNodes):
-        nodes += tuple(rehearsal_nodes(world.engine, run))
+    nodes = world.nodes() + tuple(rehearsal_nodes(world.engines.own, run))
     snapshot = world.desk.snapshot()
     busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
     verdict = explain(busy, run.id, now)
@@ -102,10 +99,12 @@ def _placed_here(world: World, run: Run, now: float) -> DryRun:
         largest = verdict.largest if isinstance(verdict, Refusal) else None
         return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
     launch = _launch(world, run, verdict, {node.name: node for node in nodes}, now)
-    return DryRun(run=run, launch=launch, request=world.engine.render(launch), reasons=reasons)
+    adapter = world.engines.at(verdict.allocation.cluster).adapter
+    return DryRun(run=run, launch=launch, request=adapter.render(launch), reasons=reasons)
 
 
 def _launch(world: World, run: Run, placement: Placement, nodes: dict[str, Node], now: float) -> Launch:
-    step = placed(run, placement, engine=world.engine.name, token="", port=FIRST_PORT, now=now)
+    engine = world.engines.at(placement.allocation.cluster).name
+    step = placed(run, placement, engine=engine, token="", port=FIRST_PORT, now=now)
     assert step.attempt is not None, "placing makes an attempt"
     return launch_of(world, step.after, step.attempt, nodes)

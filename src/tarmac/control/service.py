@@ -6,8 +6,9 @@ follows. A command is done when it is durable: what it asks for happens soon aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from tarmac.control import draining, queueing, reports, steps
@@ -42,6 +43,8 @@ from tarmac.model.serving import Lease
 from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.sched import WHOLE, Part
 
+NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
+
 COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
 
@@ -63,6 +66,7 @@ class ControlPlane:
         *,
         store: Store,
         engine: Engine[Any],
+        engines: Mapping[str, Engine[Any]] = NO_ENGINES,
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -73,8 +77,9 @@ class ControlPlane:
         allow_system_packages: bool = False,
         settle: Settle = nothing_to_settle,
     ) -> None:
-        """`pools` are those of the engine's own cluster that have rules of their own.
+        """`engine` serves this server's own cluster, and every one for which `engines` has none.
 
+        `pools` are those of the own cluster that have rules of their own.
         `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         `allow_system_packages`: runs may install packages of the distribution on their nodes.
@@ -82,6 +87,7 @@ class ControlPlane:
         self.world = World(
             store=store,
             engine=engine,
+            engines=engines,
             code=code,
             clock=clock,
             ids=ids,
@@ -161,11 +167,11 @@ class ControlPlane:
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as its nodes have reported them."""
-        return self.world.engine.workers(attempt_id)
+        return self.world.engine_of(attempt_id).workers(attempt_id)
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         """What the nodes of an attempt have told its user so far."""
-        return self.world.engine.notices(attempt_id)
+        return self.world.engine_of(attempt_id).notices(attempt_id)
 
     def events(self, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""
@@ -173,7 +179,7 @@ class ControlPlane:
 
     def read(self, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
-        return self.world.engine.read(attempt_id, path, offset=offset, limit=limit)
+        return self.world.engine_of(attempt_id).read(attempt_id, path, offset=offset, limit=limit)
 
     def queue(
         self, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None

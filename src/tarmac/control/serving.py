@@ -7,18 +7,24 @@ runs wait for it: only a person can know that it will never be back, and gives t
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tarmac.control.world import World
+from tarmac.model.abilities import Reaps
 from tarmac.model.errors import Refused, TarmacError, Unavailable
-from tarmac.model.ports import Reaps, Store
+from tarmac.model.ports import Store
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 
 log = logging.getLogger(__name__)
 
 TRIES = 5
 """How often to look again when another server takes the cluster at the same moment."""
+
+STEP_DOWN_S = 30.0
+"""How long the engines of a server that was replaced may take to end what they run."""
 
 SILENT_AFTER_S = 60.0
 """A server that was not seen for so long is said to be away: it gives a sign of life every 10 s."""
@@ -103,20 +109,41 @@ def whereabouts(store: Store, server: str, *, now: float) -> str:
 
 
 def step_down(world: World) -> None:
-    """End what this home's engine still runs for a cluster that another home has taken over: it runs there.
+    """End what this home's engines still run for a cluster that another home has taken over: it runs there.
 
-    Nothing is ended where the same home is served by a newer server, which goes on with it.
+    Nothing is ended where the same home is served by a newer server, which goes on with it. An engine that
+    does not answer is waited for no longer than `STEP_DOWN_S`, beside the others.
     """
-    lease, engine = world.serving, world.engine
-    if lease is None or not isinstance(engine, Reaps):
+    lease = world.serving
+    if lease is None:
         return
     try:
         held = next((record for record in world.store.servers() if record.cluster == lease.cluster), None)
-        if held is None or held.home.id == lease.home:
-            return
-        for attempt in world.known_attempts():
-            if world.starts_here(attempt):
-                log.error("attempt %s is ended: %s serves its cluster now", attempt.id, held.home)
-                engine.reap(attempt.id)
     except TarmacError as error:
         log.error("what still runs here could not be ended: %s", error)
+        return
+    if held is None or held.home.id == lease.home:
+        return
+    log.error("%s serves the cluster %s now: what runs here for it is ended", held.home, lease.cluster)
+    attempts = [attempt for attempt in world.known_attempts() if world.starts_here(attempt)]
+    threads = [
+        threading.Thread(
+            target=_end_all, args=(engine.reaper, ids), name=f"tarmac-end-{engine.key}", daemon=True
+        )
+        for engine in world.engines
+        if engine.reaper is not None
+        and (ids := [attempt.id for attempt in attempts if world.engines.of(attempt) is engine])
+    ]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + STEP_DOWN_S
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+
+
+def _end_all(reaper: Reaps, attempt_ids: Sequence[str]) -> None:
+    for attempt_id in attempt_ids:
+        try:
+            reaper.reap(attempt_id)
+        except TarmacError as error:
+            log.error("attempt %s could not be ended: %s", attempt_id, error)

@@ -6,11 +6,11 @@ Made once by `service.ControlPlane`; the passes, the commands and the reports al
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tarmac.control.deliveries import Deliveries
 from tarmac.control.desk import Desk, News
+from tarmac.control.engines import AttachedEngine, Engines
 from tarmac.control.fleet import Fleet, NodeTable, Offer
 from tarmac.control.foresight import Foresight
 from tarmac.control.hub import Bell, Hub
@@ -22,7 +22,7 @@ from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.errors import LeaseLost
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
-from tarmac.model.ports import Clock, CodeStore, Engine, Ids, OffersPorts, Store
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
 from tarmac.model.serving import Lease
 from tarmac.model.spec import Mode
@@ -55,6 +55,7 @@ class World:
         *,
         store: Store,
         engine: Engine[Any],
+        engines: Mapping[str, Engine[Any]],
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -66,8 +67,7 @@ class World:
     ) -> None:
         self.store = store
         self.serving = serving
-        self.engine = engine
-        self.port_finder = engine if isinstance(engine, OffersPorts) else None
+        self.engines = Engines(AttachedEngine("", engine), engines)
         self.code = code
         self.clock = clock
         self.ids = ids
@@ -76,7 +76,6 @@ class World:
         self.code_held_up: dict[str, str] = {}
         """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
         self.hub = Hub()
-        self.deliveries = Deliveries()
         self.lock = threading.RLock()
         self.desk = Desk(self._news)
         self.foresight = Foresight(store)
@@ -87,7 +86,7 @@ class World:
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
-        self.fleet = Fleet(engine, pools, self.server)
+        self.fleet = Fleet(self.engines, pools, self.server)
 
     @property
     def server(self) -> str:
@@ -100,7 +99,7 @@ class World:
         return self.serving.home if self.serving is not None else None
 
     def starts_here(self, attempt: Attempt) -> bool:
-        """Whether this server's engine is the one that knows of the attempt."""
+        """Whether an engine of this server is the one that knows of the attempt."""
         return attempt.home in (None, self.home)
 
     def check_lease(self) -> None:
@@ -170,6 +169,13 @@ class World:
         with self.lock:
             return list(self._mirror.attempts.values())
 
+    def live_on(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt on this engine, and the attempt."""
+        found = self.live()
+        if self.engines.alone:
+            return found
+        return [(run, attempt) for run, attempt in found if self.engines.of(attempt) is engine]
+
     def live(self, only: Iterable[str] | None = None) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""
         with self.lock:
@@ -193,17 +199,33 @@ class World:
             return attempt
         return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
 
-    def undelivered(self) -> list[tuple[Run, Attempt]]:
-        """The runs with a live attempt of which the engine may not have been told everything."""
+    def engine_of(self, attempt_id: str) -> Engine[Any]:
+        """The engine that an attempt, live or over, was given to."""
+        if self.engines.alone:
+            return self.engines.own.adapter
+        run_id, number = split_attempt_id(attempt_id)
+        with self.lock:
+            attempt = self._mirror.attempts.get(run_id)
+        if attempt is None or attempt.number != number:
+            attempt = next((each for each in self.store.attempts(run_id) if each.number == number), None)
+        return (self.engines.of(attempt) if attempt is not None else self.engines.own).adapter
+
+    def undelivered(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt of which this engine may not have been told everything."""
         with self.lock:
             mirror = self.mirror()
-            return [(mirror.runs[run_id], mirror.attempts[run_id]) for run_id in mirror.undelivered]
+            return [
+                (mirror.runs[run_id], mirror.attempts[run_id])
+                for cluster, run_ids in mirror.undelivered.items()
+                if self.engines.at(cluster) is engine
+                for run_id in run_ids
+            ]
 
     def note_delivered(self, run: Run) -> None:
         """The engine was told everything of this run as it is here; nothing happens if it has moved on."""
         with self.lock:
             if self._mirror.runs.get(run.id) is run:
-                self._mirror.undelivered.pop(run.id, None)
+                self._mirror.note_delivered(run.id)
 
     def node_table(self) -> NodeTable:
         """All nodes by name and by address; the same object while no node changes."""
@@ -265,12 +287,18 @@ class World:
                 self._usage.catch_up(self.store, now)
             return pools, nodes, list(mirror.changes()), self._usage.take()
 
+    def _engine_key(self, run: Run) -> str:
+        attempt = None if self.engines.alone else self._mirror.attempts.get(run.id)
+        return self.engines.of(attempt).key if attempt is not None else self.engines.own.key
+
     def _announce(self, runs: Sequence[Run]) -> None:
         bells = set()
         for run in runs:
             if run.state is not RunState.RUNNING:
-                bells.add(_BELLS[run.state])
+                bell = _BELLS[run.state]
+                bells.add((bell, self._engine_key(run) if bell is Bell.DELIVER else ""))
             elif run.spec.mode is not Mode.BATCH:
-                bells.add(Bell.SCHEDULE)  # its turn or its block has begun: when it ends is known now
-        self.hub.ring(*bells)
+                bells.add((Bell.SCHEDULE, ""))  # its turn or its block has begun: when it ends is known now
+        for bell, engine in bells:
+            self.hub.ring(bell, engine)
         self.hub.tell([run.id for run in runs])

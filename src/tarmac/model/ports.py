@@ -2,7 +2,7 @@
 
 `store`, `engines` and `artifacts` implement them; `server/wiring.py` joins them. Each port has a fake in
 the tree with knobs, and one contract suite (tests/contract) that fake and real adapters both pass.
-Optional abilities are Protocols of one method, found with isinstance.
+What engines may be able to do beside is in `abilities`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket
-from tarmac.model.cluster import Cluster, Node
+from tarmac.model.cluster import Cluster
 from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
 from tarmac.model.run import (
@@ -234,6 +234,8 @@ Request = TypeVar("Request", bound=NativeRequest)
 class Engine(Protocol[Request]):
     """A system that executes attempts. All methods may be called from several threads at once.
 
+    A call may take long, or never return: it is made from threads that serve this engine alone, and under no
+    lock.
     Errors: Unavailable means nothing is known to have been done, try later; InvalidInput means the same
     request will fail again. Nothing here raises for an attempt that is unknown.
     """
@@ -278,50 +280,6 @@ class Engine(Protocol[Request]):
 
         Raises NotFound when there is no such file, or `path` leaves the attempt directory.
         """
-        ...
-
-
-@runtime_checkable
-class OffersNodes(Protocol):
-    """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
-
-    def nodes(self) -> Sequence[Node]:
-        """The nodes of its own lasting cluster, as they are now; the same object while nothing changes."""
-        ...
-
-    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
-        """The nodes of a described cluster, as they are now; a rehearsal's is named `rehearsal-<run id>`.
-
-        While nothing about them changes, the answer is the same object. No two clusters share a node's name
-        or, where both were given a `first_address`, an address.
-        """
-        ...
-
-
-@runtime_checkable
-class OffersPorts(Protocol):
-    """An engine that can find a free port on one of its nodes."""
-
-    def free_port(self, address: str, taken: frozenset[int]) -> int:
-        """A port free at `address` now, outside `taken` and the range of outgoing connections."""
-        ...
-
-
-@runtime_checkable
-class Notifies(Protocol):
-    """An engine that says at once when there is news. A hint only: observing remains the truth."""
-
-    def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt."""
-        ...
-
-
-@runtime_checkable
-class Reaps(Protocol):
-    """An engine that can clear away what a lost attempt left behind."""
-
-    def reap(self, attempt_id: str) -> None:
-        """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
         ...
 
 

@@ -175,13 +175,13 @@ class Play:
             if news:
                 told = frozenset(news)
                 news.clear()
-                reconcile_pass(world, None, only=told)
+                reconcile_pass(world, None, world.engines.own, only=told)
             elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
                 schedule.clear()
                 self._plan_at = schedule_pass(world, None).next_at
             elif deliver.is_set():
                 deliver.clear()
-                deliver_pass(world)
+                deliver_pass(world, world.engines.own)
                 clock.advance_to(now)  # what starts at once is heard of at once
             else:
                 return

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from simulated import CountingIds, InstantCode, InterruptibleStore, nodes, spec
-from tarmac.control.hub import Bell
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.engines.sim.behaviour import Moment
 from tarmac.model.lifecycle import RunState
 from tarmac.model.serving import HomeIdentity, Lease
+from tarmac.model.spec import Target
 
 LIMIT_S = 30.0
 ONE = HomeIdentity(id="one", machine="m1", hostname="ada", path="/home/one")
@@ -30,15 +32,27 @@ class SystemClock:
 IDS = CountingIds()
 
 
-def a_plane(store: InterruptibleStore, engine: SimEngine, *, serving: Lease | None = None) -> ControlPlane:
+def a_plane(
+    store: InterruptibleStore,
+    engine: SimEngine,
+    *,
+    serving: Lease | None = None,
+    engines: Mapping[str, SimEngine] = MappingProxyType({}),
+) -> ControlPlane:
     return ControlPlane(
-        store=store, engine=engine, code=InstantCode(), clock=SystemClock(), ids=IDS, serving=serving
+        store=store,
+        engine=engine,
+        engines=engines,
+        code=InstantCode(),
+        clock=SystemClock(),
+        ids=IDS,
+        serving=serving,
     )
 
 
 def an_engine(cluster: str = "local", *, duration_s: float = 0.0) -> SimEngine:
     clock = VirtualClock(time.time())
-    there = [replace(node, cluster=cluster) for node in nodes(1, 1)]
+    there = [replace(node, name=f"{cluster}1", cluster=cluster) for node in nodes(1, 1)]
     return SimEngine(clock, there, behaviour=lambda _launch: Behaviour(duration_s=duration_s))
 
 
@@ -61,8 +75,9 @@ def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
     unsubscribe()
 
 
-def submit(plane: ControlPlane) -> str:
-    return plane.submit([Submission(spec=spec(slots=1), user="ada")])[0].run.id
+def submit(plane: ControlPlane, cluster: str | None = None) -> str:
+    wanted = spec(slots=1, target=Target(cluster=cluster))
+    return plane.submit([Submission(spec=wanted, user="ada")])[0].run.id
 
 
 def test_a_submitted_run_goes_all_the_way_by_bells_alone() -> None:
@@ -86,7 +101,7 @@ def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> N
         run_id = submit(plane)
         wait_for(plane, run_id, RunState.RUNNING)
         taken = take(store, TWO)
-        plane.world.hub.ring(*Bell)
+        plane.world.hub.ring_all()
         assert lost.wait(LIMIT_S)
         assert reaped.is_set(), "it runs elsewhere now"
     finally:
@@ -148,3 +163,35 @@ def test_a_defect_in_one_pass_does_not_end_the_loop() -> None:
     finally:
         loops.stop()
     assert next(broken, False) is False
+
+
+def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_the_server() -> None:
+    store, far, hanging = InterruptibleStore(), an_engine("far"), threading.Event()
+    answers = threading.Event()
+
+    def never() -> None:
+        hanging.set()
+        answers.wait()
+
+    far.reach = never
+    plane = a_plane(store, an_engine(), engines={"far": far})
+    loops = Loops(plane)
+    loops.start()
+    try:
+        stuck = submit(plane, "far")
+        assert hanging.wait(LIMIT_S)
+        near = [submit(plane, "local") for _ in range(20)]
+        for run_id in near:
+            wait_for(plane, run_id, RunState.ENDED)
+        plane.stop(submit(plane, "far"))
+        assert store.run(stuck).state is RunState.STARTING
+        assert [attempt.engine for attempt in store.attempts(stuck)] == ["sim"]
+        answers.set()
+        wait_for(plane, stuck, RunState.ENDED)
+        answers.clear()
+        plane.world.hub.ring_all()
+        began_at = time.monotonic()
+    finally:
+        loops.stop()
+        answers.set()
+    assert time.monotonic() - began_at < LIMIT_S, "nobody waits for it"

@@ -1,12 +1,13 @@
-"""Reap: attempts that were submitted long ago and never began are given up. Run by the reap loop."""
+"""Reap: attempts that were submitted long ago and never began are given up. Run by the engine's own loop."""
 
 from __future__ import annotations
 
+from tarmac.control.engines import AttachedEngine
 from tarmac.control.settle import settle
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.ports import Observation, ObservedState, Reaps
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.serving import Lease
 
@@ -14,27 +15,28 @@ START_LIMIT_S = 120.0
 """How long an attempt may stay without a sign of life from its nodes before it is given up."""
 
 
-def reap_pass(world: World, lease: Lease | None) -> list[bool]:
+def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
     """Give up what never began; the platform is to blame, so the run queues again by itself."""
-    engine = world.engine
     now = world.clock.now()
     overdue = [
         (run, attempt)
-        for run, attempt in world.live()
+        for run, attempt in world.live_on(engine)
         if attempt.state is AttemptState.STARTING
         and world.starts_here(attempt)
         and now - attempt.created_at > START_LIMIT_S
     ]
     if not overdue:
         return []
-    observed = engine.observe([attempt.id for _, attempt in overdue])
+    observed = engine.adapter.observe([attempt.id for _, attempt in overdue])
     decisions: list[RunStep] = []
     for run, attempt in overdue:
         seen = observed[attempt.id]
         if seen.state not in (ObservedState.ABSENT, ObservedState.STARTING) or seen.claimed_at is not None:
             continue  # it lives: setting up may take longer than this
-        if isinstance(engine, Reaps):
-            engine.reap(attempt.id)  # fences its nodes: a runner that wakes up late finds the claim taken
+        if engine.reaper is not None:
+            engine.reaper.reap(
+                attempt.id
+            )  # fences its nodes: a runner that wakes up late finds the claim taken
         step = settle(run, attempt, _never_began(now - attempt.created_at), now)
         if step is not None:
             decisions.append(step)

@@ -1,6 +1,6 @@
-"""Reconcile: looks at what became of the live attempts and records it. Run by the reconcile loop.
+"""Reconcile: looks at what became of the live attempts of an engine and records it. Run by its own loop.
 
-News from the engine name the attempts worth a look; every so often all of them are looked at, because news
+News of the engine name the attempts worth a look; every so often all of them are looked at, because news
 are hints that may be lost.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tarmac.control.engines import AttachedEngine
 from tarmac.control.settle import settle
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
+from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState
-from tarmac.model.ports import Observation, ObservedState, Reaps
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.serving import Lease
 
@@ -24,18 +26,25 @@ _GIVEN_UP = Observation(
 """What becomes of attempts that a home started which no longer serves the cluster: no server can see them."""
 
 
-def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | None = None) -> list[bool]:
-    """Observe the live attempts (`only` those with these ids) and commit what follows."""
-    live = world.live(only)
-    if not live:
+def reconcile_pass(
+    world: World, lease: Lease | None, engine: AttachedEngine, only: Collection[str] | None = None
+) -> list[bool]:
+    """Observe the live attempts of an engine (`only` those with these ids) and commit what follows."""
+    live = world.live_on(engine) if only is None else world.live(only)
+    if not live or not engine.observation_rest.over(world.clock.now()):
         return []
     here = [attempt.id for _, attempt in live if world.starts_here(attempt)]
-    observed = dict(world.engine.observe(here))
+    try:
+        observed = dict(engine.adapter.observe(here))
+    except Unavailable as error:
+        engine.observation_rest.note_failure(error, world.clock.now())
+        raise
+    engine.observation_rest.note_answer()
     now = world.clock.now()
     decisions: list[RunStep] = []
     for run, attempt in live:
         observation = observed.get(attempt.id, _GIVEN_UP)
-        refusal = world.deliveries.refusal(attempt.id)
+        refusal = engine.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is AttemptState.STARTING:
             observation = refused(refusal)
         step = settle(run, attempt, observation, now)
@@ -43,8 +52,8 @@ def reconcile_pass(world: World, lease: Lease | None, only: Collection[str] | No
             continue
         ended = step.attempt is not None and step.attempt.state is AttemptState.ENDED
         lost_here = ended and observation.outcome is Outcome.LOST and attempt.id in observed
-        if lost_here and isinstance(world.engine, Reaps):
-            world.engine.reap(attempt.id)  # before the record: its slots are given away right after
+        if lost_here and engine.reaper is not None:
+            engine.reaper.reap(attempt.id)  # before the record: its slots are given away right after
         decisions.append(step)
     return world.commit(decisions, lease=lease)
 

@@ -93,7 +93,7 @@ class _Starting:
         return steps.placed(
             run,
             placement,
-            engine=self._world.engine.name,
+            engine=self._world.engines.at(placement.allocation.cluster).name,
             token=self._world.ids.token(),
             port=self._port(placement),
             now=self._now,
@@ -107,8 +107,9 @@ class _Starting:
         taken = self._taken.get(address)
         if taken is None:
             taken = self._taken[address] = self._world.ports_on(self._nodes.at.get(address, ()))
-        if self._world.port_finder is not None:
-            port = self._world.port_finder.free_port(address, frozenset(taken))
+        finder = self._world.engines.at(placement.allocation.cluster).port_finder
+        if finder is not None:
+            port = finder.free_port(address, frozenset(taken))
         else:
             port = next(port for port in range(FIRST_PORT, FIRST_PORT + PORTS) if port not in taken)
         taken.add(port)

@@ -40,8 +40,9 @@ class SimEngine:
     """An engine whose attempts behave as `behaviour` says of their launch.
 
     Knobs, to be turned at any time: `interrupt` is called around every submit, ask and reap and may raise
-    what it likes (a crash of the control plane at that moment); while `unreachable`, every call raises
-    Unavailable. What happens is seen `news_delay_s` later.
+    what it likes (a crash of the control plane at that moment). Every call that has to reach the cluster
+    calls `reach` first, which need not return; while `unreachable`, it raises Unavailable. What happens is
+    seen `news_delay_s` later.
     """
 
     name = "sim"
@@ -57,6 +58,7 @@ class SimEngine:
     ) -> None:
         self.behaviour = behaviour
         self.interrupt = interrupt
+        self.reach: Callable[[], None] = lambda: None
         self.unreachable = False
         self._clock = clock
         self._nodes = {node.name: node for node in nodes}
@@ -75,28 +77,28 @@ class SimEngine:
         return SimRequest(launch=launch)
 
     def submit(self, request: SimRequest) -> None:
+        self._reach()
         with self._lock:
-            self._reach()
             self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
             if self._world.facts(request.attempt_id) is None:
                 self._world.begin(request.launch, self.behaviour(request.launch))
             self.interrupt(Moment.AFTER_SUBMIT, request.attempt_id)
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        self._reach()
         with self._lock:
-            self._reach()
             return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
     def ask(self, attempt_id: str, ask: Ask) -> None:
+        self._reach()
         with self._lock:
-            self._reach()
             self.interrupt(Moment.BEFORE_ASK, attempt_id)
             self._world.ask(attempt_id, ask)
             self.interrupt(Moment.AFTER_ASK, attempt_id)
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        self._reach()
         with self._lock:
-            self._reach()
             facts = self._world.facts(attempt_id)
             if facts is None or facts.launch is None:
                 return ()
@@ -106,8 +108,8 @@ class SimEngine:
             ]
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
+        self._reach()
         with self._lock:
-            self._reach()
             facts = self._world.facts(attempt_id)
             claimed_at = self._seen(attempt_id).claimed_at if facts is not None else None
             if facts is None or facts.launch is None or claimed_at is None:
@@ -116,8 +118,8 @@ class SimEngine:
             return [Notice(at=claimed_at, node=node, text=text) for text in facts.behaviour.notices]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        self._reach()
         with self._lock:
-            self._reach()
             content = self._files(attempt_id).get(path)
             if content is None:
                 raise NotFound(f"attempt {attempt_id} has no file {path!r}")
@@ -147,8 +149,8 @@ class SimEngine:
             self._listeners.append(listener)
 
     def reap(self, attempt_id: str) -> None:
+        self._reach()
         with self._lock:
-            self._reach()
             self.interrupt(Moment.BEFORE_REAP, attempt_id)
             self._world.reap(attempt_id)
             self.interrupt(Moment.AFTER_REAP, attempt_id)
@@ -209,6 +211,7 @@ class SimEngine:
     # --- what is seen ----------------------------------------------------------------------------
 
     def _reach(self) -> None:
+        self.reach()
         if self.unreachable:
             raise Unavailable("the simulated cluster cannot be reached")
 

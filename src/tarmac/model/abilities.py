@@ -1,0 +1,91 @@
+"""What engines may be able to do beside the port `Engine`: Protocols of one method, found with isinstance.
+
+The engines implement them; `control.engines` finds out which an engine has, tests/contract holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tarmac.model.cluster import Cluster, Node
+
+
+@runtime_checkable
+class OffersNodes(Protocol):
+    """A placed engine: it exposes nodes, and tarmac's scheduler places on them."""
+
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of its own lasting cluster, as they are now; the same object while nothing changes.
+
+        Answers at once, from what is known: it is asked under the lock of the control plane.
+        """
+        ...
+
+
+@runtime_checkable
+class DescribesClusters(Protocol):
+    """A placed engine that can stand for any cluster that is described to it."""
+
+    def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        """The nodes of a described cluster, as they are now; a rehearsal's is named `rehearsal-<run id>`.
+
+        Answers at once, and with the same object while nothing about them changes. No two clusters share a
+        node's name or, where both were given a `first_address`, an address.
+        """
+        ...
+
+
+@runtime_checkable
+class OffersPorts(Protocol):
+    """An engine that can find a free port on one of its nodes."""
+
+    def free_port(self, address: str, taken: frozenset[int]) -> int:
+        """A port free at `address` now, outside `taken` and the range of outgoing connections.
+
+        Answers at once: the scheduler waits for it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often an engine is to be called.
+
+    All live attempts are observed every `observe_s`, and less and less often, down to every `idle_s`, while
+    nothing changes. An engine that failed several times in a row is left alone for `rest_s`, and twice as
+    long each time, up to `longest_rest_s`.
+    """
+
+    observe_s: float = 1.0
+    idle_s: float = 1.0
+    rest_s: float = 1.0
+    longest_rest_s: float = 1.0
+
+
+@runtime_checkable
+class SetsPace(Protocol):
+    """An engine that is not to be called as often as others."""
+
+    def pace(self) -> Pace:
+        """How often it is to be called; the same at all times."""
+        ...
+
+
+@runtime_checkable
+class Notifies(Protocol):
+    """An engine that says at once when there is news. A hint only: observing remains the truth."""
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(attempt_id)`, from any thread, soon after something happened to an attempt."""
+        ...
+
+
+@runtime_checkable
+class Reaps(Protocol):
+    """An engine that can clear away what a lost attempt left behind."""
+
+    def reap(self, attempt_id: str) -> None:
+        """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
+        ...
