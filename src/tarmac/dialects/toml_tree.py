@@ -1,291 +1,213 @@
 """TOML text to a located tree, for the dialects that are written in TOML.
 
-The standard library reads TOML too, but does not tell where a value stands, and stops at the first mistake:
-here reading goes on at the next line that begins like a key or a table. Depth and size are bounded.
+The standard library reads the text. It does not tell where a value stands, so an index of the keys at the top
+adds the places; what lies deeper has the place of the value it is in. The size is bounded.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tarmac.dialects.located import Items, Node, Scalar, Table, shown
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.toml_values import Unreadable, bare, quoted
 
 LARGEST_CHARACTERS = 1 << 18
 """The largest file."""
 
-DEEPEST = 20
-"""How deep lists and tables may nest, and how many parts a dotted key may have."""
+MOST_PARTS = 100
+"""How many parts a dotted key may have."""
 
 
 def compose(text: str, problems: Problems) -> Table | None:
-    """The tree of the text; None where there is none. Whatever is wrong is noted.
-
-    Of equal keys the first stays, and the second is noted.
-    """
+    """The tree of the text; None, with the problem noted, where it is not TOML."""
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
         problems.add_at(None, None, f"the file has {size}", "put long scripts and data into files")
         return None
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    parser = _Parser(text, problems)
-    if found := _CONTROL.search(text):
-        parser.note(Unreadable(found.start(), f"this is not TOML: {_code(found[0])} is not allowed in it"))
+    if found := _FORBIDDEN.search(text):
+        message = f"this is not TOML: the character U+{ord(found[0]):04X} is not allowed in it"
+        problems.add_at(*_place(text, found.start()), message)
         return None
-    parser.parse()
-    return parser.tree()
-
-
-Path = list[Scalar]
-"""The parts of a key; most have one."""
+    if text.count(".") >= MOST_PARTS and (found := _LONG_KEY.search(text)):
+        problems.add_at(*_place(text, found.start()), f"a key has at most {MOST_PARTS} parts")
+        return None
+    try:
+        values = tomllib.loads(text)
+    except RecursionError:
+        problems.add_at(None, None, "this is not TOML: lists or tables nest too deep")
+        return None
+    except ValueError as error:
+        _note(str(error), text, problems)
+        return None
+    places: dict[str, _Statement] = {}
+    for statement in _statements(text):
+        places.setdefault(statement.name, statement)
+    return Table(
+        entries=tuple(_entry(text, places[name], value) for name, value in values.items()), **_AT_TOP
+    )
 
 
 @dataclass(slots=True)
-class _Open:
-    """A table that is still being filled. `said`: it has a heading; `closed`: it stands in braces."""
+class _Statement:
+    """Where one statement at the top stands, by offsets: its key, its value, the members of a list."""
 
-    at: int
-    entries: dict[str, tuple[Scalar, _Open | list[_Open] | Node]] = field(default_factory=dict)
-    said: bool = False
-    closed: bool = False
+    name: str
+    key: int
+    value: int
+    items: list[int] = field(default_factory=list)
 
 
-class _Parser:
-    """Walks through the text once. What cannot be read is noted, and passed over."""
+_AT_TOP: dict[str, Any] = {"line": 1, "column": 1}
 
-    def __init__(self, text: str, problems: Problems) -> None:
-        self._text = text
-        self._problems = problems
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._at = self._begun = self._noted = 0
-        self._root = _Open(0)
-        self._current = self._root
 
-    def parse(self) -> None:
-        """Read every statement, unless there are too many mistakes to tell."""
-        while self._noted < _MOST_NOTED:
-            self._skip(_BETWEEN)
-            if self._at >= len(self._text):
-                return
-            self._begun = self._at
-            try:
-                self._statement()
-            except Unreadable as stop:
-                self.note(stop)
-                self._resume(max(self._begun, stop.at), stop.end)
-
-    def tree(self) -> Table:
-        """What has been read."""
-        return self._table(self._root)
-
-    def note(self, stop: Unreadable) -> None:
-        """Note what is not TOML."""
-        self._noted += 1
-        line, column = self._place(stop.at)
-        self._problems.add_at(line, column, stop.message, stop.hint)
-
-    # --- statements
-
-    def _statement(self) -> None:
-        if self._text.startswith("[[", self._at):
-            self._heading("[[", "]]")
-        elif self._text[self._at] == "[":
-            self._heading("[", "]")
-        else:
-            self._entry(self._current, 0)
-        self._skip(_BLANKS)
-        if not _LINE_END.match(self._text, self._at):
-            raise Unreadable(
-                self._at, "the line is expected to end here", "each key stands in a line of its own"
-            )
-
-    def _heading(self, opening: str, closing: str) -> None:
-        start = self._at
-        self._at += len(opening)
-        path = self._key()
-        if not self._text.startswith(closing, self._at):
-            raise Unreadable(self._at, f"{closing!r} is expected here")
-        self._at += len(closing)
-        table = self._walk(self._root, path[:-1])
-        *_, key = path
-        known = table.entries.get(key.text)
-        there = known[1] if known is not None else None
-        if opening == "[[":
-            if there is None:
-                there = []
-                table.entries[key.text] = (key, there)
-            if not isinstance(there, list):
-                raise self._twice(key, table)
-            there.append(_Open(start, said=True))
-            self._current = there[-1]
-            return
-        if there is None:
-            there = _Open(start)
-            table.entries[key.text] = (key, there)
-        if not isinstance(there, _Open) or there.said or there.closed:
-            raise self._twice(key, table)
-        there.said = True
-        self._current = there
-
-    def _entry(self, table: _Open, depth: int) -> None:
-        """`key = value`, into a table."""
-        path = self._key()
-        if not self._text.startswith("=", self._at):
-            meant = self._text.startswith(":", self._at)
-            hint = (
-                "this is TOML: key = value"
-                if meant
-                else "every line is key = value; '#' before it puts it aside"
-            )
-            raise Unreadable(self._at, "'=' is expected after the key", hint)
-        self._at += 1
-        self._skip(_BLANKS)
-        value = self._value(depth)
-        table = self._walk(table, path[:-1])
-        *_, key = path
-        if key.text in table.entries:
-            self.note(self._twice(key, table))
-        else:
-            table.entries[key.text] = (key, value)
-
-    def _walk(self, table: _Open, path: Path) -> _Open:
-        """The table below `table` at this path; those on the way are made."""
-        for key in path:
-            there = table.entries.setdefault(key.text, (key, _Open(self._offset(key))))[1]
-            if isinstance(there, list):
-                there = there[-1]
-            if not isinstance(there, _Open) or there.closed:
-                raise self._twice(key, table)
-            table = there
-        return table
-
-    def _key(self) -> Path:
-        path: Path = []
-        while True:
-            self._skip(_BLANKS)
-            start = self._at
-            found = _BARE_KEY.match(self._text, start)
-            if found is not None:
-                text, self._at = found[0], found.end()
-            elif self._text[start : start + 1] in ('"', "'"):
-                text, self._at = quoted(self._text, start, several_lines=False)
-            else:
-                raise Unreadable(start, "a key is expected here: letters, digits, '_' and '-', or quotes")
-            line, column = self._place(start)
-            path.append(Scalar(text=text, quoted=True, line=line, column=column))
-            if len(path) > DEEPEST:
-                raise Unreadable(start, f"a key has at most {DEEPEST} parts")
-            self._skip(_BLANKS)
-            if not self._text.startswith(".", self._at):
-                return path
-            self._at += 1
-
-    # --- values
-
-    def _value(self, depth: int) -> Node:
-        if depth > DEEPEST:
-            raise Unreadable(self._at, f"nested deeper than {DEEPEST} levels")
-        line, column = self._place(self._at)
-        first = self._text[self._at : self._at + 1]
-        if first == "[":
-            return self._list(depth)
-        if first == "{":
-            return self._inline(depth)
-        if first in ('"', "'") and first:
-            text, self._at = quoted(self._text, self._at)
-            return Scalar(text=text, quoted=True, line=line, column=column)
-        scalar, self._at = bare(self._text, self._at)
-        return Scalar(text=scalar.text, line=line, column=column)
-
-    def _list(self, depth: int) -> Items:
-        line, column = self._place(self._at)
-        start, items = self._at, []
-        self._at += 1
-        while True:
-            self._skip(_BETWEEN)
-            if self._text.startswith("]", self._at):
-                break
-            items.append(self._value(depth + 1))
-            self._skip(_BETWEEN)
-            if self._text.startswith(",", self._at):
-                self._at += 1
-            elif not self._text.startswith("]", self._at):
-                begun = self._place(start)[0]
-                raise Unreadable(self._at, "',' or ']' is expected here", f"the list began in line {begun}")
-        self._at += 1
-        return Items(items=tuple(items), line=line, column=column)
-
-    def _inline(self, depth: int) -> Table:
-        table = _Open(self._at, closed=True)
-        self._at += 1
-        while True:
-            self._skip(_BETWEEN)
-            if self._text.startswith("}", self._at):
-                break
-            self._entry(table, depth + 1)
-            self._skip(_BETWEEN)
-            if self._text.startswith(",", self._at):
-                self._at += 1
-            elif not self._text.startswith("}", self._at):
-                raise Unreadable(self._at, "',' or '}' is expected here")
-        self._at += 1
-        return self._table(table)
-
-    # --- places
-
-    def _skip(self, pattern: re.Pattern[str]) -> None:
-        found = pattern.match(self._text, self._at)
-        self._at = found.end() if found is not None else self._at
-
-    def _resume(self, stopped: int, end: int | None) -> None:
-        """Go on where a line begins like a statement.
-
-        That is the line of the stop itself, where something before it was never closed.
-        """
-        line_start = self._lines[bisect_right(self._lines, stopped) - 1]
-        begun_before = line_start > self._begun
-        found = _STATEMENT.search(self._text, end or (line_start if begun_before else stopped + 1))
-        self._at = found.start() if found is not None else len(self._text)
-
-    def _place(self, at: int) -> tuple[int, int]:
-        line = bisect_right(self._lines, at)
-        return line, at - self._lines[line - 1] + 1
-
-    def _offset(self, key: Scalar) -> int:
-        return self._lines[(key.line or 1) - 1] + (key.column or 1) - 1
-
-    def _twice(self, key: Scalar, table: _Open) -> Unreadable:
-        first = table.entries[key.text][0]
-        return Unreadable(
-            self._offset(key), f"{shown(key)} stands here a second time", f"first in line {first.line}"
+def _entry(text: str, statement: _Statement, value: Any) -> tuple[Scalar, Node]:
+    line, column = _place(text, statement.key)
+    key = Scalar(text=statement.name, quoted=True, line=line, column=column)
+    at = _place(text, statement.value)
+    if isinstance(value, list) and len(statement.items) == len(value):
+        items = tuple(
+            _node(item, _place(text, start)) for item, start in zip(value, statement.items, strict=True)
         )
+        return key, Items(items=items, line=at[0], column=at[1])
+    return key, _node(value, at)
 
-    def _table(self, opened: _Open) -> Table:
-        line, column = self._place(opened.at)
-        entries = tuple((key, self._node(value)) for key, value in opened.entries.values())
+
+def _node(value: Any, place: tuple[int, int]) -> Node:
+    line, column = place
+    if isinstance(value, Mapping):
+        entries = tuple(
+            (Scalar(text=name, quoted=True, line=line, column=column), _node(item, place))
+            for name, item in value.items()
+        )
         return Table(entries=entries, line=line, column=column)
-
-    def _node(self, value: _Open | list[_Open] | Node) -> Node:
-        if isinstance(value, _Open):
-            return self._table(value)
-        if isinstance(value, list):
-            line, column = self._place(value[0].at)
-            return Items(items=tuple(self._table(item) for item in value), line=line, column=column)
-        return value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return Items(items=tuple(_node(item, place) for item in value), line=line, column=column)
+    word = str(value).lower() if isinstance(value, bool) else str(value)
+    return Scalar(text=word, quoted=isinstance(value, str), line=line, column=column)
 
 
-_MOST_NOTED = 200
-_BLANKS = re.compile(r"[ \t]*+")
-_BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
-_LINE_END = re.compile(r"#|\n|\Z")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_STATEMENT = re.compile(r"^[ \t]*(?:\w[\w.-]*+[ \t]*=(?!=)|\[)", re.ASCII | re.MULTILINE)
-"""Where reading goes on. A key may begin with '-', but such a line is rather part of a broken command."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# --- the index of the keys at the top
+
+_TOKEN = re.compile(
+    r"(?P<comment>#[^\n]*+)"
+    r'|(?P<text>"""(?:[^"\\]++|\\[\s\S]|"{1,2}+(?!"))*+"{3,5}'
+    r"|'''(?:[^']++|'{1,2}+(?!'))*+'{3,5}"
+    r'|"(?!"")(?:[^"\\\n]++|\\.)*+"'
+    r"|'(?!'')[^'\n]*+')"
+    r"|(?P<unclosed>\"\"\"|'''|[\"'])"
+    r"|(?P<mark>[\[\]{},=\n])"
+    r"|(?P<word>[^\s#\"',=\[\]{}]++)"
+)
 
 
-def _code(character: str) -> str:
-    return f"the character U+{ord(character):04X}"
+def _statements(text: str) -> Iterator[_Statement]:
+    """The statements before the first table, and the tables; their text is TOML, as far as it is read."""
+    statement: _Statement | None = None
+    heading, in_table, valued, depth = -1, False, False, 0
+    before = "\n"
+    for token in _TOKEN.finditer(text):
+        mark, start = token[0], token.start()
+        if token["comment"] is not None:
+            continue
+        if token["unclosed"] is not None:
+            return
+        if mark == "\n" and not depth:
+            statement, heading, valued = None, -1, False
+        elif statement is None and mark == "[":
+            in_table, heading = True, start if heading < 0 else heading
+        elif statement is None:
+            statement = _Statement(_name(token), start, start)
+            if heading >= 0 or not in_table:
+                yield statement
+        elif heading < 0 and not valued:
+            valued = before == "="
+            if valued:
+                statement.value = start
+                depth += mark in "[{"
+        elif heading < 0:
+            if depth == 1 and before in "[," and mark not in "]\n":
+                statement.items.append(start)
+            depth += (mark in ("[", "{")) - (mark in ("]", "}"))
+        before = mark if mark != "\n" or not depth else before
+
+
+def _name(token: re.Match[str]) -> str:
+    """The first part of a key."""
+    if token["text"] is not None:
+        return next(iter(tomllib.loads(f"{token[0]} = 0")))
+    return token[0].partition(".")[0]
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+# --- what is wrong, in words that say what to do
+
+_ERROR = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+
+
+def _note(error: str, text: str, problems: Problems) -> None:
+    """Note what the standard library has found; no value is repeated, for it may be a secret."""
+    found = _ERROR.fullmatch(error)
+    message, at = error if found is None else found[1], len(text.rstrip("\n"))
+    if found is not None and found[2] is not None:
+        lines = text.split("\n")[: int(found[2]) - 1]
+        at = sum(len(line) + 1 for line in lines) + int(found[3]) - 1
+    at, message, hint = _explained(message, text, at)
+    problems.add_at(*_place(text, at), message, hint)
+
+
+def _explained(message: str, text: str, at: int) -> tuple[int, str, str | None]:
+    """Where a mistake begins, what it is, and what to do; `at` is where the standard library has stopped."""
+    if message.startswith(_NOT_CLOSED):
+        unclosed = next((token for token in _TOKEN.finditer(text) if token["unclosed"] is not None), None)
+        if unclosed is not None and len(unclosed[0]) == 3:
+            mark = unclosed[0]
+            return unclosed.start(), f"a text in {mark} begins here and never ends", f"put {mark} behind it"
+        if unclosed is not None:
+            return unclosed.start(), *_ADVICE["Unterminated string"]
+    if message.startswith("Expected '='"):
+        other = "every line is key = value; '#' before it puts it aside"
+        hint = "this is TOML: key = value" if text[at : at + 1] == ":" else other
+        return at, "'=' is expected after the key", hint
+    if message.startswith("Unescaped") and text[at - 2 : at - 1] == "\\":
+        at, escape = at - 2, ascii(text[at - 2 : at])[2:-1]
+        hint = "write two backslashes, or put the text into ''' or ' where nothing is escaped"
+        return at, f"{escape} is no escape of TOML", hint
+    if text[:at].endswith("= 0"):
+        return at - 1, "a number has no zeros before it", None
+    if message.startswith("Cannot overwrite"):
+        seen: dict[str, _Statement] = {}
+        for statement in _statements(text):
+            if (first := seen.setdefault(statement.name, statement)) is not statement:
+                name = shown(Scalar(text=statement.name, quoted=True))
+                line, _ = _place(text, first.key)
+                return statement.key, f"{name} stands here a second time", f"first in line {line}"
+    return at, *_ADVICE.get(message, (f"this is not TOML: {message}", None))
+
+
+_NOT_CLOSED = ("Illegal character '\\n'", "Unterminated string", "Expected \"'", "Expected '\"")
+_ADVICE = {
+    "Unterminated string": (
+        "a text in quotes begins here and does not end in its line",
+        "three quotes, ''' or \"\"\", go around a text of several lines",
+    ),
+    "Invalid value": (
+        "a value is expected: a text stands in quotes, lists in [ ]",
+        'as in compute_mode = "cycle"',
+    ),
+    "Expected newline or end of document after a statement": (
+        "the line is expected to end here",
+        "each key stands in a line of its own",
+    ),
+    "Unclosed array": ("',' or ']' is expected here", None),
+    "Unclosed inline table": ("',' or '}' is expected here", None),
+}
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_LONG_KEY = re.compile(rf"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.ASCII)

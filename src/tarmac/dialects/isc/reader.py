@@ -10,7 +10,7 @@ from typing import Any
 
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
-from tarmac.dialects.isc.fields import keys_of_lines, line_of, located, only_credentials, sorted_out
+from tarmac.dialects.isc.fields import line_of, located, only_credentials, sorted_out
 from tarmac.dialects.isc.variables import DATASET_AT_DATA
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
@@ -67,9 +67,7 @@ def read_isc(source: str, *, filename: str) -> Reading:
     if only_credentials({key.text for key, _ in tree.entries}):
         problems.add(tree.entries[0][0], *_CREDENTIALS)
         problems.raise_any()
-    unread = keys_of_lines(source) if problems else set[str]()
     run, retired = sorted_out(tree, problems, warnings)
-    run.meant |= unread
     facts: dict[str, Any] = {}
     slots = _slots(run, retired, warnings)
     _warn_of_output(retired, warnings)
