@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-EVENTS = ("pause", "move", "kill")
+EVENTS = ("pause", "move", "kill", "lose")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class Count:
     resumed: int
     finished: int
     torn_in_time: int
+    excused: tuple[str, ...]
     lost: tuple[str, ...]
     torn: tuple[str, ...]
     silent: tuple[str, ...]
@@ -47,7 +48,14 @@ class Ledger:
         self.begun = False
         self.torn: list[str] = []
         self.lost: list[str] = []
+        self.excused: list[str] = []
+        self._saved: list[tuple[int, float]] = []
+        self._excused_from: float | None = None
         self._read = 0
+
+    def excuse(self, since: float) -> None:
+        """Nobody can tell whether what was saved after that time was whole: the next start may lack it."""
+        self._excused_from = since
 
     def look(self) -> int:
         """How often a script has said what it found, after taking in what was said since."""
@@ -63,7 +71,9 @@ class Ledger:
             elif word == "begin":
                 self.begun = True
             elif word == "saved":
-                self.owed, self.begun = int(rest), False
+                step, at = rest.split()
+                self.owed, self.begun = int(step), False
+                self._saved.append((self.owed, float(at)))
                 self.finished += 1
             elif word == "found":
                 self._take_found(int(rest))
@@ -71,9 +81,12 @@ class Ledger:
 
     def _take_found(self, step: int) -> None:
         """What was written over by its own script is owed by nobody."""
+        since = self._excused_from
+        surely = max((saved for saved, at in self._saved if since is None or at < since), default=0)
         if step < self.owed and not self.begun:
-            self.lost.append(f"step {self.owed}, found {step}")
-        self.owed, self.begun = max(step, 0), False
+            (self.lost if step < surely else self.excused).append(f"step {self.owed}, found {step}")
+        self.owed, self.begun, self._excused_from = max(step, 0), False, None
+        self._saved = [(self.owed, 0.0)]
         self.found += 1
 
 
@@ -87,6 +100,7 @@ def told(count: Count) -> str:
         ("starts that looked", count.resumed),
         ("set aside half-written", count.torn_in_time),
         ("finished saves lost", len(count.lost)),
+        ("lost, but nobody can tell", len(count.excused)),
         ("torn checkpoints found", len(count.torn)),
         ("left out silently", len(count.silent)),
         ("cycle runs judged", f"{count.judged}, {count.proven} of them proven"),

@@ -4,8 +4,13 @@
 
 The nodes have disks of their own. After each event a run goes on, on the same node or another, or (after a
 kill) as a new run from what was kept, and says what it found. What its script had finished writing must be
-there, whole; what it had not must never pass for a checkpoint; and nothing is left out without a word. Run by
+there, whole; what it had not must never pass for a checkpoint; and nothing is left out without a word. With
+`--kinds lose` runners are killed, too: then what a node had not synced is owed by that node alone. Run by
 hand, and shorter by tests/e2e/test_checkpoint_torture.py.
+
+Counted apart is what nobody can tell (decision 0020), and only of ways of saving where neither a name nor the
+content shows that a file is whole: a save that was over less than MOMENT_S before a stranger's SIGKILL, and
+one that was over less than DOUBT_S before the death of its runner.
 """
 
 from __future__ import annotations
@@ -30,10 +35,15 @@ from checkpoint_ways import COMMON, WAYS
 
 from tarmac.client import Client
 from tarmac.client.records import RunRecord
+from tarmac.control.retrying import MAX_FAULTS
+from tarmac.node.protocol import HEARTBEAT_PERIOD_S
 
 PATIENCE_S = 240.0
 LOOK_S = 0.1
-WEIGHTS = (4, 4, 2)
+WEIGHTS = {"pause": 4, "move": 4, "kill": 2, "lose": 1}
+KINDS = ("pause", "move", "kill")
+MOMENT_S = 0.05
+DOUBT_S = HEARTBEAT_PERIOD_S + 5.0
 CLUSTER = """\
 name: torture
 disks: own
@@ -66,6 +76,7 @@ class Torture:
     seed: int
     events: Counter[str] = field(default_factory=Counter)
     left: int = 0
+    kinds: Sequence[str] = KINDS
     ways: set[str] = field(default_factory=set)
     ledgers: list[tuple[str, Ledger]] = field(default_factory=list)
     aside: int = 0
@@ -91,7 +102,7 @@ class Lineage:
         (self.code / "train.py").write_text(COMMON + self.way.body)
         self.ledger = Ledger(torture.place / f"ledger{number}.txt")
         self.label = f"t{number}"
-        self.starts = 0
+        self.starts = self.losses = 0
         self.run = self.submit(more)
 
     def submit(self, more: str = "") -> RunRecord:
@@ -117,13 +128,18 @@ class Lineage:
                 break
             self.wait_for(lambda: self.ledger.look() >= self.starts, "start")
             time.sleep(self.random.uniform(0.0, 1.5))
-            event = self.random.choices(EVENTS, WEIGHTS)[0]
+            kinds = self.torture.kinds
+            event = self.random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+            if event == "lose" and self.losses == MAX_FAULTS:
+                event = "kill"  # one more, and the run would not be tried again
             if event == "move" and not self.move():
                 event = "pause"  # another lane gave the node work again, and it was taken
             elif event == "pause":
                 self.pause()
             elif event == "kill":
                 self.kill()
+            elif event == "lose":
+                self.lose()
             with self.torture.lock:
                 self.torture.events[event] += 1
         self.wait_for(lambda: self.ledger.look() >= self.starts, "last start")
@@ -156,6 +172,8 @@ class Lineage:
         """A worker, or what it has started, is struck from outside; a new run goes on from what was kept."""
         pid = self.client.attempts(self.run["id"])[-1]["workers"][0]["pid"]
         below = _children(pid) if pid is not None else []
+        if self.way.bare:
+            self.ledger.excuse(time.monotonic() - MOMENT_S)
         with suppress(ProcessLookupError):
             os.kill(self.random.choice([pid or 0, *below]) or 1 << 22, signal.SIGKILL)
         if below:
@@ -166,8 +184,27 @@ class Lineage:
         self.check_words()
         self.go_on()
 
+    def lose(self) -> None:
+        """Its runner is struck: the run goes on by itself, from what its node has, or from the last sync."""
+        attempt = self.client.attempts(self.run["id"])[-1]
+        runner = _parent(attempt["workers"][0]["pid"] or 0)
+        self.ledger.excuse(time.monotonic() - DOUBT_S if self.way.bare else time.monotonic())
+        if runner is None:
+            return
+        os.kill(runner, signal.SIGKILL)
+        self.starts, self.losses = self.starts + 1, self.losses + 1
+
+        def goes_on() -> bool:
+            last = self.client.attempts(self.run["id"])[-1]
+            if last["number"] > attempt["number"] and last["nodes"] != attempt["nodes"]:
+                self.ledger.excuse(0.0)
+            return last["started_at"] is not None and last["number"] > attempt["number"]
+
+        self.wait_for(goes_on, "attempt after a lost one")
+
     def go_on(self) -> None:
         """A new run from what was kept."""
+        self.losses = 0
         kept = [item for item in self.client.artifacts(self.run["id"]) if item["kind"] == "checkpoint"]
         self.run = self.submit(f"input_artifacts: [{self.run['id']}]\n" if kept else "")
 
@@ -218,9 +255,10 @@ def torture(
     ways: Sequence[str] = tuple(WAYS),
     per_lineage: int = 8,
     cycles: Sequence[str] = (),
+    kinds: Sequence[str] = KINDS,
 ) -> Count:
     """Play so many events, then let each of `cycles` be judged in turns, and count."""
-    shared = Torture(place=place, home=place / "home", seed=seed, left=events)
+    shared = Torture(place=place, home=place / "home", seed=seed, left=events, kinds=kinds)
     (place / "cluster.yaml").write_text(CLUSTER)
     with Client(home=shared.home) as client:
         client.add_cluster((place / "cluster.yaml").read_text(), filename="cluster.yaml")
@@ -248,6 +286,7 @@ def torture(
         resumed=sum(ledger.found for _, ledger in shared.ledgers),
         finished=sum(ledger.finished for _, ledger in shared.ledgers),
         torn_in_time=shared.aside,
+        excused=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.excused),
         lost=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.lost),
         torn=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.torn),
         silent=tuple(shared.silent),
@@ -290,6 +329,13 @@ def _order(ways: Sequence[str], random: Random) -> Sequence[str]:
     return [name for _ in range(1000) for name in random.sample(list(ways), len(ways))]
 
 
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 def _children(pid: int) -> list[int]:
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -303,6 +349,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--events", type=int, default=500)
     parser.add_argument("--lanes", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", nargs="*", choices=EVENTS, default=list(KINDS))
     parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--cycles", type=int, default=len(WAYS), help="how many ways are judged in turns")
     parser.add_argument("--keep", action="store_true", help="leave the directory, to be looked at")
@@ -319,6 +366,7 @@ def main(arguments: Sequence[str]) -> int:
             seed=parsed.seed,
             ways=parsed.ways,
             cycles=parsed.ways[: parsed.cycles],
+            kinds=parsed.kinds,
         )
         print(told(count))
         print(f"{'took:':<26}{time.monotonic() - began:.0f} s{f' in {directory}' if parsed.keep else ''}")

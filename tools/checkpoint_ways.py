@@ -2,7 +2,7 @@
 
 Each script finds its newest checkpoint as naively as people do, checks its content, says `found STEP` in the
 ledger (`torn ...` if the content is not whole), and then saves step after step. A ledger lies outside of all
-that is kept: `begin STEP` before something that was saved is written over, `saved STEP` once a save is
+that is kept: `begin STEP` before something that was saved is written over, `saved STEP AT` once a save is
 finished. So what must be there afterwards is known exactly.
 """
 
@@ -92,18 +92,22 @@ def go(find, save, overwrites=False):
         if overwrites:
             note("begin", step)
         save(step)
-        note("saved", step)
+        note("saved", step, time.monotonic())
         time.sleep(random.uniform(0, 0.1))
 '''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of saving. `launcher` goes before the script; `heavy` ones import torch and are played less."""
+    """One way of saving. `launcher` goes before the script; `heavy` ones import torch and are played less.
+
+    `bare`: neither a name nor the content shows that a file is whole.
+    """
 
     body: str
     launcher: str = ""
     heavy: bool = False
+    bare: bool = False
 
 
 RENAMED = """
@@ -218,7 +222,7 @@ state = {"step": 0}
 def leave(*_):
     step = state["step"] + 1
     write(at(f"model_{step}.pt"), step)
-    note("saved", step)
+    note("saved", step, time.monotonic())
     os._exit(random.choice((0, 1, 143)))
 signal.signal(signal.SIGTERM, leave)
 state["step"] = find = max(check(newest("model_*.pt")), 0)
@@ -261,7 +265,7 @@ note("found", step)
 while not tarmac.should_pause():
     step += 1
     save(step)
-    note("saved", step)
+    note("saved", step, time.monotonic())
     time.sleep(random.uniform(0, 0.1))
 sys.exit(random.choice((0, 0, 143)))
 """
@@ -367,8 +371,8 @@ WAYS = {
     "ignores SIGTERM": Way(body=IGNORES_SIGTERM),
     "SDK": Way(body=SDK),
     "SDK, asks": Way(body=SDK_POLLS),
-    "mapped": Way(body=MAPPED),
-    "appended": Way(body=APPENDED),
+    "mapped": Way(body=MAPPED, bare=True),
+    "appended": Way(body=APPENDED, bare=True),
     "in turns": Way(body=PING_PONG),
     "moved by a shell": Way(body=MOVED_BY_A_SHELL),
     "torch.save": Way(body=TORCH + "go(find, save)\n", heavy=True),

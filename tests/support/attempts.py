@@ -127,11 +127,16 @@ def write_attempt(
     artifacts: Path | None = None,
     files: dict[str, str] | None = None,
     mounts: Sequence[dict[str, Any]] = (),
+    name: str | None = None,
+    node: dict[str, Any] | None = None,
     **fields: Any,
 ) -> AttemptDirectory:
-    """An attempt directory as an engine makes it: `workers` by node, or for the only node n0."""
+    """An attempt directory as an engine makes it: `workers` by node, or for the only node n0.
+
+    `node` is more that is said of each node.
+    """
     by_node = workers if isinstance(workers, dict) else {"n0": list(workers)}
-    directory = root / f"attempt-{uuid.uuid4().hex[:8]}"
+    directory = root / (name or f"attempt-{uuid.uuid4().hex[:8]}")
     (directory / protocol.LOGS).mkdir(parents=True)
     kept = artifacts or directory / "artifacts"
     notify = directory / "news"
@@ -155,14 +160,15 @@ def write_attempt(
         "sdk": str(SDK_DIRECTORY),
         "nodes": [
             {
-                "node": name,
+                "node": each,
                 "address": f"127.0.0.{rank + 1}",
                 "rank": rank,
                 "workers": theirs,
                 "files": files or {},
                 "mounts": list(mounts),
+                **(node or {}),
             }
-            for rank, (name, theirs) in enumerate(by_node.items())
+            for rank, (each, theirs) in enumerate(by_node.items())
         ],
         **fields,
     }

@@ -17,10 +17,18 @@ class AttemptPaths:
         self.failed = os.path.join(self.directory, protocol.FAILED_FILE)
         self.logs = os.path.join(self.directory, protocol.LOGS)
         self.prepared = os.path.join(self.directory, protocol.PREPARED_FILE)
+        self.placed = os.path.join(self.directory, protocol.PLACED_FILE)
 
     def node(self, name: str) -> NodePaths:
         """The paths of one node's part."""
         return NodePaths(os.path.join(self.directory, protocol.NODES, name))
+
+    def node_names(self) -> list[str]:
+        """The nodes that have a part of it here."""
+        try:
+            return os.listdir(os.path.join(self.directory, protocol.NODES))
+        except OSError:
+            return []
 
     def log(self, worker: str) -> str:
         """The log of the worker ROLE.REPLICA.WORKER."""

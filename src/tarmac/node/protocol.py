@@ -14,6 +14,8 @@
       cleared                         JSON {"work": days, "logs": days}: what the server removed so long after
                                       the end of the run
       prepared                        only with hooks: those before the workers are done, they may start
+      placed                          only with several nodes: the artifact directories of the node of rank 0
+                                      hold what they should, and so does the store
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
@@ -153,6 +155,7 @@ FILES = "files"
 VENV = "venv"
 RUNNER_LOG = "runner.log"
 PREPARED_FILE = "prepared"
+PLACED_FILE = "placed"
 CLEARED_FILE = "cleared"
 LEFT_FILE = "left"
 SYNC_FILE = "sync.jsonl"

@@ -19,6 +19,7 @@ from tarmac.artifacts.versions.order import Order
 from tarmac.artifacts.versions.restore import fill
 from tarmac.model.errors import NotFound
 from tarmac.node import untrusted
+from tarmac.node.lost import Lost
 
 _CHECKPOINT = "checkpoint"
 
@@ -32,9 +33,11 @@ class State:
     given: str | None = None
 
 
-def fill_all(blobs: Blobs, order: Order, *, seen: Mapping[str, str]) -> list[Version]:
+def fill_all(
+    blobs: Blobs, order: Order, *, seen: Mapping[str, str], lost: Lost | None = None
+) -> list[Version]:
     """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
-    state = read_state(order.state)
+    state = _state(order, lost)
     placed: list[Version] = []
     given: str | None = state.given if state is not None else None
     for kind, directory in order.directories.items():
@@ -49,6 +52,14 @@ def fill_all(blobs: Blobs, order: Order, *, seen: Mapping[str, str]) -> list[Ver
             given = manifests[0].version.id if manifests else None
     write_state(order.state, State(attempt=order.attempt, rank=order.rank, given=given))
     return placed
+
+
+def unkept(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
+    """The kinds that a lost attempt left in directories which are gone on with as they are."""
+    state = _state(order, lost)
+    if state is None or state.attempt != lost.number:
+        return []
+    return [kind for kind in order.directories if _is_newest(blobs, order, kind, state)]
 
 
 def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
@@ -83,16 +94,34 @@ def write_state(path: Path, state: State) -> None:
 
 def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Sequence[Manifest] | None:
     """What a directory is to hold; None: leave it as it is."""
-    rank = 0 if kind == _CHECKPOINT else order.rank
-    newest = latest(blobs, order.run_id, kind, rank)
-    stood = read_manifest(blobs, newest) if newest is not None else None
-    ours = state is not None and state.rank == order.rank and (kind != _CHECKPOINT or order.rank == 0)
-    if ours and state is not None and (stood is None or state.attempt >= stood.attempt):
+    if state is not None and _is_newest(blobs, order, kind, state):
         return None
+    stood = _newest(blobs, order, kind)
     if stood is not None:
         return [stood]
     inputs = [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
     return inputs if inputs or order.own_disk else None
+
+
+def _state(order: Order, lost: Lost | None) -> State | None:
+    """What the directories of a node hold; those on a disk that all share hold what the last attempt left."""
+    state = read_state(order.state)
+    if lost is None or order.own_disk:
+        return state
+    return State(attempt=lost.number, rank=order.rank, given=state.given if state is not None else None)
+
+
+def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
+    """Whether what this node has is its own, and no later attempt has kept another."""
+    if state.rank != order.rank or (kind == _CHECKPOINT and order.rank != 0):
+        return False
+    stood = _newest(blobs, order, kind)
+    return stood is None or state.attempt >= stood.attempt
+
+
+def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
+    found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.rank)
+    return read_manifest(blobs, found) if found is not None else None
 
 
 def inputs_of(ids: Sequence[str]) -> list[Version]:

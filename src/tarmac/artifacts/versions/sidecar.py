@@ -3,7 +3,8 @@
     python -m tarmac.artifacts.versions.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
     python -m tarmac.artifacts.versions.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
 
-KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends. `sync` runs
+KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends; where the
+runner of the attempt before was killed, it does that one's last sync first. `sync` runs
 beside them until its input says {"end": {"at", "clean", "torn"}}: then it syncs once more, mends what was
 cut short, and ends. A closed input means that the runner is gone. It may be killed at any point. What it
 tells are lines of JSON on its output:
@@ -22,12 +23,12 @@ import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import Blobs, check_store
-from tarmac.artifacts.versions.filling import fill_all, given_checkpoint
+from tarmac.artifacts.versions.filling import fill_all, given_checkpoint, unkept
 from tarmac.artifacts.versions.manifest import Broken, Entry
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
@@ -35,6 +36,8 @@ from tarmac.artifacts.versions.settling import Ending, Unsettled
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import TarmacError
+from tarmac.node.lost import Lost, lost_before
+from tarmac.node.paths import AttemptPaths
 from tarmac.node.protocol import TORN
 
 FIRST_DELAY_S = 1.0
@@ -54,7 +57,8 @@ def main(arguments: list[str]) -> int:
     order = read_order(Path(directory), node)
     paths = dict(item.split("=", 1) for item in seen)
     if doing == "fill":
-        return _fill(order, paths)
+        nodes = [node] if order.own_disk else None
+        return _fill(order, paths, lost_before(AttemptPaths(directory), order.attempt, nodes))
     return Sidecar(order, paths).run()
 
 
@@ -63,14 +67,16 @@ def tell(**told: object) -> None:
     os.write(1, json.dumps({"at": round(time.time(), 3), **told}).encode() + b"\n")
 
 
-def _fill(order: Order, paths: Mapping[str, str]) -> int:
+def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
     """Fill, and try again for as long as the order's patience lasts."""
     deadline, delay_s = time.monotonic() + order.patience_s, FIRST_DELAY_S
     while True:
         try:
             blobs = open_blobs(order.store)
             check_store(blobs)
-            for version in fill_all(blobs, order, seen=paths):
+            if lost is not None:
+                _keep_unkept(blobs, order, paths, lost)
+            for version in fill_all(blobs, order, seen=paths, lost=lost):
                 tell(placed=version.id)
             return 0
         except _FAILURES as error:
@@ -80,6 +86,13 @@ def _fill(order: Order, paths: Mapping[str, str]) -> int:
                 return 1
         time.sleep(delay_s)
         delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+
+
+def _keep_unkept(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
+    """The last sync of an attempt whose runner was killed: what nobody saw is told by times."""
+    sidecar = Sidecar(replace(order, attempt=lost.number), paths)
+    for kind in unkept(blobs, order, lost):
+        sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
 
 
 @dataclass(slots=True)
@@ -119,7 +132,7 @@ class Sidecar:
                     self._listen(0.0)
             due = min(kind.due_at for kind in self._kinds)
             self._listen(max(0.0, due - time.monotonic()))
-        return self._finish() if self._ending is not None else 1
+        return self._finish(self._ending) if self._ending is not None else 1
 
     def _sync(self, kind: _Kind) -> None:
         """One sync on its interval; whatever goes wrong is tried again."""
@@ -152,18 +165,18 @@ class Sidecar:
         if kind.unsettled >= _TELL_UNSETTLED:
             kind.unsettled = 0
 
-    def _finish(self) -> int:
+    def end(self, kind: str, ending: Ending, what: str) -> None:
+        """The last sync of one kind, when `what` has ended. Raises what a store that is down does."""
+        self._end(next(item for item in self._kinds if item.kind == kind), ending, what)
+
+    def _finish(self, ending: Ending) -> int:
         """The last sync of every kind; bounded in time where the store does not take it."""
         deadline, delay_s = time.monotonic() + self._order.patience_s, FIRST_DELAY_S
         left = list(self._kinds)
         while left:
             kind = left[0]
             try:
-                self._sync_once(kind, self._ending)
-                self._mend(kind)
-            except Unsettled as reason:
-                why = f"{reason}, when the attempt ended: the version before stands"
-                tell(failed=kind.kind, why=why, again_s=None)
+                self._end(kind, ending, "the attempt")
             except _FAILURES as error:
                 again = time.monotonic() + delay_s < deadline
                 tell(failed=kind.kind, why=str(error), again_s=delay_s if again else None)
@@ -193,7 +206,15 @@ class Sidecar:
                 left_out=list(made.left_out),
             )
 
-    def _mend(self, kind: _Kind) -> None:
+    def _end(self, kind: _Kind, ending: Ending, what: str) -> None:
+        try:
+            self._sync_once(kind, ending)
+            self._mend(kind, what)
+        except Unsettled as reason:
+            why = f"{reason}, when {what} ended: the version before stands"
+            tell(failed=kind.kind, why=why, again_s=None)
+
+    def _mend(self, kind: _Kind, what: str) -> None:
         """After the last sync: what was cut short must not be taken for a checkpoint by the next attempt."""
         assert self._blobs is not None
         assert kind.syncer is not None
@@ -201,7 +222,7 @@ class Sidecar:
         if not torn:
             return
         mend(self._blobs, Path(self._order.directories[kind.kind]), torn=torn, put_back=put_back)
-        why = f"{in_words(torn)} being written when the attempt ended, and {_fate(torn, put_back)}"
+        why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
         tell(torn=kind.kind, paths=list(torn), why=why)
 
     def _syncer(self, kind: str) -> Syncer:

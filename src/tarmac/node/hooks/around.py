@@ -18,8 +18,10 @@ from typing import Callable, Iterator, Optional
 
 from tarmac.node import environment, fifo, judge, tail, untrusted, words
 from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node.hooks.asks import leave_if_asked, tell_others, wait_for
+from tarmac.node.lost import has_ended
 from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.paths import NodePaths
 from tarmac.node.spawn import CannotStart
 from tarmac.node.steps import CommandStep, script_lines
 
@@ -27,7 +29,6 @@ BEFORE = ("before_login", "before")
 AFTER = ("after", "after_login")
 
 _LEAVE_S = 0.3
-_LAST_BYTES = 4096
 
 
 def run_before(run: NodeRun) -> None:
@@ -35,9 +36,7 @@ def run_before(run: NodeRun) -> None:
     if not any(run.part.hooks.get(name) for name in BEFORE):
         return
     if run.part.rank != 0:
-        while not os.path.exists(run.attempt.prepared):
-            leave_if_asked(run)
-            run.pulse.wait(run.limit_due)
+        wait_for(run, run.attempt.prepared)
         return
     for name, number, argv in _commands(run, BEFORE):
         failed = _carry_out(run, name, argv, asked=lambda: leave_if_asked(run))
@@ -45,9 +44,7 @@ def run_before(run: NodeRun) -> None:
             cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
             run.note_failure(cause)
             raise Leave(judge.Verdict(words.FAILED, run.failure_cause))
-    _mark(run.attempt.prepared)
-    for name in run.part.nodes[1:]:
-        fifo.ring(run.attempt.node(name).wake, fifo.RING)
+    tell_others(run, run.attempt.prepared)
 
 
 def run_after(run: NodeRun) -> None:
@@ -55,7 +52,7 @@ def run_after(run: NodeRun) -> None:
     if not any(run.part.hooks.get(name) for name in AFTER):
         return
     if run.part.rank != 0:
-        _mark(run.node.left)
+        untrusted.touch(run.node.left)
         fifo.ring(run.attempt.node(run.part.nodes[0]).wake, fifo.RING)
         return
     interrupted = _Interruption(run)
@@ -104,7 +101,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
         cause = run.failure_cause or run.peer_failure()
         if cause is not None and cause.get("code") in words.PLATFORM_FAULTS:
             return False  # the attempt is tried again by itself
-        waiting = [name for name in waiting if not _left(run, name)]
+        waiting = [name for name in waiting if not _left(run.attempt.node(name))]
         if not waiting:
             return True
         try:
@@ -114,16 +111,9 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
         run.pulse.wait()
 
 
-def _left(run: NodeRun, name: str) -> bool:
+def _left(node: NodePaths) -> bool:
     """Whether the workers of a node have ended: it said so, or its part is over."""
-    node = run.attempt.node(name)
-    if os.path.exists(node.left):
-        return True
-    try:
-        end, _ = untrusted.last_bytes(node.events, _LAST_BYTES)
-        return b'"ended"' in end.rsplit(b"\n", 2)[-2]
-    except (OSError, IndexError):
-        return False
+    return os.path.exists(node.left) or has_ended(node)
 
 
 def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, tuple[str, ...]]]:
@@ -200,7 +190,3 @@ def _note(run: NodeRun, cause: judge.Cause) -> None:
         run.note_failure(cause)
     else:
         run.events.append("notice", text=cause["message"])
-
-
-def _mark(path: str) -> None:
-    untrusted.touch(path)

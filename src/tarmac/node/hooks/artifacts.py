@@ -2,6 +2,7 @@
 
 Called by `runner`. On a node with a disk of its own, and where a run names artifacts as its input, the last
 whole versions are placed into them first; a run whose artifacts cannot be had does not begin without them.
+Where the runner of the attempt before was killed, its last sync is made up for at first, on any disk.
 What a process was writing through the SDK's `checkpoint()` when it was ended is rubbish: its own node clears
 it away afterwards, a later attempt what a lost node left.
 """
@@ -16,7 +17,8 @@ from typing import Callable
 
 from tarmac.node import protocol, untrusted, words
 from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked, verdict
+from tarmac.node.hooks.asks import leave_if_asked, tell_others, verdict, wait_for
+from tarmac.node.lost import lost_before
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.spawn import CannotStart
 
@@ -38,14 +40,16 @@ def place_artifacts(run: NodeRun) -> None:
     part, state = run.part, run.part.artifact_state
     if part.sync is None or state is None:
         return
-    if part.own_disk and part.number == 1 and not part.sync.inputs:
+    inputs, first = bool(part.sync.inputs), part.rank == 0
+    lost = lost_before(run.attempt, part.number, part.nodes[:1] if part.own_disk else None)
+    if not first and (lost or (inputs and not part.own_disk)):
+        wait_for(run, run.attempt.placed)
+    if part.own_disk and part.number == 1 and not inputs:
         untrusted.replace(state, json.dumps({"attempt": part.number, "rank": part.rank}).encode())
-    elif part.own_disk or (part.sync.inputs and part.rank == 0 and not os.path.exists(state)):
+    elif part.own_disk or (first and (lost or (inputs and not os.path.exists(state)))):
         _place(run)
-    elif part.sync.inputs:
-        while not os.path.exists(state):  # the node of rank 0 places them, on the disk that all share
-            run.pulse.wait(run.limit_due)
-            leave_if_asked(run)
+    if first and len(part.nodes) > 1 and (inputs or part.number > 1):
+        tell_others(run, run.attempt.placed)
 
 
 def artifacts_out(run: NodeRun) -> None:

@@ -1,11 +1,13 @@
 """What hooks before the workers do when the attempt is asked to leave, or has failed elsewhere.
 
-Called by the hooks `code`, `setup` and `workers`.
+Called by the hooks `code`, `setup` and `workers`. The nodes wait for that of rank 0 here, too.
 """
 
 from __future__ import annotations
 
-from tarmac.node import judge
+import os
+
+from tarmac.node import fifo, judge, untrusted
 from tarmac.node.noderun import Leave, NodeRun
 
 
@@ -17,6 +19,20 @@ def leave_if_asked(run: NodeRun) -> None:
         run.note_ask(ask)
     if run.asked or run.failure_cause or run.pulse.node_leaves:
         raise Leave(verdict(run))
+
+
+def wait_for(run: NodeRun, path: str) -> None:
+    """Until the node of rank 0 has said so; raises Leave as above."""
+    while not os.path.exists(path):
+        leave_if_asked(run)
+        run.pulse.wait(run.limit_due)
+
+
+def tell_others(run: NodeRun, path: str) -> None:
+    """The node of rank 0 says so."""
+    untrusted.touch(path)
+    for name in run.part.nodes[1:]:
+        fifo.ring(run.attempt.node(name).wake, fifo.RING)
 
 
 def verdict(run: NodeRun) -> judge.Verdict:
