@@ -15,6 +15,9 @@ BIN := $(VENV)/bin
 BENCH_VENV := .venv-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
+# What pip does when it installs a package, but not for an editable one; else, where PYTHONDONTWRITEBYTECODE is
+# set, every command and server that is started compiles all of its modules again.
+COMPILE = $(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
 .PHONY: help demo sharing test check format bench clean
@@ -29,6 +32,7 @@ sharing: $(VENV)/.package
 	$(BIN)/python tools/sharing.py
 
 test: $(VENV)/.dev $(VENV)/.demo
+	@$(COMPILE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(VENV)/.dev
@@ -44,6 +48,7 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev $(VENV)/.bench $(BENCH_VENV)/.ray
 	benchmarks/slurm_cluster.sh install
+	@$(COMPILE)
 	$(BIN)/python -m benchmarks
 
 clean:
