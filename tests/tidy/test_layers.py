@@ -18,11 +18,14 @@ from source_tree import ROOT, Module, all_modules, imported, offences, package_m
 SHAPELESS_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "stuff", "base"}
 
 LAZY_MODULES = {
+    "tarmac.cli.commands.ls",
     "tarmac.cli.commands.run",
+    "tarmac.cli.commands.simulate",
     "tarmac.cli.errors",
     "tarmac.cli.options",
     "tarmac.cli.session",
     "tarmac.client.client",
+    "tarmac.client.embedded",
     "tarmac.server.__main__",
     "tarmac.server.settings",
 }

@@ -6,7 +6,6 @@ Everything here is a function from an error to text, so that its look can be tes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 
 from tarmac.cli.terminal import Terminal, harmless
@@ -51,6 +50,8 @@ def label(word: str, terminal: Terminal) -> str:
 
 def nearest(word: str, known: list[str]) -> str | None:
     """What the user may have meant."""
+    from difflib import get_close_matches
+
     matches = get_close_matches(word, known, n=1, cutoff=0.6)
     return matches[0] if matches else None
 

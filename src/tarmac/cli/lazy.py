@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from tarmac.cli.catalogue import Entry
 from tarmac.cli.errors import nearest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -53,6 +56,8 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
         return [
             CompletionItem(name, help=entry.help)
             for name, entry in self._entries.items()

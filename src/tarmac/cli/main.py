@@ -13,7 +13,6 @@ import sys
 
 import click
 from click.exceptions import Exit
-from click.shell_completion import shell_complete
 
 from tarmac import __version__
 from tarmac.cli import errors
@@ -90,6 +89,8 @@ def _guarded(arguments: list[str]) -> int:
 def _called(arguments: list[str]) -> int:
     """Do what the command line says, or complete it for a shell; what goes wrong is raised."""
     if instruction := os.environ.get(COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
+
         return shell_complete(program, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
     try:
         with program.make_context(PROGRAM, arguments) as context:

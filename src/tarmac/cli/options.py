@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from tarmac.cli.amounts import parse_duration
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +57,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names and ids of runs, for the shell: from a server that stands; silent otherwise."""
+    from click.shell_completion import CompletionItem
+
     from tarmac.cli.completing import run_candidates
 
     return [CompletionItem(value, help=text) for value, text in run_candidates(incomplete)]
@@ -62,6 +66,8 @@ def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of nodes, likewise."""
+    from click.shell_completion import CompletionItem
+
     from tarmac.cli.completing import node_candidates
 
     return [CompletionItem(value, help=text) for value, text in node_candidates(incomplete)]
@@ -69,6 +75,8 @@ def complete_node(_ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of clusters, likewise."""
+    from click.shell_completion import CompletionItem
+
     from tarmac.cli.completing import cluster_candidates
 
     return [CompletionItem(value, help=text) for value, text in cluster_candidates(incomplete)]

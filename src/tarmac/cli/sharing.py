@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.amounts import age, duration
 from tarmac.cli.checkpoints import lost_text
-from tarmac.cli.wording import Json
+from tarmac.cli.wording import BATCH, CYCLE, Json
 
 if TYPE_CHECKING:
     from tarmac.client import Client
-
-BATCH, CYCLE = "batch", "cycle"
 
 
 def submitted_text(run: Json) -> str:

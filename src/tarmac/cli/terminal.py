@@ -7,7 +7,6 @@ terminal has no width: nothing is cut there, so that `grep` finds everything.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import unicodedata
 from dataclasses import dataclass
@@ -45,6 +44,8 @@ def terminal_of(stream: TextIO) -> Terminal:
     """The facts of a stream, read from it and from the environment."""
     if not stream.isatty():
         return Terminal()
+    import shutil  # its archives take longer to import than the rest of this
+
     dumb = os.environ.get("TERM") == "dumb"
     return Terminal(
         width=shutil.get_terminal_size((100, 24)).columns,

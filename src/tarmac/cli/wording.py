@@ -14,6 +14,8 @@ from tarmac.cli.terminal import Terminal, harmless
 
 Json = Mapping[str, Any]
 
+BATCH, CYCLE = "batch", "cycle"
+
 _STYLES = {
     "pending": "dim",
     "queued": "yellow",

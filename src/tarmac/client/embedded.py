@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +21,14 @@ from tarmac.model.home import ALREADY_SERVED, Home, find_home
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
+    from tarmac.client.starting import StartedServer
+
 START_LIMIT_S = 30.0
 _END_LIMIT_S = 10.0
 """How long a server that broke off is given to end, so that its last words can be read."""
 _GLANCE_S = 0.01
 _PATIENCE_S = 2.0
 """How long an answer is waited for before the state of the server is looked at, again and again."""
-_LOG_LINES = 5
-_LOG_BYTES = 8192
 _SUN_PATH_BYTES = 107  # Linux: 108 with the closing zero
 
 
@@ -44,7 +42,7 @@ class EmbeddedServer:
         self.home = home
         self._options = options
         self.headers: Mapping[str, str] = {}
-        self._started: _Detached | None = None
+        self._started: StartedServer | None = None
 
     def __str__(self) -> str:
         return str(self.home.socket)
@@ -79,11 +77,8 @@ class EmbeddedServer:
     def explain(self, problem: OSError) -> TarmacError:
         """What to say of connections that broke: the last words of a server that we started, if it ended."""
         server, self._started = self._started, None
-        if server is not None:
-            with suppress(subprocess.TimeoutExpired):
-                status = server.wait(_END_LIMIT_S)
-                if status > 0 and status != ALREADY_SERVED:
-                    return _died(self.home, server)
+        if server is not None and (end := server.early_end(_END_LIMIT_S)) is not None:
+            return end
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
     def _connect_to_new(self) -> HTTPConnection:
@@ -92,17 +87,19 @@ class EmbeddedServer:
         One that finds the home served ends at once. If that other server is just leaving, its socket stays
         dead: then ours is started again.
         """
+        from tarmac.client.starting import start_server  # noqa: PLC0415 - most commands meet a server
+
         deadline = time.monotonic() + START_LIMIT_S
-        server = self._started = _start(self.home, self._options)
+        server = self._started = start_server(self.home, self._options)
         while time.monotonic() < deadline:
             status = server.poll()
             try:
                 return _connect(self.home.socket)
             except OSError:
                 if status == ALREADY_SERVED:
-                    server = self._started = _start(self.home, self._options)
+                    server = self._started = start_server(self.home, self._options)
                 elif status is not None:
-                    raise _died(self.home, server) from None
+                    raise server.last_words() from None
             time.sleep(_GLANCE_S)
         raise Unavailable(
             f"the server did not listen within {START_LIMIT_S:.0f} s", hint=f"its log is {self.home.log}"
@@ -146,62 +143,6 @@ def _short_name(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
-
-
-class _Detached(subprocess.Popen[bytes]):
-    """A process that is meant to go on after us: leaving it is no oversight to warn of.
-
-    `log_from` is where what it says begins in the log.
-    """
-
-    log_from = 0
-
-    def __del__(self) -> None:
-        pass
-
-
-def _start(home: Home, options: Sequence[str]) -> _Detached:
-    """Start a server that is free of this process: own session, no terminal, no inherited files."""
-    try:
-        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if home.root.stat().st_uid != os.geteuid():
-            raise TarmacError(
-                f"the tarmac home {home.root} belongs to another user", hint="TARMAC_HOME names another place"
-            )
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        log = os.open(home.log, flags, 0o600)
-    except OSError as problem:
-        raise TarmacError(
-            f"the tarmac home {home.root} cannot be used: {problem.strerror}",
-            hint="TARMAC_HOME names another place",
-        ) from problem
-    try:
-        begins_at = os.fstat(log).st_size
-        started = _Detached(
-            # -P: nothing that lies in the current directory may be taken for a module
-            [sys.executable, "-P", "-m", "tarmac.server", "--home", str(home.root), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            close_fds=True,
-            cwd=home.root,
-        )
-        started.log_from = begins_at
-        return started
-    finally:
-        os.close(log)
-
-
-def _died(home: Home, server: _Detached) -> TarmacError:
-    """What to say of a server that ended at start: its own last words, not those of earlier ones."""
-    with home.log.open("rb") as log:
-        end = os.fstat(log.fileno()).st_size
-        begins_at = server.log_from if server.log_from <= end else 0  # else it was rotated meanwhile
-        log.seek(max(begins_at, end - _LOG_BYTES))
-        lines = log.read().decode(errors="replace").splitlines()
-    words = "\n".join(line for line in lines[-_LOG_LINES:] if line.strip())
-    return Unavailable(f"the server ended as soon as it was started:\n{words}", hint=f"its log is {home.log}")
 
 
 def _stopped(home: Home) -> int | None:

@@ -17,9 +17,13 @@ from typing import Any
 import pytest
 
 from tarmac.cli.bars import PlayBar
+from tarmac.cli.commands import simulate as options
 from tarmac.cli.errors import BROKEN_PIPE
 from tarmac.cli.main import main
 from tarmac.cli.terminal import Terminal
+from tarmac.model.cluster import Policy
+from tarmac.simulator.changes import EXAMPLES
+from tarmac.simulator.forms import FORMS
 
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "xterm"}
 DATA = Path(__file__).parents[2] / "data" / "traces"
@@ -44,6 +48,12 @@ def plays(*arguments: str) -> dict[str, dict[str, Any]]:
     result = simulate(*arguments, "--json")
     assert result.returncode == 0, result.stderr
     return {play["label"]: play for play in json.loads(result.stdout)["traces"][0]["plays"]}
+
+
+def test_the_options_name_what_the_simulator_knows() -> None:
+    assert tuple(Policy) == options.POLICIES
+    assert tuple(FORMS) == options.FORMS
+    assert options.EXAMPLES == EXAMPLES
 
 
 def test_policies_stand_side_by_side() -> None:

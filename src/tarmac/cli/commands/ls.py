@@ -16,12 +16,10 @@ from tarmac.cli.errors import nearest
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.sharing import BATCH
 from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, stdout_terminal
-from tarmac.cli.wording import running_s, state_cell, state_of
+from tarmac.cli.wording import BATCH, running_s, state_cell, state_of
 from tarmac.model.lifecycle import LIVE_STATES, RunState
-from tarmac.model.run import RUN_OUTCOMES
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 PAGE = 500
 ENDED_SHOWN = 20
 
-_STATES = sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
+_LIFE = frozenset(RunState)
 
 _MODES = ("batch", "cycle", "interruptible", "burst")
 
@@ -156,19 +154,20 @@ class _Wanted:
     system: str | None = None
 
     @classmethod
-    def of(cls, states: Sequence[str], mode: str | None, system: str | None) -> _Wanted:
+    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> _Wanted:
         """What the options ask for; a word of the system means what it means there."""
         theirs = {word.lower(): word for word in statuses_of(system)} if system else {}
-        ours = [word.lower() for word in states if word.lower() not in theirs]
+        ours = [word.lower() for word in words if word.lower() not in theirs]
+        states = _states() if ours else []
         for word in ours:
-            if word not in _STATES:
-                known = sorted(theirs.values()) or _STATES
+            if word not in states:
+                known = sorted(theirs.values()) or states
                 meant = nearest(word, known)
                 said = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}"
                 raise click.BadParameter(f"there is no state {word!r}; {said}", param_hint="--state")
         return cls(
             words=frozenset(ours),
-            statuses=frozenset(theirs[word.lower()] for word in states if word.lower() in theirs),
+            statuses=frozenset(theirs[word.lower()] for word in words if word.lower() in theirs),
             mode=mode,
             system=system,
         )
@@ -178,7 +177,7 @@ class _Wanted:
         """The states to ask the server for; [] for all."""
         if self.statuses:
             return []
-        return sorted({RunState.ENDED if word in RUN_OUTCOMES else word for word in self.words})
+        return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
 
     def shown(self, run: RunSummaryRecord) -> bool:
         """Whether a run is one of them."""
@@ -192,6 +191,13 @@ class _Wanted:
             bool(self.statuses and self.system)
             and worded([run], str(self.system))[0]["status"] in self.statuses
         )
+
+
+def _states() -> list[str]:
+    """The words of `--state`: the states, and how a run can have ended."""
+    from tarmac.model.run import RUN_OUTCOMES  # most listings need nothing of runs but their JSON
+
+    return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 
 def _take(client: Client, limit: int | None, wanted: _Wanted, **query: Any) -> list[RunSummaryRecord]:

@@ -16,10 +16,10 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.secretview import uses_text
 from tarmac.cli.session import connect
-from tarmac.cli.sharing import BATCH, block_text, turns_text, verdict_text
+from tarmac.cli.sharing import block_text, turns_text, verdict_text
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
-from tarmac.cli.wording import culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
+from tarmac.cli.wording import BATCH, culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
 
 if TYPE_CHECKING:
     from tarmac.client.records import AttemptRecord, EventRecord, ReportRecord, RunRecord

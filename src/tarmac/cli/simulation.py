@@ -1,0 +1,273 @@
+"""What `tarmac simulate` does once its options are read: settings made of them, plays, output.
+
+Called by `commands.simulate`, which imports this when it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+
+import click
+
+from tarmac.cli.bars import PlayBar
+from tarmac.cli.errors import INTERRUPTED
+from tarmac.cli.output import print_json, print_text, remark
+from tarmac.cli.runfile import read_text
+from tarmac.cli.session import connect
+from tarmac.cli.simview import comparison, document, never_fits_remarks, wide_table
+from tarmac.cli.terminal import stdout_terminal
+from tarmac.dialects.clusterfile import read_cluster
+from tarmac.model.cluster import Cluster, Policy
+from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.lifecycle import RunState
+from tarmac.simulator.changes import SWITCH, Situation, changed, policy_of
+from tarmac.simulator.comparing import Interruption, Result, Setting, play_all
+from tarmac.simulator.forms import Window, columns_of, is_number
+from tarmac.simulator.history import busiest, cluster_of, trace_of
+from tarmac.simulator.jobrows import check_path, write_rows
+from tarmac.simulator.jobs import Trace
+from tarmac.simulator.playing import Rules
+from tarmac.simulator.plot import plot, require_plotting
+from tarmac.simulator.shapes import MOST_NODES, MOST_SLOTS, shape_of
+from tarmac.simulator.traces import parse_time, read_trace
+
+PAGE = 500
+DAY_S = 86_400.0
+DATE_CHARACTERS = len("2017-10-01")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be played, as the options of one call say it."""
+
+    traces: tuple[str, ...]
+    form: str | None
+    columns: str | None
+    cluster: str | None
+    policies: str | None
+    preemption: str
+    since: str | None
+    until: str | None
+    limits: float | None
+    restart_s: float
+    what_if: tuple[str, ...]
+    history: bool
+    estimates: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What is to come of it: one table over all traces, JSON, results of others beside it, files."""
+
+    as_table: bool
+    as_json: bool
+    published: tuple[str, ...]
+    rows_to: str | None
+    plot_to: str | None
+
+
+def run_simulation(request: Request, output: Output) -> None:
+    """Play what was asked for and answer; ends the program when it was interrupted."""
+    if output.plot_to is not None:
+        require_plotting(output.plot_to)
+    if output.rows_to is not None:
+        check_path(output.rows_to)
+    named = _published(output.published)
+    settings = [replace(setting, each_job=output.rows_to is not None) for setting in _settings(request)]
+    with (
+        _interruption() as interruption,
+        PlayBar.on_stderr(quiet=output.as_json and not sys.stdout.isatty()) as bar,
+    ):
+        results = play_all(
+            settings, workers=len(os.sched_getaffinity(0)), interruption=interruption, progress=bar.show
+        )
+    played = list(zip(settings, results, strict=True))
+    failures = [_drawn(played, output.plot_to) if output.plot_to is not None else None]
+    failures.append(_written(played, output.rows_to) if output.rows_to is not None else None)
+    _answer(played, named, as_json=output.as_json, as_table=output.as_table)
+    for failure in filter(None, failures):
+        raise failure
+    if interruption.asked:
+        remark("interrupted: this is what was known by then")
+        sys.exit(INTERRUPTED)
+
+
+def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInput | None:
+    """Draw; what keeps it from being drawn is told after the figures, which took longer to come by."""
+    try:
+        plot(played, Path(plot_to))
+    except OSError as error:
+        return InvalidInput(
+            f"--plot {plot_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
+        )
+    remark(f"drawn: {plot_to}")
+    return None
+
+
+def _written(played: Sequence[tuple[Setting, Result]], rows_to: str) -> InvalidInput | None:
+    """Write a row for each job; what keeps them from being written is told after the figures too."""
+    try:
+        write_rows(
+            ((setting.trace.name, setting.label, result.rows) for setting, result in played), Path(rows_to)
+        )
+    except OSError as error:
+        return InvalidInput(
+            f"--jobs {rows_to!r}: it cannot be written: {(error.strerror or str(error)).lower()}"
+        )
+    remark(f"{sum(len(result.rows) for _, result in played)} jobs written: {rows_to}")
+    return None
+
+
+def _answer(
+    played: Sequence[tuple[Setting, Result]], named: dict[str, float], *, as_json: bool, as_table: bool
+) -> None:
+    if as_json:
+        print_json(document(played, named))
+        return
+    for line in never_fits_remarks(played):
+        remark(line)
+    print_text((wide_table if as_table else comparison)(played, named, stdout_terminal()))
+
+
+def _settings(request: Request) -> list[Setting]:
+    """Every play that was asked for: each trace under each policy, before and after each change."""
+    if bool(request.traces) == request.history:
+        raise click.UsageError("name traces to play, or --history for what ended on your own cluster")
+    if request.limits is not None and not isfinite(request.limits):
+        raise click.UsageError(f"--limits {request.limits}: a factor of 1 or more, such as 1.5")
+    described = _cluster(request.cluster) if request.cluster is not None else None
+    settings = []
+    for trace, own in [_history()] if request.history else _traces(request):
+        for policy in _policies(request):
+            rules = Rules(
+                policy=policy,
+                preemption=SWITCH.get(request.preemption),
+                limit_factor=request.limits,
+                restart_s=request.restart_s,
+                estimates=request.estimates,
+            )
+            before = Situation(cluster=described or own, rules=rules)
+            situations = {"": before} | {words: changed(before, words) for words in request.what_if}
+            settings += [
+                Setting(
+                    label=", ".join(filter(None, (policy, words))) or "as it is",
+                    trace=trace,
+                    cluster=situation.cluster,
+                    rules=situation.rules,
+                )
+                for words, situation in situations.items()
+            ]
+    return settings
+
+
+def _policies(request: Request) -> list[Policy | None]:
+    """All by default; one's own cluster has its own rules (None), and a question asks of one at a time."""
+    if request.policies is not None:
+        return [policy_of(word) for word in request.policies.split(",")]
+    if request.history:
+        return [None]
+    return [Policy.PRIORITY] if request.what_if else list(Policy)
+
+
+def _traces(request: Request) -> Iterator[tuple[Trace, Cluster]]:
+    """The traces with the clusters they were published for, everything wrong with all of them at once."""
+    columns = columns_of(request.columns) if request.columns is not None else None
+    window = _window(request.since, request.until)
+    problems: list[Problem] = []
+    found: list[tuple[Trace, Cluster]] = []
+    for path in request.traces:
+        try:
+            trace = read_trace(path, form=request.form, columns=columns, window=window)
+        except InvalidInput as error:
+            problems += error.problems
+            continue
+        shape = shape_of(trace.cluster) if trace.cluster is not None else None
+        if shape is None and request.cluster is None:
+            message = "a trace of this form says nothing of a cluster: name one with --cluster, such as 64x8"
+            problems.append(Problem(message=message, file=path))
+        found.append((trace, shape or Cluster(name="", groups=())))
+    if problems:
+        raise InvalidInput(problems)
+    yield from found
+
+
+def _history() -> tuple[Trace, Cluster]:
+    """What ended on the cluster that the server of this environment serves, and that cluster."""
+    client = connect()
+    ended, before = [], None
+    while True:
+        page = client.runs(states=[RunState.ENDED], before=before, limit=PAGE, everything=True)
+        ended += page["runs"]
+        before = page["next"]
+        if before is None:
+            break
+    attempts = {run["id"]: client.attempts(run["id"]) for run in ended if run["attempt"] > 1}
+    name = busiest(ended)
+    return trace_of(ended, attempts, name), cluster_of(name, client.nodes(), client.clusters())
+
+
+def _cluster(text: str) -> Cluster:
+    """The cluster of a shape or of a description file."""
+    shape = shape_of(text)
+    if shape is not None:
+        return shape
+    if re.fullmatch(r"\d+x\d+", text):
+        raise InvalidInput(
+            f"--cluster {text!r}: 1 to {MOST_NODES} nodes of 1 to {MOST_SLOTS} slots can be played"
+        )
+    if not Path(text).exists():
+        raise InvalidInput(f"--cluster {text!r} is neither nodes x slots, such as 64x8, nor a file")
+    return read_cluster(read_text(text, what="a cluster file").text, filename=text).cluster
+
+
+def _window(since: str | None, until: str | None) -> Window | None:
+    """The dates asked for; a day at the end is meant whole."""
+    if since is None and until is None:
+        return None
+    end = _moment("--to", until)
+    if end is not None and until is not None and len(until) == DATE_CHARACTERS:
+        end += DAY_S
+    return Window(since=_moment("--from", since), until=end)
+
+
+def _moment(option: str, text: str | None) -> float | None:
+    at = parse_time(text) if text is not None else None
+    if text is not None and at is None:
+        raise InvalidInput(f"{option} {text!r}: write a date such as 2017-10-01")
+    return at
+
+
+def _published(words: Sequence[str]) -> dict[str, float]:
+    """Results of others that the user passes: a name and a mean completion time in seconds."""
+    found = {}
+    for item in words:
+        name, _, value = item.rpartition("=")
+        if not name or not is_number(value) or not isfinite(float(value)):
+            raise InvalidInput(f"--published {item!r} is not of the form NAME=SECONDS")
+        found[name] = float(value)
+    return found
+
+
+@contextmanager
+def _interruption() -> Iterator[Interruption]:
+    """Ctrl-C asks the plays to end, and is told of by `Interruption`; a second one ends everything."""
+    interruption = Interruption()
+
+    def interrupted(_number: int, _frame: object) -> None:
+        if interruption.asked:
+            raise KeyboardInterrupt
+        interruption.asked = True
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield interruption
+    finally:
+        signal.signal(signal.SIGINT, before)
