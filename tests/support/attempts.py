@@ -211,13 +211,17 @@ class Warm:
 
 @contextmanager
 def warm_parent(
-    python: str = sys.executable, *, prefix: Sequence[str] = (), package: Path = NODE_DIRECTORY
+    python: str = sys.executable,
+    *,
+    prefix: Sequence[str] = (),
+    package: Path = NODE_DIRECTORY,
+    idle_s: int = 0,
 ) -> Iterator[Warm]:
     """A warm parent under any interpreter, of any copy of `node`; it has ended when the block is left."""
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours, theirs:
-        told = warm_command(python, theirs.fileno())
+        told = warm_command(python, theirs.fileno(), idle_s=idle_s)
         command = [*prefix, *(str(package) if part == str(NODE_DIRECTORY) else part for part in told)]
         process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
         theirs.close()

@@ -16,21 +16,25 @@ from tarmac.node.procfs import Process
 
 
 class Claim(NamedTuple):
-    """Who claimed. `fenced`: nobody may run it any more; then there is no process."""
+    """Who claimed. `fenced`: nobody may run it any more; then there is no process.
+
+    `name` is what the process is called while it serves this claim: afterwards it may serve another.
+    """
 
     token: str
     process: Optional[Process]
     boot_id: str
     fenced: bool
+    name: str = ""
 
 
-def take(node: NodePaths, token: str, *, pid: int) -> bool:
+def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
     """Claim a node's part for this process, whose pid the machine knows; False when it is taken already."""
     own = procfs.status(os.getpid())
     ticks = own.process.start_ticks if own else 0
     return _create(
         node,
-        {"token": token, "pid": pid, "start_ticks": ticks, "boot_id": procfs.boot_id()},
+        {"token": token, "pid": pid, "start_ticks": ticks, "boot_id": procfs.boot_id(), "name": name},
     )
 
 
@@ -51,7 +55,11 @@ def read(node: NodePaths) -> Optional[Claim]:
     if not (type(pid) is int and type(ticks) is int and pid > 0):
         raise ValueError("it names no process")
     return Claim(
-        token=str(told["token"]), process=Process(pid, ticks), boot_id=str(told["boot_id"]), fenced=False
+        token=str(told["token"]),
+        process=Process(pid, ticks),
+        boot_id=str(told["boot_id"]),
+        fenced=False,
+        name=str(told.get("name", "")),
     )
 
 

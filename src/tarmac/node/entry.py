@@ -18,8 +18,8 @@ def main(arguments: list[str]) -> None:
         detach.drop_stdio()
         detach.default_signals()
         _run(directory, arguments[2])
-    elif len(arguments) == 2 and arguments[0] == "warm" and arguments[1].isdigit():
-        warm.serve(int(arguments[1]))
+    elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
+        warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
     else:
         _usage()
 
@@ -45,4 +45,4 @@ def _run(directory: str, node: str) -> None:
 
 
 def _usage() -> NoReturn:
-    raise SystemExit("usage: python tarmac/node run DIRECTORY NODE | warm FD")
+    raise SystemExit("usage: python tarmac/node run DIRECTORY NODE | warm FD SECONDS")

@@ -60,16 +60,20 @@ class EventLog:
             return True
         if not self._write():
             return False
-        self._ring()
+        self.ring()
         return True
 
     def finish(self) -> bool:
-        """Write what waits, see that the file holds it, and tell the engine last; False when it must wait."""
+        """Write what waits and see that the file holds it; False when it must wait. `ring` is left to do."""
         if not self._write() or not self._mend():
             return False
         self.close()
-        self._ring()
         return True
+
+    def ring(self) -> None:
+        """Tell the engine that there is news."""
+        if self._notify:
+            fifo.ring(self._notify, self._news)
 
     def close(self) -> None:
         """Give back the space set aside."""
@@ -115,10 +119,6 @@ class EventLog:
         if self._forgotten:
             return True
         return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._said)
-
-    def _ring(self) -> None:
-        if self._notify:
-            fifo.ring(self._notify, self._news)
 
     def _open(self) -> None:
         self._handle = untrusted.open_to_append(self._path)

@@ -71,6 +71,7 @@ class Witness:
         self._tell_due = 0.0
         self._doubtful_at: Optional[float] = None
         self._told_to_leave = False
+        self._held: Optional[Tree] = None
 
     def look(self, *, writers_done: bool = False) -> None:
         """Take in what happened; for whoever is awake."""
@@ -111,7 +112,12 @@ class Witness:
             self._tell_checkpoint()
             if self._torn is not None and self._tree.complete:
                 self.torn = self._torn.paths()
-            self._tree = None
+            self._tree, self._held = None, self._tree
+
+    def let_go(self) -> None:
+        """This process lives on: give back what watching took."""
+        if self._held is not None:
+            self._held.close()
 
     def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
         def more() -> list[Change]:

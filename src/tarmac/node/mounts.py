@@ -62,6 +62,22 @@ def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
     return plan
 
 
+def take_back(plan: Optional[Plan]) -> bool:
+    """Unmount what was mounted, which nothing uses any more; False where that cannot be."""
+    if plan is None:
+        return True
+    if any(cover.directory == ROOT for cover in plan.covers):
+        return False
+    try:
+        for path in reversed(
+            [*(cover.directory for cover in plan.covers), *(bind.target for bind in plan.binds)]
+        ):
+            syscalls.unmount(path)
+    except OSError:
+        return False
+    return True
+
+
 def _enter() -> None:
     try:
         namespaces.own_disk_view()

@@ -12,15 +12,17 @@ import os
 from contextlib import suppress
 from typing import Callable, NamedTuple, NoReturn, Optional
 
-from tarmac.node import syscalls
+from tarmac.node import procfs, syscalls
 from tarmac.node.kernelfiles import lines
 
 AS_ROOT = "as root"
 AS_USER = "as user"
 
+NAME = "tarmac"
+"""What a runner is called: whoever waits until no `python` runs any more does not wait for it."""
+
 _RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _PROC_FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-_NAME = b"tarmac"
 _WORKS = b"works"
 
 
@@ -157,8 +159,7 @@ def settle() -> Apart:
     pid = int(os.readlink("/proc/self"))
     own_disk_view()
     syscalls.mount("proc", "/proc", "proc", _PROC_FLAGS)
-    with suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
-        file.write(_NAME)  # whoever waits until no `python` runs any more does not wait for us
+    procfs.rename_self(NAME)
     return Apart(pid, proc)
 
 

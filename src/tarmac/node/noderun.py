@@ -18,6 +18,7 @@ from tarmac.node.judge import Asked, Cause, Exit, Verdict
 from tarmac.node.keeper import Keeper
 from tarmac.node.masking import NO_SECRETS, Mask
 from tarmac.node.memory import Victims
+from tarmac.node.mountplan import Plan
 from tarmac.node.namespaces import Apart
 from tarmac.node.paths import AttemptPaths, NodePaths
 from tarmac.node.pulse import Pulse
@@ -65,6 +66,7 @@ class NodeRun:
         self.events = events
         self.apart = apart
         self.own_disk_view = apart is not None
+        self.mounted: Optional[Plan] = None
         self.pulse = Pulse(node, events.flush, outside_only=apart is not None)
         self.children = Children()
         self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children, apart=apart)
@@ -110,6 +112,12 @@ class NodeRun:
     def asked_for(self) -> Optional[str]:
         """The word of what was asked, if anything was."""
         return self.asked.ask if self.asked else None
+
+    def let_go(self) -> None:
+        """The attempt is over and this process lives on: close what was opened for it."""
+        self.pulse.close()
+        if self.witness is not None:
+            self.witness.let_go()
 
     def leave_at(self) -> Optional[float]:
         """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""

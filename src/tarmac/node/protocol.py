@@ -17,7 +17,9 @@
       placed                          only with several nodes: the artifact directories of the node of rank 0
                                       hold what they should, and so does the store
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
-                                      JSON {"token", "pid", "start_ticks", "boot_id"}, or {"fenced": true}
+                                      JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
+                                      {"fenced": true}. The runner is called `name` while it serves the claim
+                                      ("": it is one attempt's alone)
       nodes/NODE/events.jsonl         the runner's report, appended (see `EVENTS`)
       nodes/NODE/heartbeat            its mtime is the runner's lease
       nodes/NODE/wake                 a FIFO: one byte makes the runner look at `ask` and `failed` at once;
@@ -121,10 +123,11 @@ STARTING A RUNNER
     In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that
     forks: `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a
     socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
-    last may be absent); one per answer, in order: {"pid"} once the runner was forked, or {"error"}. It ends
-    when the other end is closed; runners live on. The values of secrets travel here alone: an attempt with
-    secrets cannot be started in a new process.
-    Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone.
+    last may be absent); one per answer, in order: {"pid"} of the runner, which was forked for it or waited
+    for work, or {"error"}. It ends when the other end is closed; runners that serve an attempt live on. The
+    values of secrets travel here alone: an attempt with secrets cannot be started in a new process.
+    Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone: a runner
+    may serve one attempt after the other.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ itself twice a second, because a ring may be lost or impossible (another machine
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import time
@@ -81,6 +82,12 @@ class Pulse:
         self._on_beat()
         with suppress(OSError):  # a full disk refuses the first one only: renewing needs no space
             untrusted.touch(self._heartbeat)
+
+    def close(self) -> None:
+        """Listen no more."""
+        for handle in (self._signals, self._bell):
+            if handle >= 0:
+                os.close(handle)
 
     def _listen(self, patience_s: float, also: int = -1) -> bool:
         if also >= 0:

@@ -18,7 +18,7 @@ from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
 from tarmac.node.hooks.around import run_after, run_before
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
 from tarmac.node.hooks.asks import verdict
-from tarmac.node.hooks.claim import claim
+from tarmac.node.hooks.claim import claim, give_up
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.limits import lift, limit_workers
@@ -32,6 +32,7 @@ from tarmac.node.judge import Verdict
 from tarmac.node.namespaces import Apart
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import AttemptPaths
+from tarmac.node.renewal import renew
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     artifacts_in,
@@ -56,11 +57,11 @@ _LOOK_AGAIN_S = 0.05
 
 def run_attempt(
     directory: str, node_name: str, apart: Optional[Apart], secrets: Optional[dict[str, str]] = None
-) -> None:
+) -> bool:
     """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
 
     `apart` if this process is the first of a namespace. `secrets` are the values of those that attempt.json
-    names.
+    names. True when this process is then as if it had run none.
     """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
@@ -68,10 +69,10 @@ def run_attempt(
         part = read_attempt(attempt.description, node_name)
     except Unreadable as error:
         _refuse(attempt, node_name, str(error), apart)
-        return
+        return False
     run = claim(part, attempt, apart)
     if run is None:
-        return
+        return apart is not None
     if secrets:
         run.take_secrets(secrets)
     end = _supervise(run)
@@ -81,6 +82,7 @@ def run_attempt(
     lift(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
+    return renew(run, end)
 
 
 def _supervise(run: NodeRun) -> Verdict:
@@ -122,6 +124,8 @@ def _deliver(run: NodeRun) -> None:
     """The report must reach the disk, however long it is full; unless its directory was taken away."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.pulse.wait()
+    give_up(run.apart)
+    run.events.ring()
 
 
 def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional[Apart]) -> None:

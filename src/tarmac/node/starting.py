@@ -22,6 +22,9 @@ def runner_command(python: str, directory: str, node: str) -> list[str]:
     return [python, *_LEAN, str(NODE_DIRECTORY), "run", directory, node]
 
 
-def warm_command(python: str, fd: int) -> list[str]:
-    """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`."""
-    return [python, *_LEAN, str(NODE_DIRECTORY), "warm", str(fd)]
+def warm_command(python: str, fd: int, *, idle_s: int = 0) -> list[str]:
+    """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
+
+    A runner that has done its part waits `idle_s` for another; 0: it ends.
+    """
+    return [python, *_LEAN, str(NODE_DIRECTORY), "warm", str(fd), str(idle_s)]

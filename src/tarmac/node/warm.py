@@ -2,7 +2,7 @@
 
 Started by engines (`starting.warm_command`) on a node that serves many short runs. It holds no state:
 requests come over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
-ends when the other end of the socket is closed.
+ends when the other end of the socket is closed. A runner that is done may serve another attempt: see `idle`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,32 @@ import os
 import signal
 import socket
 from functools import partial
-from typing import Iterator, NoReturn, Optional
+from typing import Iterator, NamedTuple, NoReturn, Optional
 
 from tarmac.node import detach, environment, namespaces, protocol, runner
+from tarmac.node.idle import IdleRunners, next_request
 from tarmac.node.namespaces import Apart, Way
 
+_MOST_ATTEMPTS = 100
+"""That a runner serves one after the other: whatever little each may leave in its memory, it has an end."""
 
-def serve(fd: int) -> None:
-    """Answer requests on the socket `fd` until it is closed."""
+
+class _Request(NamedTuple):
+    directory: str
+    node: str
+    secrets: dict[str, str]
+
+
+def serve(fd: int, *, idle_s: int) -> None:
+    """Answer requests on the socket `fd` until it is closed.
+
+    A runner that has done its part waits `idle_s` for another.
+    """
     channel = socket.socket(fileno=fd)
     detach.close_inherited(but=frozenset({fd}))
     os.set_inheritable(fd, False)
     detach.default_signals()
-    way = namespaces.find_way()
+    parent = _Parent(channel, namespaces.find_way(), idle_s)
     environment.account()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # an error tells as well that our server left
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runners
@@ -34,7 +47,7 @@ def serve(fd: int) -> None:
     gc.freeze()  # what is there now is shared with every runner: leave its pages alone
     try:
         for request in _lines(channel):
-            channel.sendall(json.dumps(_answer(request, channel, way)).encode() + b"\n")
+            channel.sendall(json.dumps(parent.answer(request)).encode() + b"\n")
     except ConnectionError:
         pass  # closed while we answered: as good an end as any
 
@@ -52,32 +65,61 @@ def _lines(channel: socket.socket) -> Iterator[bytes]:
             waiting = b""
 
 
-def _answer(request: bytes, channel: socket.socket, way: Way) -> dict[str, object]:
-    try:
-        told = json.loads(request)
-        directory, node, secrets = told["directory"], told["node"], told.get("secrets") or {}
-        if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):
-            raise TypeError("directory and node are text, secrets a mapping")
-    except (ValueError, KeyError, TypeError) as error:
-        return {"error": f"not a request: {type(error).__name__}: {error}"}
-    try:
-        pid = namespaces.fork(way, partial(_become_runner, channel, directory, node, secrets))
-    except OSError as error:
-        return {"error": f"no runner can be forked: {error}"}
-    return {"pid": pid}
+class _Parent:
+    """What the parent holds, and its runners let go of."""
+
+    def __init__(self, channel: socket.socket, way: Way, idle_s: int) -> None:
+        self._channel = channel
+        self._way = way
+        self._idle_s = idle_s
+        self._idle = IdleRunners()
+
+    def answer(self, line: bytes) -> dict[str, object]:
+        """Have a runner do what is asked for."""
+        try:
+            request = _read(line)
+        except (ValueError, KeyError, TypeError) as error:
+            return {"error": f"not a request: {type(error).__name__}: {error}"}
+        try:
+            return {"pid": self._start(request, line)}
+        except OSError as error:
+            return {"error": f"no runner can be forked: {error}"}
+
+    def _start(self, request: _Request, line: bytes) -> int:
+        """The pid of the runner: one that waits, or a new one. Secrets are for a new one alone."""
+        if self._idle_s == 0 or self._way.by is None or request.secrets:
+            return self._fork(request, None)
+        return self._idle.hand_over(line) or self._idle.fork(partial(self._fork, request))
+
+    def _fork(self, request: _Request, more: Optional[socket.socket]) -> int:
+        return namespaces.fork(self._way, partial(self._become_runner, request, more))
+
+    def _become_runner(
+        self, request: _Request, more: Optional[socket.socket], apart: Optional[Apart]
+    ) -> NoReturn:
+        """In the child: let go of everything that is the parent's, and run attempts."""
+        try:
+            self._channel.close()
+            self._idle.close()
+            detach.own_session()
+            detach.drop_stdio()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.chdir("/")
+            for _ in range(_MOST_ATTEMPTS):
+                as_new = runner.run_attempt(request.directory, request.node, apart, request.secrets)
+                line = next_request(more, self._idle_s) if as_new and more is not None else None
+                if line is None:
+                    break
+                request = _read(line)
+        finally:
+            os._exit(0)
 
 
-def _become_runner(
-    channel: socket.socket, directory: str, node: str, secrets: dict[str, str], apart: Optional[Apart]
-) -> NoReturn:
-    """In the child: let go of everything that is the parent's, and run the attempt."""
-    try:
-        channel.close()
-        detach.own_session()
-        detach.drop_stdio()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.chdir("/")
-        runner.run_attempt(directory, node, apart, secrets)
-    finally:
-        os._exit(0)
+def _read(line: bytes) -> _Request:
+    """A request as it was sent; raises ValueError, KeyError or TypeError for what is none."""
+    told = json.loads(line)
+    directory, node, secrets = told["directory"], told["node"], told.get("secrets") or {}
+    if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):
+        raise TypeError("directory and node are text, secrets a mapping")
+    return _Request(directory, node, secrets)

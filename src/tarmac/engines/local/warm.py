@@ -22,6 +22,8 @@ from tarmac.node.starting import warm_command
 ANSWER_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
 ANSWER_BYTES = 65_536
+IDLE_S = 60
+"""How long a runner that has done its part waits for another: a process and its namespaces are dear."""
 
 OpenFiles = tuple[int, int]
 """How many files a process may open: the limit that counts, and the highest it may set for itself."""
@@ -104,7 +106,7 @@ class WarmParent:
         self._socket.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
-                warm_command(self._python, theirs.fileno()),
+                warm_command(self._python, theirs.fileno(), idle_s=IDLE_S),
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

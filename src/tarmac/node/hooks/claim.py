@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from tarmac.node import claims
+from tarmac.node import claims, namespaces, procfs
 from tarmac.node.attempt import AttemptPart
 from tarmac.node.events import EventLog
 from tarmac.node.namespaces import Apart
@@ -16,11 +16,23 @@ from tarmac.node.paths import AttemptPaths
 def claim(part: AttemptPart, attempt: AttemptPaths, apart: Optional[Apart]) -> Optional[NodeRun]:
     """The part to run, or None: it is claimed, or fenced, and this runner must leave without a trace."""
     node = attempt.node(part.node)
-    pid = os.getpid() if apart is None else apart.pid
-    if os.path.exists(node.claim) or not claims.take(node, part.token, pid=pid):
+    if os.path.exists(node.claim):
+        return None
+    pid, name = os.getpid(), ""
+    if apart is not None:
+        pid, name = apart.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
+        procfs.rename_self(name)
+    if not claims.take(node, part.token, pid=pid, name=name):
+        give_up(apart)
         return None
     events = EventLog(node.events)
     events.tell(part.notify, part.attempt_id)
     events.append("claimed", pid=pid)
     os.makedirs(attempt.logs, exist_ok=True)
     return NodeRun(part, attempt, node, events, apart)
+
+
+def give_up(apart: Optional[Apart]) -> None:
+    """From now on this process does not stand for the claim: what its last event says is the end."""
+    if apart is not None:
+        procfs.rename_self(namespaces.NAME)

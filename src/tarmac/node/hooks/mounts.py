@@ -23,6 +23,7 @@ def mount(run: NodeRun) -> None:
     try:
         plan = mounts.make_true([bind for bind, _ in wishes], own_view=run.own_disk_view)
         run.own_disk_view = run.own_disk_view or bool(plan.binds)
+        run.mounted = plan
     except mounts.NotAllowed as error:
         run.events.append("notice", text=_sorry([bind.target for bind, _ in wishes], str(error)))
         return

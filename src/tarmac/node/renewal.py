@@ -1,0 +1,37 @@
+"""After an attempt: whether this process may serve another as if it were new. Called by `runner`.
+
+What an attempt has changed of its runner is taken back where that is simple and sure, which it is for most:
+the processes it started have ended, and the view of the disk is emptied. A runner that may have kept anything
+else (a secret, an environment that is in use) ends with its attempt.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tarmac.node import mounts, words
+from tarmac.node.judge import Verdict
+from tarmac.node.noderun import NodeRun
+
+
+def renew(run: NodeRun, end: Verdict) -> bool:
+    """Take back what the attempt changed of this process; False where it has to end instead."""
+    if end.outcome != words.COMPLETED or not _is_plain(run) or _has_children():
+        return False
+    run.let_go()
+    return mounts.take_back(run.mounted)
+
+
+def _is_plain(run: NodeRun) -> bool:
+    part = run.part
+    special = part.secrets or part.setup or part.hooks or part.own_packages or part.mounts
+    return run.apart is not None and not special
+
+
+def _has_children() -> bool:
+    """In a namespace of its own, all other processes are below the runner."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
