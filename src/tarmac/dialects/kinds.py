@@ -1,15 +1,17 @@
 """What a field may hold: each kind says in words what it wants, and reads a scalar or refuses it.
 
 Used by every reader of `dialects` through `dialects.section`, which turns a refusal into a located problem.
+What a bare word is differs by dialect: `strict` for run files, `lenient` and `yaml12` for other systems.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.problems import nearest
@@ -19,6 +21,8 @@ E = TypeVar("E", bound=StrEnum)
 
 LARGEST_TEXT_BYTES = 100 * 1024
 """The longest command, argument or variable: the kernel takes at most 128 KiB in one string."""
+
+LARGEST_NUMBER = 1e300
 
 
 class Misfit(Exception):
@@ -31,107 +35,225 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """`wanted` completes "... is expected, not X"; `read` returns the value or raises Misfit."""
+    """`wanted` completes "... is expected, not X"; `read` returns the value or raises Misfit.
+
+    A `secret` one is never quoted back.
+    """
 
     wanted: str
     read: Callable[[Scalar], T]
+    secret: bool = False
 
 
-def integer(minimum: int, maximum: int) -> Kind[int]:
+# --- what a bare word is
+
+Reads = Callable[[Scalar], Any]
+"""The value of a scalar: a text, a number, a truth value, or None."""
+
+
+def as_text(scalar: Scalar) -> str:
+    """The text, whatever it looks like."""
+    return scalar.text
+
+
+def strict(scalar: Scalar) -> str | int | float | bool:
+    """As run files have it: a plain number, `true` or `false`; all else is a text."""
+    text = scalar.text
+    if scalar.quoted or len(text) > _LONGEST_NUMBER:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else {"true": True, "false": False}.get(text, text)
+
+
+def lenient(scalar: Scalar) -> str | int | bool:
+    """As forgiving servers had it: quotes and case do not matter, and `yes` and `on` are true."""
+    text = scalar.text.strip().lower()
+    return int(text) if _SHORT_NUMBER.fullmatch(scalar.text) else _TRUTHS.get(text, scalar.text)
+
+
+def yaml12(scalar: Scalar) -> str | int | float | bool | None:
+    """As YAML 1.2 has it: `1e-4` is a number, `yes` a word. What JSON cannot hold stays the text it is."""
+    text = scalar.text
+    if scalar.quoted:
+        return text
+    if scalar.empty:
+        return None
+    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+        return text.lower() == "true"
+    plain = text.replace("_", "")
+    try:
+        if len(text) > _LONGEST_YAML_NUMBER:
+            return text
+        if _YAML_INTEGER.fullmatch(text):
+            return int(plain)
+        if _YAML_BASED.fullmatch(text):
+            return int(plain, 0)
+        if _YAML_FLOAT.fullmatch(text) and math.isfinite(found := float(plain)):
+            return found
+    except ValueError:
+        pass
+    return text
+
+
+# --- kinds
+
+
+def integer(minimum: int | None = None, maximum: int | None = None, *, of: Reads = strict) -> Kind[int]:
     """A whole number within bounds."""
+    least, most = (-(2**63) if minimum is None else minimum), (2**63 - 1 if maximum is None else maximum)
 
     def read(scalar: Scalar) -> int:
-        if not _INTEGER.fullmatch(scalar.text):
-            raise Misfit()
-        if scalar.quoted:
-            raise Misfit("take the quotes away")
-        # Length first: Python refuses to convert absurdly long digit strings.
-        if len(scalar.text) > 18 or not minimum <= int(scalar.text) <= maximum:
-            raise Misfit()
-        return int(scalar.text)
+        found = of(scalar)
+        if type(found) is int and least <= found <= most:
+            return found
+        raise Misfit(_unquoted(scalar, of, int))
 
-    return Kind(f"a whole number from {minimum} to {maximum}", read)
-
-
-def number(minimum: float, maximum: float) -> Kind[float]:
-    """A number, with or without a fraction, within bounds."""
-
-    def read(scalar: Scalar) -> float:
-        if scalar.quoted or not _NUMBER.fullmatch(scalar.text) or len(scalar.text) > 18:
-            raise Misfit("take the quotes away" if scalar.quoted else None)
-        if not minimum <= float(scalar.text) <= maximum:
-            raise Misfit()
-        return float(scalar.text)
-
-    return Kind(f"a number from {minimum:g} to {maximum:g}", read)
+    if minimum is None:
+        return Kind("a whole number", read)
+    if maximum is None:
+        return Kind(f"a whole number, {minimum} or more,", read)
+    return Kind(f"a whole number from {minimum} to {maximum}" if minimum != maximum else f"{minimum}", read)
 
 
-def choice(kind: type[E]) -> Kind[E]:
-    """One of the words of an enumeration."""
-    words = [str(item) for item in kind]
+def number(
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    above: float | None = None,
+    of: Reads = strict,
+    as_written: bool = False,
+) -> Kind[float]:
+    """A number, with or without a fraction, within bounds; `above` itself is left out.
 
-    def read(scalar: Scalar) -> E:
-        if scalar.text not in words:
-            meant = nearest(scalar.text, words)
-            raise Misfit(f"did you mean '{meant}'?" if meant else None)
-        return kind(scalar.text)
-
-    return Kind(f"one of {', '.join(words)}", read)
-
-
-def positive(maximum: float) -> Kind[float]:
-    """A number above zero, with or without a fraction."""
-    wanted = f"a number above 0, at most {maximum:g}"
-    bounded = number(0, maximum)
+    With `as_written` a whole one stays whole.
+    """
+    bounds = [f" from {minimum:g} to {maximum:g}"] if minimum is not None and maximum is not None else []
+    if above is not None:
+        bounds = [f" above {above:g}"] + ([f", at most {maximum:g}"] if maximum is not None else [])
 
     def read(scalar: Scalar) -> float:
-        value = bounded.read(scalar)
-        if value == 0:
-            raise Misfit()
-        return value
+        found = of(scalar)
+        if (
+            type(found) not in (int, float)
+            or abs(found) > LARGEST_NUMBER
+            or (minimum is not None and found < minimum)
+            or (maximum is not None and found > maximum)
+            or (above is not None and found <= above)
+        ):
+            raise Misfit(_unquoted(scalar, of, int, float))
+        kept: float = found if as_written else float(found)
+        return kept
 
-    return Kind(wanted, read)
+    return Kind(f"a number{''.join(bounds)}", read)
 
 
-def flag() -> Kind[bool]:
+def flag(of: Reads = strict) -> Kind[bool]:
     """`true` or `false`."""
 
     def read(scalar: Scalar) -> bool:
-        if scalar.quoted or scalar.text not in ("true", "false"):
-            raise Misfit(_FLAG_HINTS.get(scalar.text.lower()))
-        return scalar.text == "true"
+        found = of(scalar)
+        if isinstance(found, bool):
+            return found
+        raise Misfit(_unquoted(scalar, of, bool) or _FLAG_HINTS.get(scalar.text.lower()))
 
     return Kind("true or false", read)
 
 
-def text(wanted: str = "a text") -> Kind[str]:
+def choice(kind: type[E]) -> Kind[E]:
+    """One of the words of an enumeration."""
+    word = one_of([str(item) for item in kind])
+    return Kind(word.wanted, lambda scalar: kind(word.read(scalar)))
+
+
+def one_of(words: Iterable[str]) -> Kind[str]:
+    """One of some words."""
+    known = tuple(words)
+
+    def read(scalar: Scalar) -> str:
+        if scalar.text not in known:
+            raise Misfit(did_you_mean(scalar.text, known))
+        return scalar.text
+
+    return Kind(f"one of {', '.join(known)}", read)
+
+
+def text(wanted: str = "a text", *, of: Reads = as_text) -> Kind[str]:
     """Any text that fits into one argument or variable of a process."""
 
     def read(scalar: Scalar) -> str:
-        size = len(scalar.text.encode())
-        if size > LARGEST_TEXT_BYTES:
+        found = of(scalar)
+        if not isinstance(found, str):
+            raise Misfit("put it into quotes")
+        if (size := len(found.encode())) > LARGEST_TEXT_BYTES:
             raise Misfit(f"it has {size:,} bytes and {LARGEST_TEXT_BYTES:,} are allowed: put it into a file")
-        return scalar.text
+        return found
 
     return Kind(wanted, read)
 
 
-def matching(pattern: str, wanted: str) -> Kind[str]:
-    """A text of which the whole matches a pattern; the hint is the same with dashes for what does not fit."""
-    compiled = re.compile(pattern, re.ASCII)
+def line(wanted: str, most: int | None = None) -> Kind[str]:
+    """One line of text that is not empty, without blanks around it."""
+    inner = text(wanted)
 
     def read(scalar: Scalar) -> str:
-        if compiled.fullmatch(scalar.text):
-            return scalar.text
-        repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", scalar.text, flags=re.ASCII).strip("-._")
-        raise Misfit(f"{repaired!r} would do" if compiled.fullmatch(repaired) else None)
+        found = inner.read(scalar).strip()
+        if found and found.isprintable() and len(found) <= (most or LARGEST_TEXT_BYTES):
+            return found
+        if most is not None:
+            raise Misfit(f"one line of 1 to {most} characters")
+        raise Misfit("it must be one line without control characters" if found else "it is empty")
 
     return Kind(wanted, read)
+
+
+def matching(pattern: str, wanted: str, *, of: Reads = as_text) -> Kind[str]:
+    """A text of which the whole matches; what is wrong in one becomes a dash in the hint."""
+    compiled, inner = re.compile(pattern, re.ASCII), text(wanted, of=of)
+
+    def read(scalar: Scalar) -> str:
+        found = inner.read(scalar)
+        if compiled.fullmatch(found):
+            return found
+        repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", found, flags=re.ASCII).strip("-._")
+        raise Misfit(
+            f"{repaired!r} would do" if of is as_text and repaired and compiled.fullmatch(repaired) else None
+        )
+
+    return Kind(wanted, read)
+
+
+def secret(kind: Kind[T]) -> Kind[T]:
+    """The same, of a value that no message may show."""
+    return replace(kind, secret=True)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """The hint for a word that is none of these, where one of them is near."""
+    meant = nearest(word, known)
+    return f"did you mean '{meant}'?" if meant else None
+
+
+def _unquoted(scalar: Scalar, of: Reads, *types: type) -> str | None:
+    """The hint, where only the quotes are wrong."""
+    return (
+        "take the quotes away" if scalar.quoted and type(of(replace(scalar, quoted=False))) in types else None
+    )
 
 
 _FLAG_HINTS = {
     **dict.fromkeys(("yes", "on", "true", "1"), "write true"),
     **dict.fromkeys(("no", "off", "false", "0"), "write false"),
 }
+_TRUTHS = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
+_LONGEST_NUMBER = 18
+_LONGEST_YAML_NUMBER = 100
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+_SHORT_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_YAML_INTEGER = re.compile(r"[-+]?[0-9][0-9_]*", re.ASCII)
+_YAML_BASED = re.compile(r"[-+]?0(x[0-9a-fA-F_]+|o[0-7_]+|b[01_]+)", re.ASCII)
+_YAML_FLOAT = re.compile(
+    r"[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?)",
+    re.ASCII,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.dialects import names
-from tarmac.dialects.kinds import choice, flag, matching, positive
+from tarmac.dialects.kinds import choice, flag, matching, number
 from tarmac.dialects.quantities import duration_s
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
@@ -88,7 +88,7 @@ def _shares(value: Value | None) -> Mapping[str, float]:
         return {}
     shares: dict[str, float] = {}
     for key, weight in value.entries("a number for each user or project"):
-        shares[key.read(_WHO, "")] = weight.read(positive(LARGEST_SHARE), 1.0)
+        shares[key.read(_WHO, "")] = weight.read(number(above=0, maximum=LARGEST_SHARE), 1.0)
     return shares
 
 

@@ -41,17 +41,20 @@ class Value:
 
     def read(self, kind: Kind[T], default: D) -> T | D:
         """The scalar as a value of the kind; noted, and the default, where it is not one."""
-        if not isinstance(self.node, Scalar) or self.node.empty:
-            self.expected(kind.wanted)
-            return default
-        if not _passable(self.node.text):
-            self.refuse("the text contains a NUL, or half of a surrogate pair")
-            return default
-        try:
-            return kind.read(self.node)
-        except Misfit as misfit:
-            self.expected(kind.wanted, misfit.hint)
-            return default
+        hint: str | None = None
+        if isinstance(self.node, Scalar) and not self.node.empty:
+            if not _passable(self.node.text):
+                self.refuse("the text contains a NUL, or half of a surrogate pair")
+                return default
+            try:
+                return kind.read(self.node)
+            except Misfit as misfit:
+                hint = misfit.hint
+        if kind.secret:
+            self.refuse(f"{kind.wanted} is expected", "what stands here is not shown: it may be a secret")
+        else:
+            self.expected(kind.wanted, hint)
+        return default
 
     def items(self, wanted: str) -> Iterator[Value]:
         """The members of a list; noted, and none, where it is not a list."""

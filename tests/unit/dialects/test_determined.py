@@ -10,11 +10,11 @@ import pytest
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
 from tarmac.dialects.determined.identity import experiment_id, trial_id
-from tarmac.dialects.determined.scalars import value_of
 from tarmac.dialects.determined.trial import drawn
 from tarmac.dialects.determined.variables import VARIABLES
 from tarmac.dialects.determined.words import queue_word
 from tarmac.dialects.dialect import Extras, Report
+from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
@@ -141,7 +141,7 @@ def test_changes_from_the_command_line_reach_any_depth() -> None:
     ],
 )
 def test_words_are_read_as_yaml_1_2_has_them(text: str, value: Any) -> None:
-    found = value_of(Scalar(text=text))
+    found = yaml12(Scalar(text=text))
     assert found == value
     assert type(found) is type(value)
 

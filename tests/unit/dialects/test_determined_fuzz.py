@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarmac.dialects import read
+from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.schema import Alternatives, ListOf, MapOf, Record, Shape, Union
-from tarmac.dialects.determined.table import EXPERIMENT
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec

@@ -9,31 +9,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.dialects.determined.environment import ENVIRONMENT
+from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import normalised
 from tarmac.dialects.determined.priorities import FIRST, LAST, USUAL
-from tarmac.dialects.determined.schema import Field, Record, Whole, Word
-from tarmac.dialects.determined.sections import ENVIRONMENT
-from tarmac.dialects.determined.table import EXPERIMENT
-from tarmac.dialects.determined.walk import Walk
+from tarmac.dialects.determined.schema import Walk, record, whole, word
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
 
-CONTAINER_DEFAULTS = Record(
-    fields={
-        "image": ENVIRONMENT.fields["image"],
-        "environment_variables": ENVIRONMENT.fields["environment_variables"],
-        "bind_mounts": EXPERIMENT.fields["bind_mounts"],
-        "preemption_timeout": EXPERIMENT.fields["preemption_timeout"],
-        "log_policies": Field(shape=EXPERIMENT.fields["log_policies"].shape),
-        "startup_hook": Field(shape=Word(wanted="a script")),
-    }
-)
-SETTINGS = Record(
-    fields={
-        "task_container_defaults": Field(shape=CONTAINER_DEFAULTS),
+SETTINGS = record(
+    {
+        "task_container_defaults": record(
+            {
+                **{name: ENVIRONMENT.fields[name] for name in ("image", "environment_variables")},
+                **{name: EXPERIMENT.fields[name] for name in ("bind_mounts", "preemption_timeout")},
+                "log_policies": EXPERIMENT.fields["log_policies"].shape,
+                "startup_hook": word("a script"),
+            }
+        ),
         "checkpoint_storage": EXPERIMENT.fields["checkpoint_storage"],
-        "default_priority": Field(shape=Whole(least=FIRST, most=LAST)),
+        "default_priority": whole(FIRST, LAST),
     }
 )
 
@@ -58,15 +54,9 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
     found = Walk().value(Value(from_plain(table), "determined", problems), SETTINGS)
     problems.raise_any()
     containers = found.get("task_container_defaults", {})
-    environment = {
-        name: containers[name] for name in ("image", "environment_variables") if name in containers
-    }
-    config = {
-        name: containers[name]
-        for name in ("bind_mounts", "preemption_timeout", "log_policies")
-        if name in containers
-    }
-    if environment:
+    own = {"image", "environment_variables", "startup_hook"}
+    config = {name: item for name, item in containers.items() if name not in own}
+    if environment := {name: item for name, item in containers.items() if name in own - {"startup_hook"}}:
         config["environment"] = environment
     if "checkpoint_storage" in found:
         config["checkpoint_storage"] = found["checkpoint_storage"]

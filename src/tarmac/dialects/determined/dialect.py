@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.equip import equip
+from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.reader import NAME, read_experiment
-from tarmac.dialects.determined.table import EXPERIMENT
 from tarmac.dialects.determined.words import state_word
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
 from tarmac.dialects.equipping import refuse_extras

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.identity import experiment_id, number_of, trial_id, uuid_of
 from tarmac.dialects.determined.master import ADDRESS, NO_RETRY
 from tarmac.dialects.determined.merging import completed, normalised
 from tarmac.dialects.determined.reader import WORK_DIRECTORY
-from tarmac.dialects.determined.table import EXPERIMENT
+from tarmac.dialects.determined.schema import Walk
 from tarmac.dialects.determined.trial import drawn
-from tarmac.dialects.determined.walk import Walk
 from tarmac.dialects.equipping import with_files, with_variables
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems

@@ -1,4 +1,4 @@
-"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `walk`; see also `trial`.
+"""Reads hyperparameters: ranges, categories, constants, nested ones. Called by `schema`; see also `trial`.
 
 A mapping with a `type` is a hyperparameter of that type; one without is a mapping of further ones; anything
 else is a constant.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects.determined.scalars import plain, value_of
+from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.plain import to_plain
 from tarmac.dialects.problems import nearest
 from tarmac.dialects.section import Fields, Section, Value
 
@@ -42,7 +43,7 @@ def read_hyperparameters(value: Value) -> dict[str, Any]:
 def _hyperparameter(value: Value) -> Any:
     node = value.node
     if not isinstance(node, Table):
-        return plain(node)  # a list is a constant as a whole, whatever is in it
+        return to_plain(node, yaml12)  # a list is a constant as a whole, whatever is in it
     kind = next((item for key, item in node.entries if key.text == "type"), None)
     if kind is None:
         return read_hyperparameters(value)
@@ -66,7 +67,7 @@ def _hyperparameter(value: Value) -> Any:
     elif word == "categorical" and not (isinstance(given.node, Items) and given.node.items):
         given.expected("a list of at least one value")
     else:
-        return found | {name: plain(given.node)}
+        return found | {name: to_plain(given.node, yaml12)}
     return found
 
 
@@ -99,7 +100,7 @@ def _range(section: Section, kind: str) -> dict[str, Any]:
 
 
 def _number(value: Value, *, whole: bool) -> Any:
-    found = value_of(value.node) if isinstance(value.node, Scalar) else None
+    found = yaml12(value.node) if isinstance(value.node, Scalar) else None
     if type(found) is int or (type(found) is float and not whole):
         return found
     value.expected("a whole number" if whole else "a number")

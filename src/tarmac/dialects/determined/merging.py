@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tarmac.dialects.determined.environment import DEVICE_KINDS, LEGACY_KINDS
 from tarmac.dialects.determined.schema import (
     Alternatives,
     Field,
@@ -18,7 +19,6 @@ from tarmac.dialects.determined.schema import (
     Shape,
     Union,
 )
-from tarmac.dialects.determined.sections import DEVICE_KINDS, FORMER_KINDS
 
 Json = Any
 
@@ -55,14 +55,14 @@ def completed(config: Mapping[str, Json], shape: Record) -> dict[str, Json]:
     return {
         name: _completed_field(config.get(name), rule)
         for name, rule in shape.fields.items()
-        if rule.refused is None and not ((shape.sparse or rule.former) and name not in config)
+        if rule.refused is None and not ((shape.sparse or rule.legacy) and name not in config)
     }
 
 
 def _per_kind(value: Json) -> Json:
     if not isinstance(value, Mapping):
         return dict.fromkeys(DEVICE_KINDS, value)
-    return {FORMER_KINDS.get(kind, kind): item for kind, item in value.items()}
+    return {LEGACY_KINDS.get(kind, kind): item for kind, item in value.items()}
 
 
 def _hyperparameters(parameters: Mapping[str, Json]) -> dict[str, Json]:

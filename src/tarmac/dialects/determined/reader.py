@@ -15,15 +15,15 @@ from tarmac.dialects import names
 from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
+from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import completed, merged, normalised
 from tarmac.dialects.determined.overriding import overridden
 from tarmac.dialects.determined.priorities import to_tarmac
+from tarmac.dialects.determined.schema import Walk
 from tarmac.dialects.determined.searchers import SUPPORTED
 from tarmac.dialects.determined.secrets import holds_secret, masked
 from tarmac.dialects.determined.steps import in_batches
 from tarmac.dialects.determined.storage import DEFAULT_STORAGE
-from tarmac.dialects.determined.table import EXPERIMENT
-from tarmac.dialects.determined.walk import Walk
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table, on_line, shown

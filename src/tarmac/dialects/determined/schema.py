@@ -1,17 +1,22 @@
-"""What the table of the experiment configuration is written in. Walked by `walk`, completed by `merging`.
+"""What the table of the experiment configuration is written in, and the reading of a tree along it.
 
-A shape says what a value may be; a field adds what it means when it is given or left out. `sections`,
-`searchers` and `storage` write the table with them.
+A shape says what a value may be: a `Kind` for a scalar, or one of the shapes here. A field adds what it means
+when it is given or left out. `fields` writes the table with them, `merging` completes what was read. Null is
+the same as absent, as Determined has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tarmac.dialects.section import Section
+from tarmac.dialects.determined.hyperparameters import read_hyperparameters
+from tarmac.dialects.kinds import Kind, did_you_mean, flag, integer, matching, secret, yaml12
+from tarmac.dialects.located import Items, Scalar, Table
+from tarmac.dialects.plain import to_plain
+from tarmac.dialects.section import Fields, Section, Value, where
 
 Json = Any
 """A value as JSON has it."""
@@ -19,54 +24,18 @@ Json = Any
 Check = Callable[[Section, Mapping[str, Json]], None]
 """Notes what is wrong between the fields of one mapping, given it and the values that could be read."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """A text; where `pattern` is given the whole of it must match. A `secret` one is never quoted back."""
-
-    wanted: str = "a text"
-    pattern: str | None = None
-    forbidden: str | None = None
-    secret: bool = False
+MISSING: Any = object()
+"""What could not be read, with the problem noted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """A whole number within bounds."""
-
-    least: int = -(2**63)
-    most: int = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Real:
-    """A number within bounds; `above` is left out itself."""
-
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """`true` or `false`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """One of some words."""
-
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Free:
     """Anything; with `table`, any mapping."""
 
     table: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ListOf:
     """A list of values of one shape; at least `least` of them."""
 
@@ -75,7 +44,7 @@ class ListOf:
     least: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MapOf:
     """A mapping whose keys the user chooses."""
 
@@ -83,7 +52,7 @@ class MapOf:
     wanted: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Alternatives:
     """One shape per kind of value: scalar, list, mapping. What has none is refused with `wanted`."""
 
@@ -93,7 +62,7 @@ class Alternatives:
     table: Shape | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """A mapping from names to hyperparameters, which may nest."""
 
@@ -107,11 +76,11 @@ class Merge(StrEnum):
     POLICIES = "policies"  # a list: united, one of each name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One field: its shape, its default (JSON), whether the user must give it, what giving it means here.
 
-    `refused` says why it cannot be given; `ignored` what is lost when it is. A `former` one is of older
+    `refused` says why it cannot be given; `ignored` what is lost when it is. A `legacy` one is of older
     versions: a run is handed it only where the file has it.
     """
 
@@ -121,12 +90,12 @@ class Field:
     refused: str | None = None
     ignored: str | None = None
     merge: Merge | None = None
-    former: bool = False
+    legacy: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Record:
-    """A mapping with known fields; `aliases` are former names of fields. `sparse`: without defaults."""
+    """A mapping with known fields; `aliases` are legacy names of fields. `sparse`: without defaults."""
 
     fields: Mapping[str, Field]
     sparse: bool = False
@@ -135,7 +104,7 @@ class Record:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Union:
     """A mapping that is one of several records, told apart by its field `key`.
 
@@ -145,20 +114,177 @@ class Union:
     key: str
     cases: Mapping[str, Record]
     completes: bool = False
-    removed: Mapping[str, str] = field(default_factory=dict)
+    removed: Sequence[str] = ()
 
 
-Shape = (
-    Word
-    | Whole
-    | Real
-    | Flag
-    | Choice
-    | Free
-    | ListOf
-    | MapOf
-    | Alternatives
-    | Hyperparameters
-    | Record
-    | Union
-)
+Shape = Kind[Any] | Free | ListOf | MapOf | Alternatives | Hyperparameters | Record | Union
+
+
+def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> Record:
+    """A record of fields; one of which there is nothing to say is its shape alone."""
+    known = {name: rule if isinstance(rule, Field) else Field(rule) for name, rule in fields.items()}
+    return Record(known, checks=checks, **more)
+
+
+@dataclass(slots=True)
+class Walk:
+    """One reading of one file; `warnings` gathers what is ignored."""
+
+    warnings: list[str] = field(default_factory=list)
+
+    def value(self, value: Value, shape: Shape) -> Json:
+        """The JSON value, or MISSING with the problem noted."""
+        match shape:
+            case Kind():
+                return value.read(shape, MISSING)
+            case Record():
+                return self.record(value, shape)
+            case Union():
+                return self._union(value, shape)
+            case ListOf():
+                return self._list(value, shape)
+            case MapOf():
+                return self._map(value, shape)
+            case Alternatives():
+                return self._alternative(value, shape)
+            case Hyperparameters():
+                return read_hyperparameters(value)
+        if shape.table and not isinstance(value.node, Table):
+            value.expected("a mapping")
+            return MISSING
+        return to_plain(value.node, yaml12)
+
+    def record(self, value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Json:
+        """A mapping with known fields; `besides` are known, and of no use here."""
+        if not isinstance(value.node, Table):
+            value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
+            return MISSING
+        known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
+        section = Section(
+            _without_nulls(value.node, known),
+            Fields(known=known, synonyms=shape.synonyms),
+            problems=value.problems,
+            path=value.path,
+        )
+        found = dict(self._fields(section, shape))
+        for name, rule in shape.fields.items():
+            if rule.required is not None and name not in section:
+                section.missing(name, rule.required)
+        for check in shape.checks:
+            check(section, found)
+        return found
+
+    def _fields(self, section: Section, shape: Record) -> Iterator[tuple[str, Json]]:
+        for name, rule in shape.fields.items():
+            given = section.get(name)
+            for legacy, current in shape.aliases.items():
+                if current == name and (old := section.get(legacy)) is not None:
+                    if given is not None:
+                        old.refuse(f"is the former name of '{name}', which is given too")
+                    else:
+                        given = old
+            if given is not None and (found := self._field(given, rule)) is not MISSING:
+                yield name, found
+
+    def _field(self, given: Value, rule: Field) -> Json:
+        if rule.refused is not None:
+            given.refuse(rule.refused)
+            return MISSING
+        found = self.value(given, rule.shape)
+        if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
+            self.warnings.append(f"{where(given)}{rule.ignored}")
+        return found
+
+    def _union(self, value: Value, shape: Union) -> Json:
+        if not isinstance(value.node, Table):
+            value.expected(f"a mapping with '{shape.key}'")
+            return MISSING
+        kind = next((item for key, item in value.node.entries if key.text == shape.key), None)
+        words = ", ".join(shape.cases)
+        if kind is None or (isinstance(kind, Scalar) and kind.empty):
+            if shape.completes:
+                return self.record(value, _any_case(shape), besides=frozenset({shape.key}))
+            value.refuse(f"'{shape.key}' is missing", f"one of {words}")
+            return MISSING
+        named = Value(kind, f"{value.path}.{shape.key}", value.problems)
+        word = kind.text if isinstance(kind, Scalar) else ""
+        if word in shape.removed:
+            named.refuse(f"{word!r} has been removed and is not valid for new experiments", f"one of {words}")
+            return MISSING
+        if word not in shape.cases:
+            named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
+            return MISSING
+        found = self.record(value, shape.cases[word], besides=frozenset({shape.key}))
+        return found if found is MISSING else {shape.key: word, **found}
+
+    def _list(self, value: Value, shape: ListOf) -> Json:
+        found = [self.value(item, shape.item) for item in value.items(shape.wanted)]
+        if not isinstance(value.node, Items):
+            return MISSING
+        if len(found) < shape.least:
+            value.expected(shape.wanted)
+            return MISSING
+        return [item for item in found if item is not MISSING]
+
+    def _map(self, value: Value, shape: MapOf) -> Json:
+        pairs = [(key, self.value(item, shape.item)) for key, item in value.entries(shape.wanted)]
+        if not isinstance(value.node, Table):
+            return MISSING
+        return {
+            key.node.text: found
+            for key, found in pairs
+            if found is not MISSING and isinstance(key.node, Scalar)
+        }
+
+    def _alternative(self, value: Value, shape: Alternatives) -> Json:
+        kinds = ((Scalar, shape.scalar), (Items, shape.items), (Table, shape.table))
+        chosen = next((found for kind, found in kinds if isinstance(value.node, kind)), None)
+        if chosen is None or (isinstance(value.node, Scalar) and value.node.empty):
+            value.expected(shape.wanted)
+            return MISSING
+        return self.value(value, chosen)
+
+
+def _any_case(shape: Union) -> Record:
+    """All fields of all cases, none of them required."""
+    rules = {name: rule for case in shape.cases.values() for name, rule in case.fields.items()}
+    return Record({name: replace(rule, required=None) for name, rule in rules.items()})
+
+
+def _says_nothing(found: Json, rule: Field) -> bool:
+    """Whether a value is what holds without it, as in configurations that a program wrote out in full."""
+    if isinstance(found, Mapping):
+        return all(_says_nothing(item, rule) for item in found.values())
+    return found is None or found is False or found in ("", [], rule.default)
+
+
+def _without_nulls(table: Table, known: frozenset[str]) -> Table:
+    """The mapping without the known fields that are null: they count as not given."""
+    entries = tuple(
+        (key, item)
+        for key, item in table.entries
+        if not (key.text in known and isinstance(item, Scalar) and item.empty)
+    )
+    return replace(table, entries=entries)
+
+
+# --- what many fields hold
+
+
+def whole(least: int | None = None, most: int | None = None) -> Kind[int]:
+    """A whole number."""
+    return integer(least, most, of=yaml12)
+
+
+def word(wanted: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:
+    """A text of which the whole matches."""
+    return matching(pattern, wanted, of=yaml12)
+
+
+COUNT, POSITIVE, FLAG, TEXT = whole(0), whole(1), flag(yaml12), word()
+PORT = whole(1, 65535)
+TABLE = Free(table=True)
+SECRET = secret(TEXT)
+DEAD = "has had no effect for a long time"
+ABSOLUTE = word("an absolute path", r"(?s:/.*)")
+NO, YES = Field(FLAG, False), Field(FLAG, True)

@@ -1,6 +1,6 @@
 """The searchers of an experiment configuration, of both eras: `max_length` of the old, `max_time` of the new.
 
-Part of the table: see `table`.
+Part of the table: see `fields`.
 """
 
 from __future__ import annotations
@@ -9,31 +9,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.determined.schema import (
+    COUNT,
+    NO,
+    POSITIVE,
+    TEXT,
+    YES,
     Alternatives,
-    Choice,
     Field,
-    Flag,
     ListOf,
-    Real,
     Record,
+    Shape,
     Union,
-    Whole,
-    Word,
+    record,
+    whole,
 )
+from tarmac.dialects.kinds import number, one_of, yaml12
 from tarmac.dialects.section import Section
 
-LENGTH_UNITS = ("batches", "records", "epochs")
 SUPPORTED = "single"
+
+LENGTH_UNITS = ("batches", "records", "epochs")
 
 
 def length(least: int) -> Record:
     """`{batches: N}` or the like."""
-    return Record(
-        fields={unit: Field(shape=Whole(least=least)) for unit in LENGTH_UNITS},
-        sparse=True,
-        checks=(_one_unit,),
-        synonyms={"batch": "batches", "record": "records", "epoch": "epochs", "steps": "batches"},
-    )
+    synonyms = {"batch": "batches", "record": "records", "epoch": "epochs", "steps": "batches"}
+    return record(dict.fromkeys(LENGTH_UNITS, whole(least)), _one_unit, sparse=True, synonyms=synonyms)
 
 
 def _one_unit(section: Section, _found: Mapping[str, Any]) -> None:
@@ -61,69 +62,50 @@ def _times_of_one_era(section: Section, found: Mapping[str, Any]) -> None:
         rungs.refuse(f"no bracket has more than max_rungs ({found['max_rungs']}) rungs")
 
 
-_LENGTH = Alternatives(
-    wanted="a length, such as {batches: 100}, or a whole number",
-    scalar=Whole(least=0),
-    table=length(1),
-)
-_POSITIVE = Whole(least=1)
-_METRIC = "the validation metric that is minimised, or maximised with 'smaller_is_better: false'"
+def _searcher(*checks: Any, **fields: Field | Shape) -> Record:
+    synonyms = {"trials": "max_trials", "smaller_better": "smaller_is_better", "max_steps": "max_length"}
+    return record({**_EVERY_SEARCHER, **fields}, *checks, synonyms=synonyms)
 
-_COMMON: Mapping[str, Field] = {
-    "metric": Field(shape=Word(), required=_METRIC),
-    "smaller_is_better": Field(shape=Flag(), default=True),
-    "source_trial_id": Field(shape=Whole(least=0)),
-    "source_checkpoint_uuid": Field(shape=Word()),
+
+_EVERY_SEARCHER: Mapping[str, Field | Shape] = {
+    "metric": Field(
+        TEXT,
+        required="the validation metric that is minimised, or maximised with 'smaller_is_better: false'",
+    ),
+    "smaller_is_better": YES,
+    "source_trial_id": COUNT,
+    "source_checkpoint_uuid": TEXT,
+    "max_length": Alternatives(
+        "a length, such as {batches: 100}, or a whole number", scalar=COUNT, table=length(1)
+    ),
 }
-_MAX_LENGTH: Mapping[str, Field] = {"max_length": Field(shape=_LENGTH)}
-_CONCURRENT: Mapping[str, Field] = {"max_concurrent_trials": Field(shape=Whole(least=0), default=16)}
-_TRIALS: Mapping[str, Field] = {
-    "max_trials": Field(shape=_POSITIVE, required="how many hyperparameter configurations are tried"),
+_CONCURRENT = Field(COUNT, 16)
+_TRIALS = Field(POSITIVE, required="how many hyperparameter configurations are tried")
+_HALVING: Mapping[str, Field | Shape] = {
+    "max_trials": _TRIALS,
+    "max_concurrent_trials": _CONCURRENT,
+    "max_time": POSITIVE,
+    "time_metric": TEXT,
+    "divisor": Field(number(above=1, of=yaml12, as_written=True), 4),
+    "stop_once": NO,
 }
-_HALVING: Mapping[str, Field] = {
-    **_MAX_LENGTH,
-    **_TRIALS,
-    **_CONCURRENT,
-    "max_time": Field(shape=_POSITIVE),
-    "time_metric": Field(shape=Word()),
-    "divisor": Field(shape=Real(above=1), default=4),
-    "stop_once": Field(shape=Flag(), default=False),
-}
-_SYNONYMS = {"trials": "max_trials", "smaller_better": "smaller_is_better", "max_steps": "max_length"}
-_GONE = "has been removed and is not valid for new experiments"
 
 SEARCHER = Union(
-    key="name",
-    cases={
-        "single": Record(fields={**_COMMON, **_MAX_LENGTH}, synonyms=_SYNONYMS),
-        "random": Record(fields={**_COMMON, **_MAX_LENGTH, **_TRIALS, **_CONCURRENT}, synonyms=_SYNONYMS),
-        "grid": Record(fields={**_COMMON, **_MAX_LENGTH, **_CONCURRENT}, synonyms=_SYNONYMS),
-        "adaptive_asha": Record(
-            fields={
-                **_COMMON,
-                **_HALVING,
-                "mode": Field(
-                    shape=Choice(words=("aggressive", "standard", "conservative")), default="standard"
-                ),
-                "max_rungs": Field(shape=_POSITIVE, default=5),
-                "bracket_rungs": Field(
-                    shape=ListOf(item=_POSITIVE, wanted="a list of numbers of rungs"), default=[]
-                ),
-            },
-            checks=(_times_of_one_era,),
-            synonyms=_SYNONYMS,
+    "name",
+    {
+        "single": _searcher(),
+        "random": _searcher(max_trials=_TRIALS, max_concurrent_trials=_CONCURRENT),
+        "grid": _searcher(max_concurrent_trials=_CONCURRENT),
+        "adaptive_asha": _searcher(
+            _times_of_one_era,
+            **_HALVING,
+            mode=Field(one_of(("aggressive", "standard", "conservative")), "standard"),
+            max_rungs=Field(POSITIVE, 5),
+            bracket_rungs=Field(ListOf(POSITIVE, "a list of numbers of rungs"), []),
         ),
-        "async_halving": Record(
-            fields={
-                **_COMMON,
-                **_HALVING,
-                "num_rungs": Field(shape=_POSITIVE, required="how many rungs it has"),
-            },
-            checks=(_times_of_one_era,),
-            synonyms=_SYNONYMS,
+        "async_halving": _searcher(
+            _times_of_one_era, **_HALVING, num_rungs=Field(POSITIVE, required="how many rungs it has")
         ),
     },
-    removed={
-        **dict.fromkeys(("custom", "adaptive", "adaptive_simple", "sync_halving", "pbt"), _GONE),
-    },
+    removed=("custom", "adaptive", "adaptive_simple", "sync_halving", "pbt"),
 )

@@ -6,7 +6,7 @@ cannot be told for sure is left as it stands, and refused by the reader where it
 
 from __future__ import annotations
 
-from tarmac.dialects.determined.scalars import value_of
+from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Node, Scalar, Table
 
 _UNIT = "batches_per_step"
@@ -70,7 +70,7 @@ def _renamed(key: Scalar, name: str) -> Scalar:
 
 
 def _whole(node: Node | None) -> int | None:
-    found = value_of(node) if isinstance(node, Scalar) else None
+    found = yaml12(node) if isinstance(node, Scalar) else None
     return found if type(found) is int and found >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: the union `checkpoint_storage` of a configuration. Part of the table."""
+"""Where checkpoints are kept: the union `checkpoint_storage` of a configuration. Part of `fields`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.dialects.determined.schema import Field, Record, Union, Whole, Word
+from tarmac.dialects.determined.schema import (
+    ABSOLUTE,
+    COUNT,
+    DEAD,
+    SECRET,
+    TEXT,
+    Field,
+    Record,
+    Shape,
+    Union,
+    record,
+    word,
+)
 from tarmac.dialects.section import Section
-
-SECRET = Word(secret=True)
-ABSOLUTE = Word(wanted="an absolute path", pattern=r"/.*")
 
 CHECKPOINTS = "/mnt/checkpoints"
 """Where every run of tarmac finds its checkpoint directory, as far as its node allows."""
@@ -21,13 +30,11 @@ DEFAULT_STORAGE: Mapping[str, Any] = {"type": "directory", "container_path": CHE
 
 def _below_root(section: Section, found: Mapping[str, Any]) -> None:
     """`storage_path` is a directory of `host_path`, however it is written."""
-    root, inner = found.get("host_path"), found.get("storage_path")
-    if not isinstance(root, str) or not isinstance(inner, str):
+    root, inner, value = found.get("host_path"), found.get("storage_path"), section.get("storage_path")
+    if not isinstance(root, str) or not isinstance(inner, str) or value is None:
         return
     whole = posixpath.normpath(posixpath.join(root, inner))
     if whole != posixpath.normpath(root) and not whole.startswith(posixpath.normpath(root).rstrip("/") + "/"):
-        value = section.get("storage_path")
-        assert value is not None
         value.refuse(f"{inner!r} is not below host_path ({root})", "write it relative to host_path")
 
 
@@ -40,57 +47,40 @@ def _one_way_in(section: Section, _found: Mapping[str, Any]) -> None:
     section.exclude("connection_string", "credential", reason="the connection string holds the credential")
 
 
-_COMMON: Mapping[str, Field] = {
-    "save_experiment_best": Field(shape=Whole(least=0), default=0),
-    "save_trial_best": Field(shape=Whole(least=0), default=1),
-    "save_trial_latest": Field(shape=Whole(least=0), default=1),
-}
-_PREFIX = Word(wanted="a prefix without '..'", forbidden=r"(^|/)\.\.(/|$)")
-_BUCKET = Field(shape=Word(), required="the name of the bucket")
+def _storage(*checks: Any, **fields: Field | Shape) -> Record:
+    kept = {"save_experiment_best": 0, "save_trial_best": 1, "save_trial_latest": 1}
+    return record({**{name: Field(COUNT, number) for name, number in kept.items()}, **fields}, *checks)
+
+
+_PREFIX = word("a prefix without '..'", r"(?s:(?!(.*/)?\.\.(/|$)).*)")
+_BUCKET = Field(TEXT, required="the name of the bucket")
+_DEAD_PATH = Field(TEXT, ignored=DEAD)
 
 STORAGE = Union(
-    key="type",
-    completes=True,
-    cases={
-        "shared_fs": Record(
-            fields={
-                **_COMMON,
-                "host_path": Field(shape=ABSOLUTE, required="an absolute path that every node has"),
-                "storage_path": Field(shape=Word()),
-                "propagation": Field(shape=Word(), default="rprivate"),
-                "container_path": Field(shape=Word(), ignored="has had no effect for a long time"),
-                "checkpoint_path": Field(shape=Word(), ignored="has had no effect for a long time"),
-                "tensorboard_path": Field(shape=Word(), ignored="has had no effect for a long time"),
-            },
-            checks=(_below_root,),
+    "type",
+    {
+        "shared_fs": _storage(
+            _below_root,
+            host_path=Field(ABSOLUTE, required="an absolute path that every node has"),
+            storage_path=TEXT,
+            propagation=Field(TEXT, "rprivate"),
+            container_path=_DEAD_PATH,
+            checkpoint_path=_DEAD_PATH,
+            tensorboard_path=_DEAD_PATH,
         ),
-        "directory": Record(
-            fields={
-                **_COMMON,
-                "container_path": Field(shape=ABSOLUTE, required="an absolute path as the run sees it"),
-            }
+        "directory": _storage(container_path=Field(ABSOLUTE, required="an absolute path as the run sees it")),
+        "s3": _storage(
+            bucket=_BUCKET, access_key=SECRET, secret_key=SECRET, endpoint_url=TEXT, prefix=_PREFIX
         ),
-        "s3": Record(
-            fields={
-                **_COMMON,
-                "bucket": _BUCKET,
-                "access_key": Field(shape=SECRET),
-                "secret_key": Field(shape=SECRET),
-                "endpoint_url": Field(shape=Word()),
-                "prefix": Field(shape=_PREFIX),
-            }
-        ),
-        "gcs": Record(fields={**_COMMON, "bucket": _BUCKET, "prefix": Field(shape=_PREFIX)}),
-        "azure": Record(
-            fields={
-                **_COMMON,
-                "container": Field(shape=Word(), required="the name of the container"),
-                "connection_string": Field(shape=SECRET),
-                "account_url": Field(shape=Word()),
-                "credential": Field(shape=SECRET),
-            },
-            checks=(_one_way_in,),
+        "gcs": _storage(bucket=_BUCKET, prefix=_PREFIX),
+        "azure": _storage(
+            _one_way_in,
+            container=Field(TEXT, required="the name of the container"),
+            connection_string=SECRET,
+            account_url=TEXT,
+            credential=SECRET,
         ),
     },
-    removed={"hdfs": "has been removed and is not valid for new experiments"},
+    completes=True,
+    removed=("hdfs",),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tarmac.dialects import names, quantities
 from tarmac.dialects.dialect import Reading
-from tarmac.dialects.kinds import choice, flag, integer, positive
+from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Scalar, Table, shown
 from tarmac.dialects.native.brought import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.dialects.native.code import read_code
@@ -79,7 +79,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
 
 
 PRIORITY = priority(NAME)
-WEIGHT = positive(LARGEST_WEIGHT)
+WEIGHT = number(above=0, maximum=LARGEST_WEIGHT)
 RETRIES = integer(0, MOST_RETRIES)
 
 

@@ -1,0 +1,352 @@
+"""The table of the experiment configuration: every field of version 0, as Determined's schemas have it.
+
+Data: `schema` reads along it, `merging` fills it in, docs/dialects/determined.md lists it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tarmac.dialects.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
+from tarmac.dialects.determined.priorities import FIRST, LAST
+from tarmac.dialects.determined.schema import (
+    ABSOLUTE,
+    COUNT,
+    DEAD,
+    FLAG,
+    NO,
+    POSITIVE,
+    TABLE,
+    TEXT,
+    YES,
+    Alternatives,
+    Field,
+    Free,
+    Hyperparameters,
+    ListOf,
+    Merge,
+    Record,
+    Union,
+    record,
+    whole,
+    word,
+)
+from tarmac.dialects.determined.searchers import SEARCHER, length
+from tarmac.dialects.determined.storage import STORAGE
+from tarmac.dialects.kinds import number, one_of, yaml12
+from tarmac.dialects.section import Section
+
+# --- resources
+
+_MEMORY = r"([0-9]*[.])?[0-9]+ ?(([kmgtpKMGTP]([iI]?[bB])?)|[bB])?"
+
+
+def _amounts(section: Section, found: Mapping[str, Any]) -> None:
+    size, given = section.get("shm_size"), found.get("shm_size")
+    if size is not None and not (
+        (type(given) is int and given >= 0) or (isinstance(given, str) and re.fullmatch(_MEMORY, given))
+    ):
+        size.expected("a size such as 4g or 512MiB, or a number of bytes")
+    if (weight := section.get("weight")) is not None and found.get("weight", 1) <= 0:
+        weight.expected("a number above 0")
+
+
+RESOURCES = record(
+    {
+        "slots_per_trial": Field(whole(0, 100_000), 1),
+        "max_slots": COUNT,
+        "weight": Field(number(of=yaml12, as_written=True), 1),
+        "priority": whole(FIRST, LAST),
+        "resource_pool": Field(TEXT, ""),
+        "shm_size": Field(
+            Alternatives("a size such as 4g, or a number of bytes", scalar=Free()),
+            ignored="runs share /dev/shm of their node here: its size is the node's",
+        ),
+        "is_single_node": FLAG,
+        "devices": Field(
+            ListOf(
+                Alternatives(
+                    'a device as "/host/path:/container/path:mrw", or a mapping with host_path',
+                    scalar=word('a device as "/host/path:/container/path:mrw"', r"[^:]+:[^:]+(:[mrw]{1,3})?"),
+                    table=record(
+                        {
+                            "host_path": Field(ABSOLUTE, required="the device on the node"),
+                            "container_path": Field(ABSOLUTE, required="the device in the run"),
+                            "mode": Field(word("some of m, r and w", r"[mrw]{0,3}"), "mrw"),
+                        }
+                    ),
+                ),
+                "a list of devices",
+            ),
+            [],
+            merge=Merge.PATHS,
+            ignored="runs see all devices that their user may use; none is passed on by name",
+        ),
+        "native_parallel": Field(FLAG, False, ignored=DEAD),
+        "agent_label": Field(
+            Alternatives("a text", scalar=TEXT),
+            ignored="has had no effect since 0.20; name a resource_pool",
+        ),
+        "slots": Field(Free(), refused="is for commands and notebooks; an experiment says slots_per_trial"),
+    },
+    _amounts,
+    synonyms=dict.fromkeys(("gpus", "num_gpus", "slots_per_trail"), "slots_per_trial")
+    | {"pool": "resource_pool"},
+)
+
+
+# --- mounts and log policies
+
+
+def _mount(section: Section, found: Mapping[str, Any]) -> None:
+    value, target = section.get("container_path"), found.get("container_path")
+    if value is None or not isinstance(target, str):
+        return
+    path = posixpath.normpath(target) if target else "."
+    if path in (".", "/"):
+        value.refuse(f"{target!r} would hide everything the run has", "name a directory of its own")
+    elif path == ".." or path.startswith("../"):
+        value.refuse(f"{target!r} leaves the work directory", "an absolute path, or one below it")
+
+
+BIND_MOUNT = record(
+    {
+        "host_path": Field(ABSOLUTE, required="the file or directory of the node"),
+        "container_path": Field(word("a path"), required="where the run sees it"),
+        "read_only": NO,
+        "propagation": Field(
+            one_of(("rprivate", "private", "rshared", "shared", "rslave", "slave")), "rprivate"
+        ),
+    },
+    _mount,
+    synonyms={"source": "host_path", "src": "host_path", "target": "container_path", "dst": "container_path"}
+    | {"readonly": "read_only", "ro": "read_only"},
+)
+
+
+def _pattern(section: Section, found: Mapping[str, Any]) -> None:
+    section.exclude("action", "actions", reason="the two say the same")
+    value, pattern = section.get("pattern"), found.get("pattern")
+    if value is not None and isinstance(pattern, str):
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            value.refuse(f"this is not a regular expression: {error}")
+
+
+_ACTIONS = ("cancel_retries", "exclude_node")
+
+LOG_POLICY = record(
+    {
+        "name": TEXT,
+        "pattern": TEXT,
+        "action": Alternatives(
+            "cancel_retries, exclude_node, or the older form {type: cancel_retries}",
+            scalar=one_of(_ACTIONS),
+            table=Alternatives(
+                "a mapping with 'type'", table=Union("type", dict.fromkeys(_ACTIONS, Record({})))
+            ),
+        ),
+        "actions": Field(
+            ListOf(
+                Alternatives(
+                    "cancel_retries, exclude_node, or {signal: ...}",
+                    scalar=one_of(_ACTIONS),
+                    table=record({"signal": Field(TEXT, required="the word for the log")}),
+                ),
+                "a list of actions",
+            ),
+            legacy=True,
+        ),
+        "signal": Field(TEXT, legacy=True),
+    },
+    _pattern,
+    synonyms={"regex": "pattern"},
+)
+DEFAULT_POLICIES = [
+    {"name": "CUDA OOM", "pattern": ".*CUDA out of memory.*"},
+    {"name": "ECC Error", "pattern": ".*uncorrectable ECC error encountered.*"},
+]
+
+
+# --- the whole
+
+
+def _profiled(section: Section, found: Mapping[str, Any]) -> None:
+    begin, end = found.get("begin_on_batch", 0), found.get("end_after_batch")
+    if end is not None and end < begin:
+        section.refuse(f"end_after_batch ({end}) is before begin_on_batch ({begin})")
+
+
+def _whereabouts(section: Section, _found: Mapping[str, Any]) -> None:
+    """A project is one of a workspace."""
+    given = [name for name in ("workspace", "project") if name in section]
+    if len(given) == 1:
+        other = "project" if given == ["workspace"] else "workspace"
+        section.missing(other, "workspace and project are given together or not at all")
+
+
+def _grid_counts(section: Section, found: Mapping[str, Any]) -> None:
+    """A grid needs to know how many points of a range it tries."""
+    value = section.get("hyperparameters")
+    if value is None or (found.get("searcher") or {}).get("name") != "grid":
+        return
+    for path in _uncounted(found.get("hyperparameters") or {}):
+        value.refuse(
+            f"{path}: 'count' is missing", "the searcher grid needs the number of points of each range"
+        )
+
+
+def _uncounted(parameters: Mapping[str, Any], prefix: str = "") -> list[str]:
+    paths: list[str] = []
+    for name, item in parameters.items():
+        if not isinstance(item, Mapping):
+            continue
+        if "type" not in item:
+            paths += _uncounted(item, f"{prefix}{name}.")
+        elif item["type"] in ("int", "double", "log") and "count" not in item:
+            paths.append(prefix + name)
+    return paths
+
+
+def _policy_patterns(section: Section, found: Mapping[str, Any]) -> None:
+    value = section.get("log_policies")
+    for index, policy in enumerate(found.get("log_policies") or []):
+        if value is not None and not {"name", "pattern"} & policy.keys():
+            value.refuse(f"policy {index + 1} has neither 'name' nor 'pattern'")
+
+
+_DEAD = Field(TABLE, ignored=f"{DEAD}, in Determined too")
+
+_SLURM = record({"slots_per_node": POSITIVE, "gpu_type": TEXT, "sbatch_args": Field(ARGUMENTS, [])})
+_PBS = record({"slots_per_node": POSITIVE, "pbsbatch_args": Field(ARGUMENTS, [])})
+
+EXPERIMENT = record(
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "labels": Field(ListOf(TEXT, "a list of texts"), []),
+        "data": Field(TABLE, {}),
+        "workspace": Field(TEXT, ""),
+        "project": Field(TEXT, ""),
+        "entrypoint": Field(
+            Alternatives(
+                "a command, or a list of a program and its arguments,",
+                scalar=word("a command"),
+                items=ListOf(TEXT, "a list of a program and its arguments,", least=1),
+            ),
+            required="an experiment says what it runs, such as 'entrypoint: python3 train.py'",
+        ),
+        "hyperparameters": Field(Hyperparameters(), {}, merge=Merge.DEEP),
+        "searcher": Field(
+            SEARCHER, required="the shortest is 'searcher: {name: single, metric: loss}'", merge=Merge.DEEP
+        ),
+        "resources": Field(RESOURCES, {}, merge=Merge.DEEP),
+        "environment": Field(ENVIRONMENT, {}, merge=Merge.DEEP),
+        "bind_mounts": Field(
+            ListOf(BIND_MOUNT, "a list of mappings with host_path and container_path"),
+            [],
+            merge=Merge.PATHS,
+        ),
+        "checkpoint_storage": Field(STORAGE, merge=Merge.DEEP),
+        "checkpoint_policy": Field(one_of(("best", "all", "none")), "best"),
+        "min_checkpoint_period": Field(length(0), {"batches": 0}),
+        "min_validation_period": Field(length(0), {"batches": 0}),
+        "scheduling_unit": Field(POSITIVE, 100),
+        "records_per_epoch": Field(COUNT, 0),
+        "perform_initial_validation": NO,
+        "max_restarts": Field(COUNT, 5),
+        "preemption_timeout": Field(whole(0, 3650 * 86400), 3600),
+        "log_policies": Field(
+            ListOf(LOG_POLICY, "a list of mappings with 'pattern'"),
+            DEFAULT_POLICIES,
+            merge=Merge.POLICIES,
+            ignored="is checked and kept; this version of tarmac does not watch logs for patterns yet",
+        ),
+        "retention_policy": Field(
+            record({"log_retention_days": Field(whole(-1, 32767), required="-1 keeps them for ever")}),
+            ignored="logs stay as long as the runs of this server do: see its settings",
+        ),
+        "reproducibility": Field(record({"experiment_seed": whole(0, 2**32 - 1)}), {}),
+        "optimizations": Field(
+            record(
+                {
+                    "aggregation_frequency": Field(POSITIVE, 1),
+                    "auto_tune_tensor_fusion": NO,
+                    "average_aggregated_gradients": YES,
+                    "average_training_metrics": YES,
+                    "gradient_compression": NO,
+                    "grad_updates_size_file": TEXT,
+                    "mixed_precision": Field(one_of(("O0", "O1", "O2", "O3")), "O0"),
+                    "tensor_fusion_cycle_time": Field(COUNT, 1),
+                    "tensor_fusion_threshold": Field(COUNT, 64),
+                }
+            ),
+            {},
+            merge=Merge.DEEP,
+        ),
+        "profiling": Field(
+            record(
+                {
+                    "enabled": NO,
+                    "begin_on_batch": Field(COUNT, 0),
+                    "end_after_batch": COUNT,
+                    "sync_timings": YES,
+                },
+                _profiled,
+            ),
+            {},
+            merge=Merge.DEEP,
+        ),
+        "debug": NO,
+        "integrations": Field(
+            record(
+                {
+                    "pachyderm": TABLE,
+                    "webhooks": record(
+                        {
+                            "webhook_id": ListOf(whole(), "a list of ids"),
+                            "webhook_name": ListOf(TEXT, "a list of names"),
+                            "exclude": NO,
+                        }
+                    ),
+                }
+            ),
+            ignored="Pachyderm and webhooks are not called from here; it is kept for the run to read",
+        ),
+        "slurm": Field(
+            record({"slots_per_node": POSITIVE, "gpu_type": TEXT, "sbatch_args": Field(ARGUMENTS, [])}),
+            {},
+            ignored=OWN_CLUSTER,
+        ),
+        "pbs": Field(
+            record({"slots_per_node": POSITIVE, "pbsbatch_args": Field(ARGUMENTS, [])}),
+            {},
+            ignored=OWN_CLUSTER,
+        ),
+        **dict.fromkeys(("data_layer", "security", "tensorboard_storage", "internal"), _DEAD),
+        "version": whole(0, 0),
+    },
+    _whereabouts,
+    _grid_counts,
+    _policy_patterns,
+    synonyms={
+        "command": "entrypoint",
+        "hparams": "hyperparameters",
+        "bind_mount": "bind_mounts",
+        **dict.fromkeys(("slots_per_trial", "slots", "gpus"), "resources: {slots_per_trial: ...}"),
+        "resource_pool": "resources: {resource_pool: ...}",
+        "priority": "resources: {priority: ...}",
+        "image": "environment: {image: ...}",
+        "environment_variables": "environment: {environment_variables: ...}",
+        "max_length": "searcher: {max_length: ...}",
+        "metric": "searcher: {metric: ...}",
+        **dict.fromkeys(("seed", "experiment_seed"), "reproducibility: {experiment_seed: ...}"),
+        "batches_per_step": "scheduling_unit",
+        "min_checkpoint_periods": "min_checkpoint_period",
+    },
+)
+"""The whole configuration."""
