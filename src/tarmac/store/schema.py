@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy import event as hooks
 
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
@@ -157,13 +159,12 @@ attempt = Table(
 LIVE_ATTEMPT = text("state <> 'ended'")
 """The live attempts are few among many: their index holds them alone. The query says it in these words."""
 
-Index(
-    "ix_attempt_live",
-    attempt.c.run_id,
-    attempt.c.number,
-    sqlite_where=LIVE_ATTEMPT,
-    postgresql_where=LIVE_ATTEMPT,
+hooks.listen(
+    attempt,
+    "after_create",
+    DDL(f"CREATE INDEX ix_attempt_live ON attempt (run_id, number) WHERE {LIVE_ATTEMPT}"),  # type: ignore[no-untyped-call]
 )
+# In SQL, for an Index with a condition loads all that SQLAlchemy knows of PostgreSQL, on SQLite too.
 
 event = Table(
     "event",

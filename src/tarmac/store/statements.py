@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Insert,
@@ -25,7 +25,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
 from tarmac.model.summary import RunQuery
@@ -42,6 +42,9 @@ from tarmac.store.schema import (
     server,
     usage,
 )
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 GUARD_STATES = max(len(sources(kind)) for kind in RunEvent)
 """How many states the guard of a step has room for; a shorter list repeats its last one."""
@@ -330,4 +333,8 @@ def insert_or_skip(table: Table, dialect: str) -> Insert:
 
 def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
     """An insert that may say what happens when the row is there."""
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    if dialect != "postgresql":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - most servers keep their records in SQLite
+
+    return postgresql.insert(table)
