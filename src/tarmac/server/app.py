@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from fastapi import APIRouter, FastAPI
 
 import tarmac
@@ -26,17 +29,17 @@ from tarmac.server.service import Service
 BASE = "/api/v1"
 
 _ROUTES = (
-    submitting_routes,
-    code_routes,
-    run_routes,
-    following_routes,
-    queue_routes,
-    node_routes,
-    cluster_routes,
-    artifact_routes,
-    dataset_routes,
-    secret_routes,
-    server_routes,
+    (submitting_routes, "runs"),
+    (code_routes, "code"),
+    (run_routes, "runs"),
+    (following_routes, "following"),
+    (queue_routes, "queue"),
+    (node_routes, "nodes"),
+    (cluster_routes, "clusters"),
+    (artifact_routes, "artifacts"),
+    (dataset_routes, "datasets"),
+    (secret_routes, "secrets"),
+    (server_routes, "server"),
 )
 
 
@@ -47,17 +50,52 @@ def build(service: Service, *, home: Home, access: Access) -> Rim:
 
 def routed(service: Service, *, home: Home) -> FastAPI:
     """The application without its rim."""
-    app = FastAPI(
-        title="tarmac",
-        version=tarmac.__version__,
-        openapi_url=f"{BASE}/openapi.json",
-        docs_url=None,  # both pages would load scripts from elsewhere
-        redoc_url=None,
-        responses={"4XX": {"model": Error}, "5XX": {"model": Error}},
-    )
+    app = Application(service)
     errors.install(app, home)
-    api = APIRouter(prefix=BASE)
-    for make in _ROUTES:
-        api.include_router(make(service))
-    app.include_router(api)
     return app
+
+
+class Application(FastAPI):
+    """The routes, without the models of their answers: those only describe the API, and few ask for that.
+
+    Building them takes longer than all else of the routes, so `openapi` does it when it is asked.
+    """
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(**_TITLE)
+        self._service = service
+        _add_routes(self, service, lambda tag: ServedRouter(prefix=BASE, tags=[tag]))
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            described = FastAPI(**_TITLE)
+            _add_routes(
+                described, self._service, lambda tag: APIRouter(prefix=BASE, tags=[tag], responses=_ERRORS)
+            )
+            self.openapi_schema = described.openapi()
+        return self.openapi_schema
+
+
+class ServedRouter(APIRouter):
+    """A router that leaves out what is only described: every route here answers a `Response` of its own."""
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().add_api_route(path, endpoint, **{**options, "response_model": None})
+
+
+def _add_routes(app: FastAPI, service: Service, router_of: Callable[[str], APIRouter]) -> None:
+    """Add every route to an application. Not by `include_router`, which builds each a second time."""
+    for add, tag in _ROUTES:
+        router = router_of(tag)
+        add(router, service)
+        app.router.routes.extend(router.routes)
+
+
+_TITLE: Any = {
+    "title": "tarmac",
+    "version": tarmac.__version__,
+    "openapi_url": f"{BASE}/openapi.json",
+    "docs_url": None,  # both pages would load scripts from elsewhere
+    "redoc_url": None,
+}
+_ERRORS: Any = {"4XX": {"model": Error}, "5XX": {"model": Error}}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from fastapi.routing import APIRoute
 
 from imported import ARCHIVES, CORE, LIBRARIES, STARTS, among, loaded
 from served import Served
+from tarmac.server.app import routed
 
 
 @pytest.mark.parametrize("arguments", [("ls",), ("run", "--detach", "--", "true"), ("queue",)], ids=" ".join)
@@ -17,3 +21,19 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
     modules = loaded(*arguments, TARMAC_HOME=str(plane.home.root), PWD=str(tmp_path))
     assert "tarmac.client" in modules
     assert among(modules, *CORE, *LIBRARIES, *STARTS, *ARCHIVES, "tarmac.simulator", "tarmac.store") == []
+
+
+def test_a_server_imports_nothing_for_databases_that_it_does_not_have() -> None:
+    code = "import sys, tarmac.server.daemon; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(result.stdout.split())
+    assert "sqlalchemy.dialects.sqlite" in modules
+    assert among(modules, "sqlalchemy.dialects.postgresql", "alembic", "matplotlib", "fsspec") == []
+
+
+def test_models_of_answers_are_built_for_the_description_alone(plane: Served) -> None:
+    app = routed(plane.service(), home=plane.home)
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    assert len(routes) > 30
+    assert [route.path for route in routes if route.response_field is not None] == []
+    assert "RunSummary" in app.openapi()["components"]["schemas"]

@@ -13,9 +13,8 @@ from tarmac.server.schemas.kept import Artifact, ArtifactContent
 from tarmac.server.service import Service
 
 
-def artifact_routes(service: Service) -> APIRouter:
-    """The routes about artifacts."""
-    router = APIRouter(tags=["artifacts"])
+def artifact_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about artifacts."""
     desk = service.artifacts
 
     @router.get("/artifacts", response_model=list[Artifact])
@@ -46,5 +45,3 @@ def artifact_routes(service: Service) -> APIRouter:
         manifest = desk.manifest(desk.find(reference, kind=kind))
         run_id = manifest.version.run_id
         return content_record(manifest, run_name=desk.names([run_id]).get(run_id))
-
-    return router

@@ -12,9 +12,8 @@ from tarmac.server.schemas.clusters import Cluster, ClusterBody
 from tarmac.server.service import Service
 
 
-def cluster_routes(service: Service) -> APIRouter:
-    """The routes about clusters."""
-    router = APIRouter(tags=["clusters"])
+def cluster_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about clusters."""
     clusters = service.plane.clusters
 
     @router.get("/clusters", response_model=list[Cluster])
@@ -38,5 +37,3 @@ def cluster_routes(service: Service) -> APIRouter:
     def remove(name: str) -> Response:
         """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
         return JsonAnswer(cluster_record(clusters.remove(name)))
-
-    return router

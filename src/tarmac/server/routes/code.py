@@ -29,9 +29,8 @@ _PACK = {"content": {"application/octet-stream": {"schema": {"type": "string", "
 _TREE = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
 
-def code_routes(service: Service) -> APIRouter:
-    """The routes that take code in."""
-    router = APIRouter(tags=["code"])
+def code_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes that take code in."""
     plane = service.plane
     arrivals = service.arrivals
 
@@ -86,8 +85,6 @@ def code_routes(service: Service) -> APIRouter:
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
         return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
-
-    return router
 
 
 async def _take(request: Request, receiver: Receiver) -> int:

@@ -12,9 +12,8 @@ from tarmac.server.schemas.kept import Dataset, DatasetBody
 from tarmac.server.service import Service
 
 
-def dataset_routes(service: Service) -> APIRouter:
-    """The routes about datasets."""
-    router = APIRouter(tags=["datasets"])
+def dataset_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about datasets."""
     desk = service.datasets
 
     @router.get("/datasets", response_model=list[Dataset])
@@ -31,5 +30,3 @@ def dataset_routes(service: Service) -> APIRouter:
     def remove(dataset_id: str) -> Response:
         """Forget a dataset, and what was fetched of it; refused while a run reads it."""
         return JsonAnswer(dataset_record(desk.remove(dataset_id)))
-
-    return router

@@ -38,9 +38,8 @@ class LogParameters:
     follow: bool = True
 
 
-def following_routes(service: Service) -> APIRouter:
-    """The routes about a run's history, logs and reports."""
-    router = APIRouter(tags=["following"])
+def following_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about a run's history, logs and reports."""
     plane = service.plane
 
     @router.get("/runs/{ref}/events", response_model=list[Event])
@@ -78,8 +77,6 @@ def following_routes(service: Service) -> APIRouter:
         """The metrics and progress that a run's workers reported."""
         run = plane.find_here(ref)
         return JsonAnswer(reports_of(plane, run, service.secrets.mask(run)))
-
-    return router
 
 
 def _sequence_number(text: str) -> int:

@@ -25,9 +25,8 @@ class NodeParameters:
     shard: str | None = None
 
 
-def node_routes(service: Service) -> APIRouter:
-    """The routes about nodes."""
-    router = APIRouter(tags=["nodes"])
+def node_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about nodes."""
     plane = service.plane
 
     @router.get("/nodes", response_model=list[Node])
@@ -49,5 +48,3 @@ def node_routes(service: Service) -> APIRouter:
     def _set_drained(body: NodesBody, drained: bool) -> Response:
         choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
         return JsonAnswer([node_record(report) for report in plane.set_drained(choice, drained)])
-
-    return router

@@ -33,9 +33,8 @@ class QueueParameters:
     after: Annotated[int, Query(ge=0, description="only runs after this `number`")] = 0
 
 
-def queue_routes(service: Service) -> APIRouter:
-    """The routes about the queue."""
-    router = APIRouter(tags=["queue"])
+def queue_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about the queue."""
     plane = service.plane
 
     @router.get("/queue", response_model=list[QueuePool])
@@ -65,8 +64,6 @@ def queue_routes(service: Service) -> APIRouter:
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
         pools = [pool for pool in plane.pools() if pool.key in touched]
         return JsonAnswer(pool_records([page for page in found if _key(page) in touched], pools))
-
-    return router
 
 
 def _key(page: QueuePage) -> tuple[str, str]:

@@ -36,9 +36,8 @@ class ListParameters:
     everything: Annotated[bool, Query(alias="all", description="also runs that ended long ago")] = False
 
 
-def run_routes(service: Service) -> APIRouter:
-    """The routes about runs."""
-    router = APIRouter(tags=["runs"])
+def run_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about runs."""
     plane = service.plane
 
     @router.get("/runs", response_model=RunPage)
@@ -90,8 +89,6 @@ def run_routes(service: Service) -> APIRouter:
     def why(ref: str) -> Response:
         """What a run waits for, and what would unblock it."""
         return JsonAnswer(why_record(plane.why(ref)))
-
-    return router
 
 
 def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:

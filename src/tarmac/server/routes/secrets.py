@@ -15,9 +15,8 @@ from tarmac.server.service import Service
 from tarmac.vault.vault import NewSecret
 
 
-def secret_routes(service: Service) -> APIRouter:
-    """The routes about secrets."""
-    router = APIRouter(tags=["secrets"])
+def secret_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about secrets."""
     desk = service.secrets
 
     @router.get("/secrets", response_model=list[Secret])
@@ -43,5 +42,3 @@ def secret_routes(service: Service) -> APIRouter:
     def rotate() -> Response:
         """Seal every value with a new key, and forget the old ones."""
         return JsonAnswer({"values": desk.vault.rotate()})
-
-    return router

@@ -12,9 +12,8 @@ from tarmac.server.schemas.server import Version
 from tarmac.server.service import Service
 
 
-def server_routes(service: Service) -> APIRouter:
-    """The routes about the server itself."""
-    router = APIRouter(tags=["server"])
+def server_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes about the server itself."""
 
     @router.get("/version", response_model=Version)
     async def version() -> Response:
@@ -32,5 +31,3 @@ def server_routes(service: Service) -> APIRouter:
     async def stop() -> Response:
         """End the server, once this answer is out. Runs go on, and the next server finds them."""
         return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))
-
-    return router

@@ -23,9 +23,8 @@ from tarmac.server.service import Service
 from tarmac.server.submissions import Draft, planned, read_once
 
 
-def submitting_routes(service: Service) -> APIRouter:
-    """The routes that take runs in."""
-    router = APIRouter(tags=["runs"])
+def submitting_routes(router: APIRouter, service: Service) -> None:
+    """Add the routes that take runs in."""
     intake = Intake(service.plane)
 
     @router.post("/runs", status_code=201, response_model=Run | DryRun)
@@ -64,8 +63,6 @@ def submitting_routes(service: Service) -> APIRouter:
             problems = [problem_record(item) for item in problem.problems]
             return JsonAnswer({"problems": problems, "warnings": []})
         return JsonAnswer({"problems": [], "warnings": list(reading.warnings)})
-
-    return router
 
 
 def draft_of(request: Request, body: SubmissionBody, service: Service) -> Draft:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tarmac.server.schemas.answer import Answer
 
-class PoolRules(BaseModel):
+
+class PoolRules(Answer):
     """A pool of a cluster: what is in it, and the rules of its queue."""
 
     model_config = ConfigDict(extra="forbid")
@@ -27,7 +29,7 @@ class PoolRules(BaseModel):
     floor_s: float
 
 
-class NodeKind(BaseModel):
+class NodeKind(Answer):
     """Like nodes of a cluster. `states` counts them; `hostnames` are the first and the last of them."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +47,7 @@ class NodeKind(BaseModel):
     hostnames: list[str]
 
 
-class Cluster(BaseModel):
+class Cluster(Answer):
     """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a description."""
 
     model_config = ConfigDict(extra="forbid")

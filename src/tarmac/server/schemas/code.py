@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from tarmac.server.schemas.answer import Answer
 
-class CodeDirectory(BaseModel):
+
+class CodeDirectory(Answer):
     """A directory (or archive) of the client's machine, and what of it stays behind."""
 
     path: str
@@ -15,7 +17,7 @@ class CodeDirectory(BaseModel):
     limit_bytes: int
 
 
-class CodeNeeded(BaseModel):
+class CodeNeeded(Answer):
     """What a client has to send before it submits; null where nothing is needed."""
 
     directory: CodeDirectory | None
@@ -29,19 +31,19 @@ class ContentsBody(BaseModel):
     contents: list[str]
 
 
-class MissingContents(BaseModel):
+class MissingContents(Answer):
     """Those of them that the server does not have."""
 
     missing: list[str]
 
 
-class KeptPack(BaseModel):
+class KeptPack(Answer):
     """How many contents of a pack arrived."""
 
     kept: int
 
 
-class KeptTree(BaseModel):
+class KeptTree(Answer):
     """The digest of a snapshot: what a submission names as `code_digest`."""
 
     digest: str

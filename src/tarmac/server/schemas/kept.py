@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tarmac.server.schemas.answer import Answer
 
-class Artifact(BaseModel):
+
+class Artifact(Answer):
     """One version of an artifact of a run. `rank` is that of the node it came from.
 
     `left_out` are the paths of files and directories that were there and not whole.
@@ -26,7 +28,7 @@ class Artifact(BaseModel):
     left_out: list[str]
 
 
-class Piece(BaseModel):
+class Piece(Answer):
     """A piece of a file, by the SHA-256 of its content."""
 
     model_config = ConfigDict(extra="forbid")
@@ -35,7 +37,7 @@ class Piece(BaseModel):
     bytes: int
 
 
-class ArtifactEntry(BaseModel):
+class ArtifactEntry(Answer):
     """A file, directory or link of an artifact. `inside`: an absolute link to that path of the artifact."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +52,7 @@ class ArtifactEntry(BaseModel):
     inside: bool
 
 
-class ArtifactContent(BaseModel):
+class ArtifactContent(Answer):
     """One version and all it holds."""
 
     model_config = ConfigDict(extra="forbid")
@@ -59,7 +61,7 @@ class ArtifactContent(BaseModel):
     entries: list[ArtifactEntry]
 
 
-class Dataset(BaseModel):
+class Dataset(Answer):
     """A dataset; `path` is where it lies on the server's machine, once it is there."""
 
     model_config = ConfigDict(extra="forbid")

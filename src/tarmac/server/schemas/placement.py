@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from tarmac.server.schemas.answer import Answer
 
 
-class Reason(BaseModel):
+class Reason(Answer):
     """Why one node (or, with `node` null, every node) does not do."""
 
     code: str
@@ -15,7 +17,7 @@ class Reason(BaseModel):
     node: str | None
 
 
-class WhyEstimate(BaseModel):
+class WhyEstimate(Answer):
     """When a run is likely to start, and by when at the latest; null: not known."""
 
     start_at: float | None
@@ -24,14 +26,14 @@ class WhyEstimate(BaseModel):
     text: str
 
 
-class NamedRun(BaseModel):
+class NamedRun(Answer):
     """A run, by its id and the name people gave it."""
 
     id: str
     name: str
 
 
-class Why(BaseModel):
+class Why(Answer):
     """What a run waits for, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
@@ -53,7 +55,7 @@ class Why(BaseModel):
     lost: str
 
 
-class NodeRun(BaseModel):
+class NodeRun(Answer):
     """A run that sits on a node."""
 
     id: str
@@ -61,7 +63,7 @@ class NodeRun(BaseModel):
     slots: int
 
 
-class Node(BaseModel):
+class Node(Answer):
     """A machine, and what it holds."""
 
     model_config = ConfigDict(extra="forbid")
@@ -81,7 +83,7 @@ class Node(BaseModel):
     runs: list[NodeRun]
 
 
-class Placement(BaseModel):
+class Placement(Answer):
     """One node of a placement."""
 
     node: str
@@ -90,7 +92,7 @@ class Placement(BaseModel):
     slots: list[int]
 
 
-class WorkerLaunch(BaseModel):
+class WorkerLaunch(Answer):
     """One worker as it would be started."""
 
     role: str
@@ -100,7 +102,7 @@ class WorkerLaunch(BaseModel):
     env: dict[str, str]
 
 
-class NodeLaunch(BaseModel):
+class NodeLaunch(Answer):
     """What one node would run."""
 
     node: str
@@ -108,7 +110,7 @@ class NodeLaunch(BaseModel):
     workers: list[WorkerLaunch]
 
 
-class DryRun(BaseModel):
+class DryRun(Answer):
     """What a submission would do now."""
 
     model_config = ConfigDict(extra="forbid")

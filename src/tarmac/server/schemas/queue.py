@@ -6,8 +6,10 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tarmac.server.schemas.answer import Answer
 
-class Estimate(BaseModel):
+
+class Estimate(Answer):
     """When a queued run is likely to start, and by when at the latest; null: not known."""
 
     model_config = ConfigDict(extra="forbid")
@@ -17,7 +19,7 @@ class Estimate(BaseModel):
     basis: str
 
 
-class QueueEntry(BaseModel):
+class QueueEntry(Answer):
     """One line of the queue of a pool. `number` counts from 1, in scheduling order."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,7 +40,7 @@ class QueueEntry(BaseModel):
     estimate: Estimate | None
 
 
-class QueuePool(BaseModel):
+class QueuePool(Answer):
     """The queue of one pool, or a part of it, with those of its rules that say how to read it.
 
     `total` counts all its runs that were asked for, listed or not.

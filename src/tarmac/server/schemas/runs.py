@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from tarmac.server.schemas.answer import Answer
 
 
-class Cause(BaseModel):
+class Cause(Answer):
     """Why something ended, and the worker that brought it about where one did."""
 
     code: str
@@ -21,7 +23,7 @@ class Cause(BaseModel):
     tail: list[str]
 
 
-class Verdict(BaseModel):
+class Verdict(Answer):
     """What the turns of a cycle run have shown so far."""
 
     turns: int
@@ -32,7 +34,7 @@ class Verdict(BaseModel):
     proven: bool
 
 
-class Share(BaseModel):
+class Share(Answer):
     """What an interruptible run was promised of a period, and what it used of it."""
 
     period_at: float
@@ -42,7 +44,7 @@ class Share(BaseModel):
     credit_s: float
 
 
-class Run(BaseModel):
+class Run(Answer):
     """What a user asked for. Times are seconds since the epoch.
 
     `priority`, `weight` and `pool` are those it has now, whoever set them. `max_turns` is null for a run that
@@ -88,7 +90,7 @@ class Run(BaseModel):
     labels: dict[str, str]
 
 
-class RunSummary(BaseModel):
+class RunSummary(Answer):
     """One line of the list of runs.
 
     `system` is the one whose conventions hold in the run; `slot_type` and `image` are what it asks for.
@@ -122,7 +124,7 @@ class RunSummary(BaseModel):
     image: str | None
 
 
-class RunPage(BaseModel):
+class RunPage(Answer):
     """A page of the list, newest first; `next` is the `before` of the page below it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -131,7 +133,7 @@ class RunPage(BaseModel):
     next: str | None
 
 
-class Seat(BaseModel):
+class Seat(Answer):
     """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
     role: str
@@ -141,7 +143,7 @@ class Seat(BaseModel):
     released_at: float | None
 
 
-class Worker(BaseModel):
+class Worker(Answer):
     """One supervised process."""
 
     model_config = ConfigDict(extra="forbid")
@@ -158,7 +160,7 @@ class Worker(BaseModel):
     signal: str | None
 
 
-class Evidence(BaseModel):
+class Evidence(Answer):
     """What the nodes saw of an attempt; null: not seen."""
 
     first_output_at: float | None
@@ -168,7 +170,7 @@ class Evidence(BaseModel):
     checkpoint_step: int | None
 
 
-class Loss(BaseModel):
+class Loss(Answer):
     """The work of an attempt that its successor does again, and the checkpoint from which that goes on."""
 
     work_s: float
@@ -176,7 +178,7 @@ class Loss(BaseModel):
     step: int | None
 
 
-class Notice(BaseModel):
+class Notice(Answer):
     """Something a node told the run's user."""
 
     model_config = ConfigDict(extra="forbid")
@@ -186,7 +188,7 @@ class Notice(BaseModel):
     text: str
 
 
-class Attempt(BaseModel):
+class Attempt(Answer):
     """One stretch of running."""
 
     model_config = ConfigDict(extra="forbid")
@@ -213,7 +215,7 @@ class Attempt(BaseModel):
     notices: list[Notice]
 
 
-class Event(BaseModel):
+class Event(Answer):
     """One step of a run's history."""
 
     model_config = ConfigDict(extra="forbid")
@@ -227,7 +229,7 @@ class Event(BaseModel):
     detail: dict[str, Any]
 
 
-class LogChunk(BaseModel):
+class LogChunk(Answer):
     """Bytes `offset` to `next` of one worker's log, as text."""
 
     model_config = ConfigDict(extra="forbid")
@@ -242,7 +244,7 @@ class LogChunk(BaseModel):
     text: str
 
 
-class Report(BaseModel):
+class Report(Answer):
     """Metrics and progress that a worker reported.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.

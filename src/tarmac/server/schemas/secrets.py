@@ -5,9 +5,10 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from tarmac.model.secret import SecretForm
+from tarmac.server.schemas.answer import Answer
 
 
-class Secret(BaseModel):
+class Secret(Answer):
     """A secret without its value. `number` counts the values that it has had."""
 
     model_config = ConfigDict(extra="forbid")
@@ -32,7 +33,7 @@ class SecretBody(BaseModel):
     path: str | None = None
 
 
-class Rotation(BaseModel):
+class Rotation(Answer):
     """How many values were sealed with the new key."""
 
     model_config = ConfigDict(extra="forbid")

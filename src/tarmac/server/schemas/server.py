@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from tarmac.server.schemas.answer import Answer
 
 
-class Version(BaseModel):
+class Version(Answer):
     """Which server answers."""
 
     model_config = ConfigDict(extra="forbid")
@@ -16,7 +18,7 @@ class Version(BaseModel):
     started_at: float
 
 
-class Problem(BaseModel):
+class Problem(Answer):
     """One thing wrong in an input."""
 
     message: str
@@ -26,7 +28,7 @@ class Problem(BaseModel):
     hint: str | None
 
 
-class CheckReport(BaseModel):
+class CheckReport(Answer):
     """Everything wrong with a run file, and what its reader warns of."""
 
     model_config = ConfigDict(extra="forbid")
@@ -35,7 +37,7 @@ class CheckReport(BaseModel):
     warnings: list[str]
 
 
-class ErrorForm(BaseModel):
+class ErrorForm(Answer):
     """What went wrong; `exit_code` is what a command line should end with."""
 
     model_config = ConfigDict(extra="forbid")
@@ -47,7 +49,7 @@ class ErrorForm(BaseModel):
     problems: list[Problem]
 
 
-class Error(BaseModel):
+class Error(Answer):
     """The one form of an error, whatever the status."""
 
     model_config = ConfigDict(extra="forbid")
