@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarmac.client.records import QueuePoolRecord
 
 _DETERMINED = "determined"
-_ITS_SCALE = "tarmac.dialects.determined.priorities"
+_ITS_SCALE = "tarmac.dialects.determined.statuses"
 """Imported for its runs alone: all readers come with it."""
 
 

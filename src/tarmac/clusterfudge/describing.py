@@ -9,7 +9,7 @@ from typing import Any
 from tarmac.client import Client
 from tarmac.client.records import AttemptRecord, RunRecord, WorkerRecord
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid, process_uuid
-from tarmac.dialects.clusterfudge.status import status_word
+from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome

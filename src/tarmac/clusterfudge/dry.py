@@ -11,7 +11,7 @@ from tarmac.client.launching import json_text
 from tarmac.clusterfudge.describing import launch_form
 from tarmac.clusterfudge.gateway import DIALECT, FILENAME, error_form
 from tarmac.dialects import override, read
-from tarmac.dialects.native.writer import write
+from tarmac.dialects.native.view import write
 from tarmac.model.codec import encode
 from tarmac.model.errors import NotFound, TarmacError
 

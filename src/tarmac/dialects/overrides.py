@@ -11,18 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names, quantities
-from tarmac.dialects.confidential import with_references, without_variables
 from tarmac.dialects.kinds import Kind, choice, flag, integer
 from tarmac.dialects.located import Table, from_plain
 from tarmac.dialects.native.commands import read_command
-from tarmac.dialects.native.modes import read_mode, read_rapid_cycles
+from tarmac.dialects.native.environment import IMAGE, path_from, read_labels, read_variables
+from tarmac.dialects.native.fields import read_mode, read_rapid_cycles
 from tarmac.dialects.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.native.secrets import read_secrets
-from tarmac.dialects.native.surroundings import IMAGE, path_from, read_labels, read_variables
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
+from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.resources import Resources
 from tarmac.model.secret import variables_of

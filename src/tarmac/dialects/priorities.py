@@ -5,7 +5,7 @@ Used by the native reader and by overrides.
 
 from __future__ import annotations
 
-from tarmac.dialects.determined import priorities as determined
+from tarmac.dialects.determined import statuses as determined
 from tarmac.dialects.kinds import Kind, integer
 from tarmac.dialects.located import Scalar
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tarmac.dialects.clusterfudge.dialect import ClusterfudgeDialect
-from tarmac.dialects.confidential import with_secrets
 from tarmac.dialects.determined import master
 from tarmac.dialects.determined.defaults import ClusterDefaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
@@ -18,7 +17,8 @@ from tarmac.dialects.mantik.dialect import MantikDialect
 from tarmac.dialects.mcli.dialect import McliDialect
 from tarmac.dialects.native.dialect import NativeDialect
 from tarmac.dialects.problems import nearest
-from tarmac.dialects.strangers import stranger_problem
+from tarmac.dialects.secrets import with_secrets
+from tarmac.dialects.unsupported_formats import stranger_problem
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run

@@ -12,7 +12,7 @@ from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.dialect import Dialect
 from tarmac.dialects.registry import DIALECTS
-from tarmac.dialects.renaming import NO_NAMES, Names
+from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
 from tarmac.server.artifact_desk import ArtifactDesk

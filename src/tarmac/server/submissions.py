@@ -20,7 +20,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects import Reading, override, read
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.registry import DIALECTS
-from tarmac.dialects.renaming import NO_NAMES, Names, renamed
+from tarmac.dialects.site_names import NO_NAMES, Names, renamed
 from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec

@@ -18,7 +18,7 @@ from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.registry import equip, for_cluster
-from tarmac.dialects.renaming import Names
+from tarmac.dialects.site_names import Names
 from tarmac.engines.local import Keeping, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout

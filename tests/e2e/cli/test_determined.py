@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shell import Shell
-from tarmac.dialects.determined.variables import VARIABLES
+from tarmac.dialects.determined.conventions import VARIABLES
 
 SETTINGS = """
 [[local]]

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from shell import Shell
-from tarmac.dialects.isc.variables import VARIABLES
+from tarmac.dialects.isc.conventions import VARIABLES
 
 DOCUMENT = (Path(__file__).parents[2] / "golden/dialects/isc/good/document-example.isc").read_text()
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from shell import Shell
-from tarmac.dialects.mcli.variables import VARIABLES
+from tarmac.dialects.mcli.conventions import VARIABLES
 
 SETTINGS = """
 [[local]]

@@ -16,6 +16,7 @@ import tarmac
 from tarmac.client.launching import json_text
 from tarmac.clusterfudge.form import KIND as SENT_KIND
 from tarmac.dialects import read
+from tarmac.dialects.clusterfudge.conventions import VARIABLES
 from tarmac.dialects.clusterfudge.fields import (
     DEPLOYMENT,
     GROUP,
@@ -28,8 +29,7 @@ from tarmac.dialects.clusterfudge.fields import (
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.dialects.clusterfudge.script import check_script, is_launch_script
 from tarmac.dialects.clusterfudge.signatures import OTHER_NAMES, SIGNATURES
-from tarmac.dialects.clusterfudge.status import OUTCOMES, STATES, status_word
-from tarmac.dialects.clusterfudge.variables import VARIABLES
+from tarmac.dialects.clusterfudge.statuses import OUTCOMES, STATES, status_word
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.registry import choose
 from tarmac.dialects.slot_types import KNOWN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tarmac.client.launching import json_text
 from tarmac.dialects import read
+from tarmac.dialects.clusterfudge.conventions import equipped
 from tarmac.dialects.clusterfudge.identity import launch_uuid
-from tarmac.dialects.clusterfudge.variables import equipped
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run

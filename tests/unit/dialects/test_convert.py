@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.native.writer import write
+from tarmac.dialects.native.view import write
 from tarmac.model.spec import RunSpec
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"

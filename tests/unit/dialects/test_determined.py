@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.determined.hyperparameters import drawn
 from tarmac.dialects.determined.identity import experiment_id, trial_id
-from tarmac.dialects.determined.trial import drawn
-from tarmac.dialects.determined.variables import VARIABLES
-from tarmac.dialects.determined.words import queue_word
+from tarmac.dialects.determined.statuses import queue_word
 from tarmac.dialects.dialect import Extras, Report
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Scalar

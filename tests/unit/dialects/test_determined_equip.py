@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from launches import launch, node, seat
 from tarmac.dialects import read
+from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.dialect import DeterminedDialect
 from tarmac.dialects.determined.fields import EXPERIMENT
-from tarmac.dialects.determined.variables import VARIABLES
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run

@@ -12,8 +12,8 @@ import pytest
 
 from launches import launch, node, seat, workers
 from tarmac.dialects import override, read
-from tarmac.dialects.isc.variables import VARIABLES
-from tarmac.dialects.native.writer import write
+from tarmac.dialects.isc.conventions import VARIABLES
+from tarmac.dialects.native.view import write
 from tarmac.dialects.registry import equip
 from tarmac.launch.datasets import with_datasets
 from tarmac.model.launch import Launch

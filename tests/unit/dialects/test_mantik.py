@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tarmac.dialects import override
 from tarmac.dialects.dialect import Certainty, Extras, Report
+from tarmac.dialects.mantik.conventions import VARIABLES
 from tarmac.dialects.mantik.dialect import MantikDialect
 from tarmac.dialects.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
 from tarmac.dialects.mantik.mlproject import ENTRY_POINT, PROJECT
-from tarmac.dialects.mantik.variables import VARIABLES
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tarmac.dialects import read
-from tarmac.dialects.native.brought import ARTIFACTS, BIND
 from tarmac.dialects.native.code import DIRECTORY, REPOSITORY
+from tarmac.dialects.native.commands import HOOKS
 from tarmac.dialects.native.conventions import CONVENTIONS
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE, PROCESS, RESOURCES, ROLE, RUN
-from tarmac.dialects.native.hooks import HOOKS
+from tarmac.dialects.native.inputs import ARTIFACTS, BIND
 from tarmac.dialects.section import Fields
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/run-file.md").read_text(encoding="utf-8")

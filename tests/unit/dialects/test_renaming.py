@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tarmac.dialects import read
-from tarmac.dialects.renaming import NO_NAMES, Names, renamed
+from tarmac.dialects.site_names import NO_NAMES, Names, renamed
 
 NAMES = Names(
     clusters={"r1z1": "local", "gone": ""},

@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.dialects import override, read
 from tarmac.dialects.dialect import Extras
-from tarmac.dialects.native.writer import write
+from tarmac.dialects.native.view import write
 from tarmac.model.errors import InvalidInput
 from tarmac.model.secret import SecretForm, SecretUse
 from tarmac.model.spec import RunSpec

@@ -14,7 +14,7 @@ from tarmac.cli.output import print_json, print_warnings
 from tarmac.cli.readfile import reading_of
 from tarmac.cli.reading import how_of, reading_options
 from tarmac.cli.terminal import stderr_terminal
-from tarmac.dialects.native.writer import write
+from tarmac.dialects.native.view import write
 from tarmac.model.errors import InvalidInput
 
 INVALID = 2

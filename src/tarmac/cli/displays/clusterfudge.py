@@ -12,7 +12,7 @@ from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
 from tarmac.cli.wording import Json, worker_cell
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.dialects.clusterfudge.status import status_word
+from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report
 
 _LAUNCHES = (

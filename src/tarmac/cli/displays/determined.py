@@ -9,8 +9,7 @@ from tarmac.cli.displays.display import facts_of, report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
 from tarmac.dialects.determined.identity import experiment_id, trial_id
-from tarmac.dialects.determined.priorities import of_tarmac
-from tarmac.dialects.determined.words import queue_word, state_word
+from tarmac.dialects.determined.statuses import of_tarmac, queue_word, state_word
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 

@@ -9,7 +9,7 @@ from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
 from tarmac.cli.wording import Json
 from tarmac.dialects.dialect import Report
-from tarmac.dialects.isc import words
+from tarmac.dialects.isc import statuses
 from tarmac.model.spec import Mode
 
 _COLUMNS = (
@@ -37,7 +37,7 @@ class IscDisplay:
     """`isc experiments`, and the same of one experiment."""
 
     def status(self, report: Report) -> str:
-        return words.status(report)
+        return statuses.status(report)
 
     def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (

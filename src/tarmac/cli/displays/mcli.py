@@ -12,9 +12,9 @@ from tarmac.cli.displays.display import report_of
 from tarmac.cli.terminal import Terminal, columns, one_line
 from tarmac.cli.wording import Json
 from tarmac.dialects.dialect import Report
-from tarmac.dialects.mcli.configuration import submitted
 from tarmac.dialects.mcli.reader import NAME
 from tarmac.dialects.mcli.statuses import Status, status
+from tarmac.dialects.mcli.view import submitted
 from tarmac.model.codec import decode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from tarmac.dialects.clusterfudge.conventions import equipped
 from tarmac.dialects.clusterfudge.fields import KIND, MARK, REQUEST
 from tarmac.dialects.clusterfudge.reader import NAME, read_request
 from tarmac.dialects.clusterfudge.script import is_launch_script
-from tarmac.dialects.clusterfudge.status import status_word
-from tarmac.dialects.clusterfudge.variables import equipped
+from tarmac.dialects.clusterfudge.statuses import status_word
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.equipping import refuse_extras
 from tarmac.dialects.located import Items, Table
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose

@@ -12,7 +12,7 @@ from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Node, Scalar, Table, shown
 from tarmac.dialects.native.code import COMMIT, REFERENCE, read_url
-from tarmac.dialects.native.surroundings import path_from
+from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section
 from tarmac.dialects.yaml_tree import compose

@@ -12,8 +12,8 @@ from typing import Any
 from tarmac.dialects.determined.environment import ENVIRONMENT
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import normalised
-from tarmac.dialects.determined.priorities import FIRST, LAST, USUAL
 from tarmac.dialects.determined.schema import Walk, record, whole, word
+from tarmac.dialects.determined.statuses import FIRST, LAST, USUAL
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tarmac.dialects.conventions import refuse_extras
+from tarmac.dialects.determined.conventions import equip
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
-from tarmac.dialects.determined.equip import equip
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.reader import NAME, read_experiment
-from tarmac.dialects.determined.words import state_word
+from tarmac.dialects.determined.statuses import state_word
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.equipping import refuse_extras
 from tarmac.dialects.located import Node, Table, shown
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.determined.environment import ARGUMENTS, ENVIRONMENT, OWN_CLUSTER
-from tarmac.dialects.determined.priorities import FIRST, LAST
 from tarmac.dialects.determined.schema import (
     ABSOLUTE,
     COUNT,
@@ -35,6 +34,7 @@ from tarmac.dialects.determined.schema import (
     word,
 )
 from tarmac.dialects.determined.searchers import SEARCHER, length
+from tarmac.dialects.determined.statuses import FIRST, LAST
 from tarmac.dialects.determined.storage import STORAGE
 from tarmac.dialects.kinds import number, one_of, yaml12
 from tarmac.dialects.section import Section

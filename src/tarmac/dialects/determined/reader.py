@@ -17,17 +17,17 @@ from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import completed, merged, normalised
-from tarmac.dialects.determined.overriding import overridden
-from tarmac.dialects.determined.priorities import to_tarmac
+from tarmac.dialects.determined.overrides import overridden
 from tarmac.dialects.determined.schema import Walk
 from tarmac.dialects.determined.searchers import SUPPORTED
 from tarmac.dialects.determined.secrets import holds_secret, masked
+from tarmac.dialects.determined.statuses import to_tarmac
 from tarmac.dialects.determined.steps import in_batches
 from tarmac.dialects.determined.storage import DEFAULT_STORAGE
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table, on_line, shown
-from tarmac.dialects.native.surroundings import image_warning
+from tarmac.dialects.native.environment import image_warning
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
 from tarmac.dialects.yaml_tree import compose

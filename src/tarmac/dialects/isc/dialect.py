@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.equipping import refuse_extras
-from tarmac.dialects.isc import words
+from tarmac.dialects.isc import statuses
+from tarmac.dialects.isc.conventions import equipped
 from tarmac.dialects.isc.fields import RETIRED, RUN, keys_of_lines, only_credentials
 from tarmac.dialects.isc.reader import NAME, read_isc
-from tarmac.dialects.isc.variables import equipped
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.toml_tree import compose
 from tarmac.model.launch import Launch
@@ -48,7 +48,7 @@ class IscDialect:
         return equipped(run, attempt, launch)
 
     def status(self, report: Report) -> str:
-        return words.status(report)
+        return statuses.status(report)
 
 
 _OWN = frozenset(

@@ -10,13 +10,13 @@ from typing import Any
 
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
+from tarmac.dialects.isc.conventions import DATASET_AT_DATA
 from tarmac.dialects.isc.fields import line_of, located, only_credentials, sorted_out
-from tarmac.dialects.isc.variables import DATASET_AT_DATA
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
-from tarmac.dialects.native.brought import IDENTIFIER
-from tarmac.dialects.native.modes import MOST_RAPID_CYCLES
+from tarmac.dialects.native.fields import MOST_RAPID_CYCLES
+from tarmac.dialects.native.inputs import IDENTIFIER
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.slot_types import is_known

@@ -11,9 +11,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tarmac.dialects.kinds import text
+from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar, Table, shown, spoken
-from tarmac.dialects.mantik import kinds
 from tarmac.dialects.mantik.fields import (
     APPTAINER,
     COMMANDS,
@@ -76,7 +75,7 @@ def _old_image(config: Section, directory: str, warnings: list[str]) -> Apptaine
     if value is None:
         return None
     warnings.append(f"{where(value)}this is now 'Environment.Apptainer.Path'; it is read as that")
-    read = value.read(kinds.path("the path of an image"), None)
+    read = value.read(path_of_site("the path of an image"), None)
     if read is None:
         return None
     return _local_image(read, directory, ())
@@ -102,7 +101,7 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
         return None
     if "Path" not in parts:
         parts.missing("Path", "name the image file")
-    path = parts.read("Path", kinds.path("the path of an image file"), None)
+    path = parts.read("Path", path_of_site("the path of an image file"), None)
     options = _options(parts.get("Options"), warnings)
     kind = (parts.read("Type", text("local or remote"), "local")).strip().lower()
     if kind not in ("local", "remote") and (given := parts.get("Type")) is not None:
@@ -167,7 +166,7 @@ def _venv(section: Section, warnings: list[str]) -> str | None:
         value = parts.get("Path") if parts is not None else None
         if value is None:
             return None
-    path = value.read(kinds.path("the path of a virtual environment"), None)
+    path = value.read(path_of_site("the path of a virtual environment"), None)
     if path is None:
         return None
     trimmed = posixpath.normpath(_without_semicolon(path, value, warnings))
@@ -190,7 +189,7 @@ def _modules(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
         return ()
     if isinstance(value.node, Scalar):
         warnings.append(f"{where(value)}a list is expected; the text is taken for the names of modules")
-        return tuple(value.read(kinds.one_line("the name of a module"), "").split())
+        return tuple(value.read(line("the name of a module", 255), "").split())
     return tuple(
         name
         for item in value.items("a list of modules")
@@ -281,7 +280,21 @@ def _command(value: Value) -> Command | None:
     return Command(script=read.strip())
 
 
-_MODULE = kinds.one_line("the name of a module such as Python/3.9.6")
+_MODULE = line("the name of a module such as Python/3.9.6", 255)
 _KEYS = frozenset(name.lower() for name in ENVIRONMENT.known)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)
+
+
+def path_of_site(wanted: str) -> Kind[str]:
+    """A path on one line; `~` would not be expanded in every place it goes to."""
+
+    def read(scalar: Scalar) -> str:
+        found = scalar.text.strip()
+        if not found or len(found.encode()) > 4096 or not found.isprintable():
+            raise Misfit()
+        if found.startswith("~"):
+            raise Misfit(f"write $HOME{found[1:]}" if found[1:2] in ("", "/") else "write the whole path")
+        return found
+
+    return Kind(wanted, read)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import posixpath
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 from tarmac.dialects.dialect import Extras, Reading
-from tarmac.dialects.kinds import text
+from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar, Table, shown
-from tarmac.dialects.mantik import kinds
 from tarmac.dialects.mantik.environment import Surroundings, read_surroundings
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
-from tarmac.dialects.mantik.former import as_today
+from tarmac.dialects.mantik.legacy_keys import as_today
 from tarmac.dialects.mantik.mlproject import FILE_NAMES, Project, read_project
 from tarmac.dialects.mantik.resources import Asked, read_resources
 from tarmac.dialects.names import name_from_file
@@ -163,15 +163,15 @@ def _firecrest(value: Value, warnings: list[str]) -> Firecrest | None:
     return Firecrest(
         api_url=(_url(api) if api is not None else None) or "",
         token_url=(_url(token) if token is not None else None) or "",
-        machine=section.read("Machine", kinds.one_line("the name of a machine"), ""),
+        machine=section.read("Machine", line("the name of a machine", 255), ""),
     )
 
 
 def _url(value: Value) -> str | None:
-    if isinstance(value.node, Scalar) and kinds.has_login(value.node.text):
+    if isinstance(value.node, Scalar) and has_login(value.node.text):
         value.refuse("a URL with a login in it (not shown)", "take the name and password out of the URL")
         return None
-    return value.read(kinds.url(), None)
+    return value.read(url(), None)
 
 
 def _exclude(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
@@ -231,3 +231,28 @@ def _raise_all(*parts: Problems) -> None:
 
 def _name(project: Project, filename: str) -> str:
     return name_from_file(f"{project.name}.x") if project.name else name_from_file(filename)
+
+
+def url() -> Kind[str]:
+    """The address of a service, without a login in it."""
+
+    def read(scalar: Scalar) -> str:
+        found = scalar.text.strip()
+        try:
+            parts = urlsplit(found)
+            good = parts.scheme in ("https", "http") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            good = False
+        if not good or not _URL.fullmatch(found):
+            raise Misfit("it begins with https://")
+        return found
+
+    return Kind("the URL of a service, such as https://firecrest.cscs.ch,", read)
+
+
+def has_login(text: str) -> bool:
+    """Whether a URL carries a name or password before its host."""
+    return re.match(r"[a-z]+://[^/?#]*@", text, re.IGNORECASE | re.ASCII) is not None
+
+
+_URL = re.compile(r"[!-~]{1,2000}", re.ASCII)

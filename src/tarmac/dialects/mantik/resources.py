@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from tarmac.dialects.kinds import Kind
+from tarmac.dialects.kinds import Kind, Misfit, integer, lenient, line
 from tarmac.dialects.located import Scalar
-from tarmac.dialects.mantik import kinds
 from tarmac.dialects.mantik.fields import RESOURCES, known_part
 from tarmac.dialects.section import Section, Value, where
 
@@ -44,16 +44,16 @@ def read_resources(config: Section, warnings: list[str], *, firecrest: bool) -> 
     if "Queue" not in section:
         section.missing("Queue", "name the queue (partition) of the site to submit to")
     asked = Asked(
-        queue=section.read("Queue", kinds.one_line("the name of a queue"), ""),
-        runtime_s=section.read("Runtime", kinds.runtime_s(), None),
-        nodes=section.read("Nodes", kinds.count(MOST_NODES), None),
+        queue=section.read("Queue", line("the name of a queue", 255), ""),
+        runtime_s=section.read("Runtime", runtime_s(), None),
+        nodes=section.read("Nodes", integer(1, MOST_NODES, of=lenient), None),
         total_cpus=_total_cpus(section, warnings),
-        cpus_per_node=section.read("CPUsPerNode", kinds.count(MOST_CPUS), None),
-        slots_per_node=section.read("GPUsPerNode", kinds.count(MOST_SLOTS_PER_NODE), None),
+        cpus_per_node=section.read("CPUsPerNode", integer(1, MOST_CPUS, of=lenient), None),
+        slots_per_node=section.read("GPUsPerNode", integer(1, MOST_SLOTS_PER_NODE, of=lenient), None),
         memory_bytes=_memory(section, warnings, firecrest=firecrest),
-        reservation=section.read("Reservation", kinds.one_line("the id of a reservation"), None),
-        constraints=section.read("NodeConstraints", kinds.one_line("a constraint such as gpu"), None),
-        qos=section.read("QoS", kinds.one_line("a quality of service"), None),
+        reservation=section.read("Reservation", line("the id of a reservation", 255), None),
+        constraints=section.read("NodeConstraints", line("a constraint such as gpu", 255), None),
+        qos=section.read("QoS", line("a quality of service", 255), None),
     )
     _compare(section, asked, warnings)
     return asked
@@ -61,7 +61,7 @@ def read_resources(config: Section, warnings: list[str], *, firecrest: bool) -> 
 
 def _total_cpus(section: Section, warnings: list[str]) -> int | None:
     """`TotalCPUs`, or `CPUs` as its first version was called."""
-    kind: Kind[int] = kinds.count(MOST_CPUS)
+    kind: Kind[int] = integer(1, MOST_CPUS, of=lenient)
     section.exclude("TotalCPUs", "CPUs", reason="'CPUs' is the old name of 'TotalCPUs'")
     old = section.get("CPUs")
     if old is not None:
@@ -76,8 +76,8 @@ def _memory(section: Section, warnings: list[str], *, firecrest: bool) -> int | 
     if value is None:
         return None
     unit_bytes, unit = (MIB, "MiB") if firecrest else (1, "bytes")
-    amount = value.read(kinds.memory_bytes(unit_bytes), None)
-    if isinstance(value.node, Scalar) and kinds.bare_number(value.node) and amount is not None:
+    amount = value.read(memory_bytes(unit_bytes), None)
+    if isinstance(value.node, Scalar) and bare_number(value.node) and amount is not None:
         warnings.append(
             f"{where(value)}{value.node.text} has no unit and is taken as {unit}; write {_plain(amount)}"
         )
@@ -112,3 +112,65 @@ def _plain(size_bytes: int) -> str:
         if size_bytes % each == 0:
             return f"{size_bytes // each}{unit}"
     return f"{max(1, size_bytes >> 20)}MiB"
+
+
+def runtime_s() -> Kind[float]:
+    """`<value><unit>`, one unit of s, m, h, d; in seconds (K7)."""
+
+    def read(scalar: Scalar) -> float:
+        found = _RUNTIME.fullmatch(scalar.text)
+        if found is None:
+            raise Misfit(_runtime_hint(scalar.text))
+        seconds = int(found["value"]) * _UNITS_S[found["unit"]]
+        if not 1 <= seconds <= LONGEST_RUNTIME_S:
+            raise Misfit("at least 1s and at most 3650d")
+        return float(seconds)
+
+    return Kind("a whole number with one unit of s, m, h and d, such as 12h,", read)
+
+
+def memory_bytes(bare_unit_bytes: int) -> Kind[int]:
+    """An amount of memory; a bare number counts units of `bare_unit_bytes`."""
+
+    def read(scalar: Scalar) -> int:
+        found = _MEMORY.fullmatch(scalar.text.strip())
+        if found is None:
+            raise Misfit()
+        unit = found["unit"].lower()
+        each = bare_unit_bytes if not unit else _UNITS_BYTES[unit]
+        size = int(float(found["value"]) * each)
+        if not (1 << 20) <= size <= 1 << 50:
+            raise Misfit("at least 1MiB and at most 1024TiB")
+        return size
+
+    return Kind("an amount of memory such as 12GiB", read)
+
+
+def bare_number(scalar: Scalar) -> bool:
+    """Whether an amount of memory says no unit."""
+    return _MEMORY.fullmatch(scalar.text.strip()) is not None and scalar.text.strip()[-1:].isdigit()
+
+
+def _runtime_hint(text: str) -> str | None:
+    if re.fullmatch(r"\s*[0-9]+\s*", text, re.ASCII):
+        return f"add a unit: {text.strip()}m or {text.strip()}h"
+    if re.fullmatch(r"([0-9]+\s*[smhd]\s*){2,}", text, re.ASCII):
+        return "only one unit is allowed: write 1h30m as 90m"
+    if re.fullmatch(r"[0-9]+\.[0-9]+[smhd]", text, re.ASCII):
+        return "write 1.5h as 90m"
+    if re.fullmatch(r"([0-9]+-)?[0-9]+:[0-9]+(:[0-9]+)?", text, re.ASCII):
+        return "write it with a unit, 12:00:00 as 12h"
+    return None
+
+
+LONGEST_RUNTIME_S = 3650 * 86400
+_RUNTIME = re.compile(r"\s*(?P<value>[0-9]{1,12})\s*(?P<unit>[smhd])\s*", re.ASCII)
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MEMORY = re.compile(
+    r"(?P<value>[0-9]{1,15}(\.[0-9]{1,6})?)\s*(?P<unit>|[kmgt](i?b)?)", re.ASCII | re.IGNORECASE
+)
+_UNITS_BYTES = (
+    {prefix: 1024**power for power, prefix in enumerate("kmgt", start=1)}
+    | {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)}
+    | {f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", start=1)}
+)

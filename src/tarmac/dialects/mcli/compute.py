@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from tarmac.dialects import names, quantities
-from tarmac.dialects.mcli.fields import COMPUTE, LeftOut, Tidied, tidied
-from tarmac.dialects.mcli.kinds import read_word, read_words, whole
+from tarmac.dialects.kinds import integer, lenient
+from tarmac.dialects.mcli.fields import COMPUTE, LeftOut, Tidied, read_word, read_words, tidied
 from tarmac.dialects.section import Value, where
 from tarmac.model.resources import ACCELERATOR, Resources
 from tarmac.model.spec import Command, Process, Role, Target
@@ -78,13 +78,13 @@ def read_compute(run: Tidied, warnings: list[str], *, counted: bool = False) -> 
     slot_type, without = _slot_type(given)
     instance = _text(given, "instance")
     without = without or (instance or "").lower().startswith("cpu")
-    nodes = given["nodes"].read(whole(1, MOST_NODES), 1) if "nodes" in given else None
+    nodes = given["nodes"].read(integer(1, MOST_NODES, of=lenient), 1) if "nodes" in given else None
     slots = _slots(given, nodes, instance=instance, without=without, warnings=warnings)
     if counted:
         slots = slots or 1
     elif not slots and not without and "gpus" not in given:
         _refuse_without_number(run, given)
-    cpus = given["cpus"].read(whole(0, 100_000), 0) if "cpus" in given else 0
+    cpus = given["cpus"].read(integer(0, 100_000, of=lenient), 0) if "cpus" in given else 0
     if slots and cpus:
         warnings.append(
             f"{where(given['cpus'])}processors come with the slots of a node here; it has no effect"
@@ -149,7 +149,7 @@ def _slots(
 ) -> int:
     value = given.get("gpus")
     if value is not None:
-        count = value.read(whole(0, quantities.MOST_SLOTS), 0)
+        count = value.read(integer(0, quantities.MOST_SLOTS, of=lenient), 0)
         if count and without:
             value.refuse(
                 f"{count} GPUs are asked for, and an instance or type without any",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.equipping import refuse_extras
 from tarmac.dialects.located import Items, Node, Scalar, Table, shown
-from tarmac.dialects.mcli import equip, statuses
+from tarmac.dialects.mcli import conventions, statuses
 from tarmac.dialects.mcli.fields import RUN, known_as
 from tarmac.dialects.mcli.reader import NAME, read_mcli
 from tarmac.dialects.problems import Problems
@@ -50,7 +50,7 @@ class McliDialect:
         return read_mcli(text, filename=filename, extras=extras)
 
     def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return equip.equip(run, attempt, launch)
+        return conventions.equip(run, attempt, launch)
 
     def status(self, report: Report) -> str:
         return statuses.status(report).value

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tarmac.dialects.located import Node, Scalar, Table, shown
+from tarmac.dialects.kinds import line
+from tarmac.dialects.located import Items, Node, Scalar, Table, shown
 from tarmac.dialects.problems import Problems, nearest
 from tarmac.dialects.section import Fields, Section, Value, where
 
@@ -34,6 +35,9 @@ class Vocabulary:
         """What is left once a mapping is tidied."""
         return Fields(known=self.known)
 
+
+WORKSPACE = "/workspace"
+"""The working directory of the platform's images: that of the run, where a file names it."""
 
 _FREE = frozenset({"name", "command", "parameters", "metadata", "env_variables"})
 """Fields that may hold what elsewhere would be a placeholder."""
@@ -232,3 +236,24 @@ def _meant(word: str, vocabulary: Vocabulary, given: set[str]) -> str | None:
         return None
     near = nearest(word, vocabulary.known)
     return None if near in given else near
+
+
+def read_word(value: Value | None, wanted: str = "a text") -> str | None:
+    """A text of one line, or None where it is not given or wrong."""
+    if value is None:
+        return None
+    if not isinstance(value.node, Scalar):
+        value.expected(wanted)
+        return None
+    return value.read(line(wanted), None)
+
+
+def read_words(value: Value, wanted: str) -> tuple[str, ...]:
+    """A list of texts, or one alone."""
+    if isinstance(value.node, Scalar):
+        found = value.read(line(wanted), None)
+        return () if found is None else (found,)
+    if isinstance(value.node, Items) and not value.node.items:
+        return ()
+    read = [item.read(line("a text"), None) for item in value.items(wanted)]
+    return tuple(item for item in read if item is not None)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.dialects.kinds import flag, lenient
 from tarmac.dialects.located import Items, Node, Scalar, Table, shown
 from tarmac.dialects.mcli import fields
-from tarmac.dialects.mcli.fields import Vocabulary, known_as, tidied
-from tarmac.dialects.mcli.kinds import read_word, read_words, truth
-from tarmac.dialects.mcli.surroundings import DATABRICKS, EXPANSION, expanded
-from tarmac.dialects.mcli.variables import WORKSPACE
+from tarmac.dialects.mcli.environment import DATABRICKS, EXPANSION, expanded
+from tarmac.dialects.mcli.fields import WORKSPACE, Vocabulary, known_as, read_word, read_words, tidied
 from tarmac.dialects.native.code import REFERENCE, read_url
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.problems import nearest
@@ -127,7 +126,7 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
         return
     repository = _word(section, "git_repo", env)
     site = _word(section, "host", env) or _USUAL_SITE
-    by_ssh = section.read("ssh_clone", truth(), True)
+    by_ssh = section.read("ssh_clone", flag(lenient), True)
     url = _url(value, repository or "", site=site, by_ssh=by_ssh)
     branch, commit = _revision(section, "git_branch", env), _revision(section, "git_commit", env)
     if commit and not _COMMIT.fullmatch(commit):
@@ -148,7 +147,7 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
                 url=url,
                 branch=None if commit else branch,
                 commit=commit,
-                submodules=section.read("git_clone_recursive", truth(), False),
+                submodules=section.read("git_clone_recursive", flag(lenient), False),
             ),
             path=path,
             install=_install(section, env, warnings),
@@ -222,7 +221,7 @@ def _install(section: Section, env: Mapping[str, str], warnings: list[str]) -> s
 def _pip(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
     packages = _packages(section, env)
     if packages:
-        upgrade = section.read("upgrade", truth(), False)
+        upgrade = section.read("upgrade", flag(lenient), False)
         found.setup.append(PythonPackages(requirements=packages, upgrade=upgrade))
 
 

@@ -8,16 +8,13 @@ from typing import Any
 
 from tarmac.dialects import topology
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
-from tarmac.dialects.kinds import text
+from tarmac.dialects.kinds import line, text
 from tarmac.dialects.located import Scalar, Table, shown
 from tarmac.dialects.mcli.compute import Compute, read_compute
-from tarmac.dialects.mcli.fields import RUN, Tidied, root, tidied
+from tarmac.dialects.mcli.environment import read_env, read_metadata, read_trackers
+from tarmac.dialects.mcli.fields import RUN, WORKSPACE, Tidied, read_word, root, tidied
 from tarmac.dialects.mcli.integrations import Integrations, read_integrations
-from tarmac.dialects.mcli.kinds import read_word
-from tarmac.dialects.mcli.naming import read_name
 from tarmac.dialects.mcli.scheduling import Scheduling, read_scheduling
-from tarmac.dialects.mcli.surroundings import read_env, read_metadata, read_trackers
-from tarmac.dialects.mcli.variables import WORKSPACE
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value, where
@@ -174,3 +171,40 @@ def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[st
         "wandb": integrations.wandb or None,
     }
     return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+
+
+LONGEST = 56
+"""Of what users write: 63 are allowed in all, and the server adds a dash and six characters."""
+
+_VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+
+
+def read_name(run: Section, warnings: list[str], *, given: bool = False) -> str:
+    """The name, made valid with a warning; `given`: the user gives one elsewhere, so that none is missed."""
+    value = run.get("name")
+    if value is None and given:
+        return "run"
+    if value is None:
+        run.missing("name", "a run name must be provided using the keyword name, or by --name")
+        return "run"
+    written = value.read(line("a name"), None)
+    if written is None:
+        return "run"
+    name = re.sub(r"[^a-z0-9]+", "-", written.lower(), flags=re.ASCII).strip("-")
+    name = written if _VALID.fullmatch(written) else name
+    if not name:
+        value.refuse(
+            f"{written!r} has no letter or digit", "a name has small letters, digits and '-', such as my-run"
+        )
+        return "run"
+    if len(name) > LONGEST:
+        value.refuse(
+            f"the name has {len(name)} characters and {LONGEST} are allowed, for the run's own end is added",
+            f"{name[:LONGEST].rstrip('-')!r} would do",
+        )
+        return "run"
+    if name != written:
+        warnings.append(
+            f"{where(value)}{written!r} becomes {name!r}: names have small letters, digits and '-' only"
+        )
+    return name

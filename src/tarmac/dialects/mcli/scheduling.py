@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from tarmac.dialects.kinds import Kind, Misfit, flag, integer, lenient
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.mcli.fields import SCHEDULING, tidied
-from tarmac.dialects.mcli.kinds import hours_s, truth, whole
-from tarmac.dialects.mcli.priorities import PRIORITIES
 from tarmac.dialects.native.reader import MOST_RETRIES
 from tarmac.dialects.problems import nearest
 from tarmac.dialects.section import Section, Value, where
+
+PRIORITIES = {
+    "highest": 2,
+    "high": 1,
+    "medium": 0,
+    "auto": 0,
+    "default": 0,
+    "low": -1,
+    "lowest": -2,
+}
+"""What each word means inside tarmac, where a bigger number is sooner; without regard to case."""
+
 
 WATCHDOG_RETRIES = 10
 """How often a watched run is tried again where its file does not say."""
@@ -35,18 +47,20 @@ def read_scheduling(run: Section, warnings: list[str]) -> Scheduling:
     if section is None:
         return Scheduling()
     word = _priority(section.get("priority"))
-    watched = section.read("watchdog_enabled", truth(), False)
-    again = section.read("retry_on_system_failure", truth(), None)
+    watched = section.read("watchdog_enabled", flag(lenient), False)
+    again = section.read("retry_on_system_failure", flag(lenient), None)
     if again is False and (said := section.get("retry_on_system_failure")) is not None:
         warnings.append(
             f"{where(said)}false has no effect: what a lost node ended is repeated, a few times at most"
         )
-    preemptible = section.read("preemptible", truth(), False)
+    preemptible = section.read("preemptible", flag(lenient), False)
     if preemptible and (said := section.get("preemptible")) is not None:
         warnings.append(f"{where(said)}whether runs displace others is a rule of the pool here, not of a run")
-    if (resumable := section.get("resumable")) is not None and section.read("resumable", truth(), False):
+    if (resumable := section.get("resumable")) is not None and section.read(
+        "resumable", flag(lenient), False
+    ):
         warnings.append(f"{where(resumable)}an old field: what the platform ended goes on by itself")
-    retries = section.read("max_retries", whole(0, MOST_RETRIES), None)
+    retries = section.read("max_retries", integer(0, MOST_RETRIES, of=lenient), None)
     if retries is None:
         retries = WATCHDOG_RETRIES if watched or again else 0
     return Scheduling(
@@ -72,3 +86,25 @@ def _priority(value: Value | None) -> str | None:
     meant = nearest(word, PRIORITIES)
     value.expected(f"one of {known}", f"did you mean '{meant}'?" if meant else None)
     return None
+
+
+def hours_s() -> Kind[float]:
+    """A number of hours, in seconds."""
+
+    def read(scalar: Scalar) -> float:
+        unit = re.fullmatch(r"([0-9.]+) ?(h|hours?|m|min|d|days?|s)", scalar.text, re.ASCII)
+        if unit:
+            raise Misfit(
+                f"it counts hours, without a unit: {unit[1]}" if unit[2][0] == "h" else "it counts hours"
+            )
+        if not _NUMBER.fullmatch(scalar.text):
+            raise Misfit()
+        seconds = float(scalar.text) * 3600
+        if not 1 <= seconds <= 3650 * 86400:
+            raise Misfit("at least a second, and at most ten years")
+        return seconds
+
+    return Kind("a number of hours such as 24 or 0.5", read)
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)

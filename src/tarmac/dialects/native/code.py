@@ -7,7 +7,7 @@ import re
 from tarmac.dialects import quantities
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Scalar, Table
-from tarmac.dialects.native.surroundings import path_from
+from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node import gitrules

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.equipping import refuse_extras
 from tarmac.dialects.located import Node, Table, shown
 from tarmac.dialects.native.fields import RUN
 from tarmac.dialects.native.reader import NAME, read_native

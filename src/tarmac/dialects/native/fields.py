@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tarmac.dialects.section import Fields
+from tarmac.dialects.kinds import choice, integer
+from tarmac.dialects.section import Fields, Section
+from tarmac.model.spec import Mode
 
 ROLE_FIELDS = ("command", "slots", "nodes", "uneven", "replicas", "resources", "processes", "on_failure")
 """Fields of a role; a file without `roles` has them at its top, for its only role."""
@@ -103,3 +105,25 @@ ENVIRONMENT = Fields(
     synonyms={"container": "image", "container_image": "image", "module": "modules"}
     | {"env": "variables", "vars": "variables", "virtualenv": "venv", "python": "venv"},
 )
+
+
+MOST_RAPID_CYCLES = 5
+
+
+def read_mode(run: Section, default: Mode = Mode.BATCH) -> Mode:
+    """The mode. Whether a cluster can be had for a burst run is seen when it is submitted."""
+    return run.read("mode", choice(Mode), default)
+
+
+def read_rapid_cycles(run: Section, mode: Mode, default: int) -> int:
+    """How many turns a cycle run has; refused of any other run (I7)."""
+    value = run.get("max_rapid_cycles")
+    if value is None:
+        return default
+    said = run.get("mode")
+    if mode is not Mode.CYCLE and (said is None or getattr(said.node, "text", None) == mode):
+        value.refuse(
+            f"only a run of mode 'cycle' has turns, and this one is {mode}",
+            "add 'mode: cycle', or take it out",
+        )
+    return value.read(integer(1, MOST_RAPID_CYCLES), default)

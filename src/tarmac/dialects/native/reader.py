@@ -8,16 +8,15 @@ from tarmac.dialects import names, quantities
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.located import Scalar, Table, shown
-from tarmac.dialects.native.brought import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.dialects.native.code import read_code
+from tarmac.dialects.native.commands import read_hooks
 from tarmac.dialects.native.conventions import read_conventions, read_site
-from tarmac.dialects.native.fields import RUN
-from tarmac.dialects.native.hooks import read_hooks
-from tarmac.dialects.native.modes import read_mode, read_rapid_cycles
+from tarmac.dialects.native.environment import read_environment, read_labels, read_pause
+from tarmac.dialects.native.fields import RUN, read_mode, read_rapid_cycles
+from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, read_parameters
 from tarmac.dialects.native.roles import read_roles
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.setup import read_setup
-from tarmac.dialects.native.surroundings import read_environment, read_labels, read_pause
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import read_rehearsal, rehearsed

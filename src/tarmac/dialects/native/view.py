@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from enum import StrEnum
 from typing import Any
 
 from tarmac.dialects.names import reserved
-from tarmac.dialects.native.amounts import Fields, given, written_duration, written_number, written_size
-from tarmac.dialects.native.clusters import cluster_fields
 from tarmac.dialects.plain import to_yaml
+from tarmac.model.cluster import Cluster, NodeGroup, Pool
 from tarmac.model.codec import encode
 from tarmac.model.resources import Resources
 from tarmac.model.secret import SecretForm, SecretUse
@@ -274,3 +275,78 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value
+
+
+_NAMES = {"nodes": "count", "memory_bytes": "memory"}
+"""Attributes that a description calls otherwise; durations lose their unit."""
+
+
+def cluster_fields(cluster: Cluster) -> Fields:
+    """The fields `nodes` and `pools` that describe it."""
+    nodes = [_said(group, {"nodes": None, "slots": None}) for group in cluster.groups]
+    usual = Pool(cluster="")
+    pools = {pool.name: _said(pool, {}, leave_out=("name", "cluster"), usual=usual) for pool in cluster.pools}
+    return {"nodes": nodes} | ({"pools": pools} if pools else {})
+
+
+def _said(
+    record: NodeGroup | Pool,
+    always: Mapping[str, Any],
+    *,
+    leave_out: tuple[str, ...] = (),
+    usual: Pool | None = None,
+) -> Fields:
+    """The attributes of a record that differ from its defaults."""
+    found: Fields = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        default = getattr(usual, item.name) if usual is not None else item.default
+        if item.name not in leave_out and (item.name in always or value != default):
+            found[_NAMES.get(item.name, item.name.removesuffix("_s"))] = _written(item.name, value)
+    return found
+
+
+def _written(name: str, value: Any) -> Any:
+    if name.endswith("_s"):
+        return written_duration(value)
+    if name.endswith("_bytes"):
+        return written_size(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return {key: written_number(item) for key, item in value.items()}
+    return written_number(value) if isinstance(value, float) else value
+
+
+Fields = dict[str, Any]
+"""A mapping of a run file, in the order of its lines."""
+
+
+def given(fields: Fields) -> Fields:
+    """Those that say something."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}
+
+
+def written_duration(seconds: float | None) -> str | None:
+    """In the largest unit that makes a whole number of it."""
+    if seconds is None:
+        return None
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{written_number(seconds)}s"
+
+
+def written_size(size_bytes: int) -> str:
+    """In the largest unit that makes a whole number of it."""
+    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return f"{size_bytes}B"
+
+
+def written_number(value: float) -> int | float:
+    """Without a fraction where there is none."""
+    return int(value) if float(value).is_integer() else value

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tarmac.dialects.mcli.priorities import PRIORITIES
 from tarmac.dialects.mcli.reader import SHELL, read_mcli
+from tarmac.dialects.mcli.scheduling import PRIORITIES
 from tarmac.dialects.plain import to_yaml
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tarmac.dialects.clusterfudge.identity import launch_uuid
-from tarmac.dialects.equipping import with_variables
+from tarmac.dialects.conventions import with_variables
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Run
 from tarmac.model.variables import Giver, Variable

@@ -11,8 +11,7 @@ from typing import Any
 
 from tarmac.dialects.kinds import Misfit, text
 from tarmac.dialects.located import Items, Scalar, Table
-from tarmac.dialects.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, tidied
-from tarmac.dialects.mcli.kinds import read_word
+from tarmac.dialects.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, read_word, tidied
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.section import Section, Value, where

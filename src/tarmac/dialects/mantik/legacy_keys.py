@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tarmac.dialects.kinds import flag, lenient
 from tarmac.dialects.located import Node, Scalar, Table
-from tarmac.dialects.mantik import kinds
 from tarmac.dialects.mantik.fields import CONFIG, ENVIRONMENT, RESOURCES, known_part
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Value
@@ -68,7 +68,7 @@ def _renamed(key: Scalar, node: Node, problems: Problems, warnings: list[str]) -
         return _Renamed(key=replace(key, text=f"{key.text}OnComputeNode"), command=node)
     parts = known_part(Value(node, path, problems), _COMMAND, warnings)
     assert parts is not None, "it is a mapping"
-    on_login = parts.read("ExecuteOnLoginNode", kinds.switch(), False)
+    on_login = parts.read("ExecuteOnLoginNode", flag(lenient), False)
     command = parts.get("Command")
     if command is None:
         if "Command" not in parts.meant:

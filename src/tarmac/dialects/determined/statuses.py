@@ -36,3 +36,16 @@ def queue_word(state: RunState) -> str | None:
     if state in (RunState.PAUSED, RunState.PAUSING, RunState.ENDED):
         return None
     return "STATE_QUEUED" if state in (RunState.PENDING, RunState.QUEUED) else "STATE_SCHEDULED"
+
+
+FIRST, USUAL, LAST = 1, 42, 99
+
+
+def to_tarmac(priority: int) -> int:
+    """The same on tarmac's scale: the usual one is 0."""
+    return USUAL - priority
+
+
+def of_tarmac(priority: int) -> int:
+    """The same on Determined's; it may lie beyond the ends of that."""
+    return USUAL - priority

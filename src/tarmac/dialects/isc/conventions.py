@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tarmac.dialects.equipping import with_setup_variables, with_variables
+from tarmac.dialects.conventions import with_setup_variables, with_variables
 from tarmac.dialects.names import fit
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run

@@ -1,0 +1,101 @@
+"""Adds to a launch what MCLI promises: its variables, and the files below /mnt/config. Called by the dialect.
+
+Users may say otherwise in `env_variables`, as they could there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tarmac.dialects.conventions import with_files, with_setup_variables, with_variables
+from tarmac.dialects.mcli.fields import WORKSPACE
+from tarmac.dialects.mcli.view import configuration, script
+from tarmac.dialects.plain import to_yaml
+from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
+from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import RunSpec
+from tarmac.model.variables import Giver, Variable
+
+NUM_NODES = "NUM_NODES"
+WORLD_SIZE = "WORLD_SIZE"
+LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
+RUN_NAME = "RUN_NAME"
+COMPOSER_RUN_NAME = "COMPOSER_RUN_NAME"
+RESUMPTION_INDEX = "RESUMPTION_INDEX"
+PLATFORM = "MOSAICML_PLATFORM"
+PARAMETERS = "PARAMETERS"
+WANDB_NAME = "WANDB_NAME"
+
+CONFIG = "/mnt/config"
+PARAMETERS_FILE = f"{CONFIG}/parameters.yaml"
+RUN_CONFIG_FILE = f"{CONFIG}/run_config.yaml"
+COMMAND_FILE = f"{CONFIG}/usercommand.bash"
+
+_C, _D = Giver.CONTRACT, Giver.DEFAULT
+
+VARIABLES = (
+    Variable("MASTER_ADDR", _C, "address of the node of rank 0"),
+    Variable("MASTER_PORT", _C, "a port at MASTER_ADDR kept free for this attempt"),
+    Variable("NODE_RANK", _C, "index of the node, from 0"),
+    Variable(NUM_NODES, _D, "how many nodes the run has"),
+    Variable(WORLD_SIZE, _D, "how many GPUs the run has in all; 0 for a CPU run"),
+    Variable(LOCAL_WORLD_SIZE, _D, "how many GPUs the run has on this node; 0 for a CPU run"),
+    Variable(RUN_NAME, _D, "name of the run with its end, as `tarmac ls` shows it"),
+    Variable(COMPOSER_RUN_NAME, _D, "the same as RUN_NAME"),
+    Variable(RESUMPTION_INDEX, _D, "how often the run was resumed: 0 in its first attempt"),
+    Variable(PLATFORM, _D, "`true`"),
+    Variable(PARAMETERS, _D, f"path of the file of `parameters`: {PARAMETERS_FILE} where that can be"),
+    Variable(WANDB_NAME, _D, "the same as RUN_NAME, with the integration wandb"),
+)
+
+
+_PARAMETERS = "mcli/parameters.yaml"
+_RUN_CONFIG = "mcli/run_config.yaml"
+_COMMAND = "mcli/usercommand.bash"
+
+
+def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    """The launch with variables, files and mounts."""
+    own = run.spec.environment.variables
+    slots = sum(len(worker.slots) for node in launch.nodes for worker in node.workers)
+    shared = {
+        NUM_NODES: str(len(launch.nodes)),
+        WORLD_SIZE: str(slots),
+        RUN_NAME: run.name,
+        COMPOSER_RUN_NAME: run.name,
+        RESUMPTION_INDEX: str(attempt.number - 1),
+        PLATFORM: "true",
+    }
+    if run.spec.conventions.facts.get("wandb"):
+        shared[WANDB_NAME] = run.name
+    shared = {name: value for name, value in shared.items() if name not in own}
+
+    def family(_node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
+        if LOCAL_WORLD_SIZE in own:
+            return shared
+        return {**shared, LOCAL_WORLD_SIZE: str(len(worker.slots))}
+
+    files = {
+        _PARAMETERS: _parameters(run.spec),
+        _RUN_CONFIG: to_yaml(
+            configuration(run.spec, name=run.name, slot_types=attempt.allocation.slot_types)
+        ),
+        _COMMAND: script(run.spec) + "\n",
+    }
+    named = () if PARAMETERS in own else (PARAMETERS,)
+    mounts: tuple[Mount, ...] = (
+        Mount(source=_PARAMETERS, target=PARAMETERS_FILE, variables=named),
+        Mount(source=_RUN_CONFIG, target=RUN_CONFIG_FILE),
+        Mount(source=_COMMAND, target=COMMAND_FILE),
+    )
+    if run.spec.conventions.facts.get("workspace"):
+        mounts += (Mount(source=".", target=WORKSPACE),)
+    launch = with_variables(launch, family)
+    launch = with_setup_variables(launch, shared)
+    return with_files(launch, lambda _node: files, mounts)
+
+
+def _parameters(spec: RunSpec) -> str:
+    """The parameters as YAML; those whose name begins with `_` are the file's own business."""
+    given = spec.parameters or {}
+    return to_yaml({name: value for name, value in given.items() if not name.startswith("_")})
