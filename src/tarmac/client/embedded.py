@@ -112,11 +112,14 @@ def home_of(environment: Mapping[str, str]) -> Home:
 
 
 def _connect(path: Path) -> HTTPConnection:
+    opened = _open_socket(
+        path
+    )  # first: where nobody listens, a server is started before anything is imported
     from http.client import HTTPConnection  # noqa: PLC0415 - start-up time, see `transport`
 
     connection = HTTPConnection("localhost")
     connection.auto_open = 0  # the socket is ours to open: never fall back to TCP
-    connection.sock = _open_socket(path)
+    connection.sock = opened
     return connection
 
 
