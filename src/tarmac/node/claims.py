@@ -11,7 +11,7 @@ import os
 from typing import NamedTuple, Optional
 
 from tarmac.node import procfs, untrusted
-from tarmac.node.paths import NodePaths
+from tarmac.node.paths import NodePaths, make_directory
 from tarmac.node.procfs import Process
 
 
@@ -64,7 +64,7 @@ def read(node: NodePaths) -> Optional[Claim]:
 
 
 def _create(node: NodePaths, content: dict[str, object]) -> bool:
-    os.makedirs(node.directory, exist_ok=True)
+    make_directory(node.directory)
     # Named by chance: a pid is that of one namespace on one machine, and several may share this disk.
     draft = f"{node.claim}.{os.urandom(6).hex()}"
     untrusted.write_new(draft, json.dumps(content).encode())

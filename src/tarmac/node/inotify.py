@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from typing import Iterator, NamedTuple
 
 from tarmac.node import syscalls
@@ -24,15 +25,23 @@ class Happening(NamedTuple):
     name: str
 
 
+_MOST_LEFT = 16
+_spare: list[int] = []
+"""An empty queue that was given back, for the next one: it takes the kernel milliseconds to close one."""
+
+
 class Inotify:
     """One queue of events. Raises OSError where the kernel gives no (more) of them to this user."""
 
     def __init__(self) -> None:
-        self._handle = syscalls.inotify_open()
+        self._handle = _spare.pop() if _spare else syscalls.inotify_open()
+        self._watches: set[int] = set()
 
     def watch(self, directory: str, mask: int) -> int:
         """Tell from now on what happens in a directory; a second call changes the mask. Raises OSError."""
-        return syscalls.inotify_watch(self._handle, directory, mask | syscalls.IN_ONLYDIR)
+        number = syscalls.inotify_watch(self._handle, directory, mask | syscalls.IN_ONLYDIR)
+        self._watches.add(number)
+        return number
 
     def happened(self) -> Iterator[Happening]:
         """Everything since the last call, in order; never waits."""
@@ -55,5 +64,16 @@ class Inotify:
     def close(self) -> None:
         """Give it back."""
         if self._handle >= 0:
-            os.close(self._handle)
+            if _spare or len(self._watches) > _MOST_LEFT:
+                os.close(self._handle)
+            else:
+                self._empty()
+                _spare.append(self._handle)
             self._handle = -1
+
+    def _empty(self) -> None:
+        for number in self._watches:
+            with suppress(OSError):  # what it watched is gone
+                syscalls.inotify_unwatch(self._handle, number)
+        for _ in self.happened():
+            pass

@@ -16,9 +16,13 @@ class Victims:
     """How many processes the out-of-memory killer ended around us since this was made."""
 
     def __init__(self, *, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
-        self._counters = [*_group_counters(f"{proc}/self/cgroup", groups), f"{proc}/vmstat"]
-        self._counter = next((path for path in self._counters if _count(path) is not None), None)
-        self._before = self._now()
+        self._counter: Optional[str] = None
+        self._before = 0
+        for path in (*_group_counters(f"{proc}/self/cgroup", groups), f"{proc}/vmstat"):
+            count = _count(path)
+            if count is not None:
+                self._counter, self._before = path, count
+                break
 
     def grew(self) -> bool:
         """Whether there was a victim since."""

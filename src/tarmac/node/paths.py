@@ -7,6 +7,14 @@ import os
 from tarmac.node import protocol
 
 
+def make_directory(path: str) -> None:
+    """Make a directory where there is none, and those it lies in; most often those are there."""
+    try:
+        os.mkdir(path)
+    except (FileNotFoundError, FileExistsError):
+        os.makedirs(path, exist_ok=True)
+
+
 class AttemptPaths:
     """Where the files of one attempt lie."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from typing import Collection, NamedTuple, Optional
 
 from tarmac.node import protocol
+from tarmac.node.kernelfiles import content
 
 
 class Process(NamedTuple):
@@ -33,10 +35,10 @@ _EXITING = 0x4  # the kernel's PF_EXITING: set before it gives up the files of a
 _SIGNAL = 0x7F  # of a wait status
 
 
+@lru_cache(maxsize=1)
 def boot_id() -> str:
     """The kernel's own name for the time since it was started."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-        return file.read().strip()
+    return content("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def status(pid: int) -> Optional[Status]:
@@ -89,8 +91,7 @@ def _fields_of(text: bytes) -> list[bytes]:
 
 def _stat(pid: int) -> Optional[bytes]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read()
+        return content(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
 

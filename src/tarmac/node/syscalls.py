@@ -56,6 +56,7 @@ _libc.signalfd.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.inotify_init1.argtypes = [ctypes.c_int]
 _libc.inotify_add_watch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
+_libc.inotify_rm_watch.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 class SignalTold(NamedTuple):
@@ -139,6 +140,11 @@ def inotify_open() -> int:
 def inotify_watch(handle: int, path: str, mask: int) -> int:
     """Watch a directory for what `mask` names, and nothing else from now on; the number of the watch."""
     return _natural(_libc.inotify_add_watch(handle, os.fsencode(path), mask), "inotify_add_watch")
+
+
+def inotify_unwatch(handle: int, number: int) -> None:
+    """Watch a directory no more. Raises OSError, also where it is gone."""
+    _check(_libc.inotify_rm_watch(handle, number), "inotify_rm_watch")
 
 
 def _pivot_root_number() -> int:

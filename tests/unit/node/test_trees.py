@@ -127,3 +127,21 @@ def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path) -> None:
         witness.close()
     events.flush()
     assert (root.parent / "events.jsonl").read_text().count('"checkpoint"') == 3
+
+
+def test_a_queue_that_was_given_back_tells_the_next_one_nothing(tmp_path: Path) -> None:
+    """A runner that serves attempt after attempt watches with one queue, which is dear to close."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+    before = TreeWatch(str(first))
+    (first / "unseen").write_text("x")
+    before.close()
+    watch = TreeWatch(str(second))
+    (first / "late").write_text("x")
+    assert watch.look() == Glimpse()
+    assert watch.changes() == []
+    (second / "mine").write_text("x")
+    assert watch.look().closed_at is not None
+    assert {change.path for change in watch.changes()} == {str(second / "mine")}
+    watch.close()

@@ -20,6 +20,7 @@ from tarmac.node.children import Child
 from tarmac.node.hooks.asks import leave_if_asked, tell_others, verdict, wait_for
 from tarmac.node.lost import lost_before
 from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.paths import make_directory
 from tarmac.node.spawn import CannotStart
 
 
@@ -29,7 +30,7 @@ def artifacts_in(run: NodeRun) -> None:
         directory = run.part.artifacts.get(kind)
         if directory is None:
             continue
-        os.makedirs(directory, exist_ok=True)
+        make_directory(directory)
         run.node_env.update(dict.fromkeys(variables, directory))
     this_attempt = protocol.unfinished_prefix(run.part.number)
     _clear(run, lambda name: not name.startswith(this_attempt))

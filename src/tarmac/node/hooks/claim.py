@@ -10,7 +10,7 @@ from tarmac.node.attempt import AttemptPart
 from tarmac.node.events import EventLog
 from tarmac.node.namespaces import Apart
 from tarmac.node.noderun import NodeRun
-from tarmac.node.paths import AttemptPaths
+from tarmac.node.paths import AttemptPaths, make_directory
 
 
 def claim(part: AttemptPart, attempt: AttemptPaths, apart: Optional[Apart]) -> Optional[NodeRun]:
@@ -28,7 +28,7 @@ def claim(part: AttemptPart, attempt: AttemptPaths, apart: Optional[Apart]) -> O
     events = EventLog(node.events)
     events.tell(part.notify, part.attempt_id)
     events.append("claimed", pid=pid)
-    os.makedirs(attempt.logs, exist_ok=True)
+    make_directory(attempt.logs)
     return NodeRun(part, attempt, node, events, apart)
 
 

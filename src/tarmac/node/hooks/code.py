@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Tuple
 from tarmac.node import judge, words
 from tarmac.node.hooks.asks import leave_if_asked
 from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.paths import make_directory
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -20,7 +21,7 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 def copy_code(run: NodeRun) -> None:
     """Fill each working directory; raises Leave when that cannot be, or the attempt is asked to leave."""
     for directory in run.directories:
-        os.makedirs(directory, exist_ok=True)
+        make_directory(directory)
     if run.part.code is None:
         return
 
