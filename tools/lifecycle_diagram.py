@@ -34,6 +34,10 @@ STATES = {
         "free slots, and its turn",
         "the scheduling loop; `tarmac why` says what stands in the way",
     ),
+    RunState.SUBMITTED: (
+        "the queue of its cluster, for days if need be",
+        "that cluster, when it gives the attempt nodes; `tarmac why` says what it says",
+    ),
     RunState.STARTING: (
         "every worker of the new attempt to be running",
         "the runners on its nodes, through their reports",
@@ -60,6 +64,8 @@ EVENTS = {
     RunEvent.ACCEPTED: "submitted, and durable",
     RunEvent.STAGED: "the code snapshot is complete, or there is no code",
     RunEvent.PLACED: "an allocation is granted; the next attempt begins",
+    RunEvent.SUBMITTED: "given to a cluster with a queue of its own; the next attempt begins",
+    RunEvent.GRANTED: "the cluster gave the attempt its nodes",
     RunEvent.STARTED: "every worker of the attempt runs",
     RunEvent.RELEASED: "replicas have ended while others go on: their slots are free",
     RunEvent.PAUSE_ASKED: "a person asks for a pause",
@@ -93,7 +99,8 @@ page, so an illegal step is refused twice.
 
 {states}
 
-Slots are held in exactly the states marked so: there a live attempt exists.
+In exactly the states marked so there is a live attempt, and it holds slots; only one that is `submitted` to a
+cluster with a queue of its own holds none yet.
 
 ## Events: what has happened
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from engine_harness import Harness, LocalHarness, SimHarness
+from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from postgres import Missing, Server, running_server
 from tarmac.model.ports import Store
 from tarmac.store import open_store
@@ -69,10 +69,17 @@ def lasting_store(
         yield opened
 
 
-@pytest.fixture(params=["sim", "local"])
+ENGINES: dict[str, Callable[[Path], Harness]] = {
+    "sim": lambda _home: SimHarness(),
+    "sim-batch": lambda _home: SimBatchHarness(),
+    "local": LocalHarness,
+}
+
+
+@pytest.fixture(params=list(ENGINES))
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     """An engine: one test for each kind."""
-    made: Harness = SimHarness() if request.param == "sim" else LocalHarness(tmp_path / "home")
+    made = ENGINES[request.param](tmp_path / "home")
     yield made
     made.close()
 

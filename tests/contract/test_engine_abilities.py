@@ -13,6 +13,9 @@ from tarmac.model.errors import NotFound
 from tarmac.model.run import Outcome
 from tarmac.model.spec import Rehearsal
 
+PLACED = pytest.mark.parametrize("harness", ["sim", "local"], indirect=True)
+"""The engines that offer nodes, for tarmac to place on."""
+
 
 def test_news_of_an_attempt_comes_by_itself(harness: Harness) -> None:
     engine = harness.engine
@@ -42,6 +45,7 @@ def test_reaping_one_that_was_never_submitted_fences_it(harness: Harness) -> Non
         harness.engine.read(launch.attempt_id, LOG)
 
 
+@PLACED
 def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
     engine = harness.engine
     assert isinstance(engine, OffersPorts)
@@ -53,6 +57,7 @@ def test_free_ports_are_none_of_those_taken(harness: Harness) -> None:
         taken.add(port)
 
 
+@PLACED
 def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) -> None:
     engine = harness.engine
     assert isinstance(engine, OffersNodes)
@@ -67,6 +72,7 @@ def test_a_rehearsal_has_nodes_of_its_own_the_same_every_time(harness: Harness) 
     assert len({node.address for node in nodes}) == 12
 
 
+@PLACED
 def test_an_engine_stands_for_a_described_cluster(harness: Harness) -> None:
     """C4: several pools, shards and slot types at once, each node with an address of its own."""
     engine = harness.engine

@@ -16,7 +16,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from tarmac.engines.local import LocalEngine, Machine, NodeGroup, local_nodes
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.ports import Observation, ObservedState
@@ -98,6 +98,8 @@ def started(harness: Harness, work: Work, **wanted: object) -> str:
 class SimHarness:
     """The simulated engine under its virtual clock."""
 
+    engine: SimEngine | SimBatchEngine
+
     def __init__(self) -> None:
         self.clock = VirtualClock(1_000.0)
         self.engine = SimEngine(self.clock, _nodes(), behaviour=self._behave)
@@ -139,6 +141,22 @@ class SimHarness:
             leave_s=1.0 if work.saves else 0.0,
             notices=(f"not available here: {work.misses}",) if work.misses else (),
         )
+
+
+class SimBatchHarness(SimHarness):
+    """The simulated batch system: what is submitted goes through its queue first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batch = self.engine = SimBatchEngine(self.clock, _nodes(), behaviour=self._behave)
+
+    def hold_the_queue(self, held: bool) -> None:
+        """While it is held, the system gives nodes to nobody."""
+        self.batch.closed = held
+
+    def forget(self, attempt: str) -> None:
+        """The system loses a job that waits."""
+        self.batch.forget(attempt)
 
 
 class LocalHarness:

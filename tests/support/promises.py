@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import isclose
 
 from simulated import Simulation
+from tarmac.control.usage import HALF_LIVES
 from tarmac.control.world import FEED_PERIOD_S
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
@@ -32,7 +33,13 @@ class Promises:
             assert all(count == 1 for count in engine.starts.values()), engine.starts
         live = store.live_attempts()
         assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
-        held = [(seat.node, slot) for attempt in live for seat in attempt.held.seats for slot in seat.slots]
+        held = [
+            (seat.node, slot)
+            for attempt in live
+            if not attempt.delegated
+            for seat in attempt.held.seats
+            for slot in seat.slots
+        ]
         assert len(set(held)) == len(held), "a slot is in two gangs"
         used: Counter[tuple[str, str]] = Counter()
         for run_id in run_ids:
@@ -55,7 +62,9 @@ class Promises:
         assert (kept.pools, kept.nodes) == (made.pools, made.nodes)
         assert _queue(kept, silent=not rivals) == _queue(made, silent=not rivals)
         assert _holdings(kept, silent=not rivals) == _holdings(made, silent=not rivals)
-        used, stored = _totals(kept.usage), _totals(made.usage)
+        half_life_s = max(pool.half_life_s for pool in made.pools)
+        since = self._simulation.clock.now() - HALF_LIVES * half_life_s  # what is older counts no more
+        used, stored = _totals(kept.usage, since), _totals(made.usage, since)
         assert used.keys() == stored.keys()
         assert all(isclose(used[key], stored[key], abs_tol=1e-3) for key in stored), "usage was missed"
 
@@ -89,9 +98,18 @@ class Promises:
         for attempt in attempts:
             assert attempt.allocation.slots == run.spec.slots, "a gang has all or nothing"
             assert (attempt.state is AttemptState.ENDED) == (attempt.ended_at is not None)
+        self._check_delegated(attempts)
         self._check_counts(run, attempts)
         self._check_share(run)
         self._check_verdict(run)
+
+    def _check_delegated(self, attempts: list[Attempt]) -> None:
+        """What waits in a cluster's own queue is lost only if that cluster truly forgot it."""
+        forgotten = {each for engine in self._simulation.batches.values() for each in engine.forgotten}
+        for attempt in attempts:
+            assert (attempt.state is AttemptState.SUBMITTED) <= attempt.delegated
+            if attempt.delegated and attempt.outcome is Outcome.LOST and attempt.granted_at is None:
+                assert attempt.id in forgotten, f"{attempt.id} waited, and was taken for lost"
 
     def _check_counts(self, run: Run, attempts: list[Attempt]) -> None:
         """Failures, faults, preemptions and turns are counted apart, and what was used adds up."""
@@ -146,7 +164,8 @@ def _used_slot_s(attempt: Attempt) -> float:
         (len(seat.slots), until.get((seat.role, seat.replica), attempt.ended_at))
         for seat in attempt.allocation.seats
     )
-    return sum(slots * (at - attempt.created_at) for slots, at in ends if at is not None)
+    held_from = attempt.held_from
+    return sum(slots * (at - held_from) for slots, at in ends if at is not None and held_from is not None)
 
 
 def _queue(facts: Snapshot, *, silent: bool) -> dict[str, Candidate]:
@@ -164,8 +183,8 @@ def _holdings(facts: Snapshot, *, silent: bool) -> dict[str, Holding]:
     }
 
 
-def _totals(usage: Iterable[Usage]) -> Counter[tuple[str, str, str, str, float]]:
+def _totals(usage: Iterable[Usage], since: float) -> Counter[tuple[str, str, str, str, float]]:
     total: Counter[tuple[str, str, str, str, float]] = Counter()
-    for item in usage:
+    for item in (each for each in usage if each.at >= since):
         total[item.cluster, item.pool, item.owner, item.project, item.at] += item.slot_s
     return total

@@ -15,7 +15,7 @@ from simulated import Crash, Server, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.queueing import QueueChange
 from tarmac.control.service import Submission
-from tarmac.engines.sim import Behaviour
+from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.launch import Launch
@@ -25,6 +25,9 @@ from tarmac.model.spec import LocalDirectory, Mode, Queueing, RunSpec, Target
 
 OTHER_POOL = "other"
 
+BATCH = "batch"
+"""The cluster with a queue of its own."""
+
 FAR = "far"
 """The cluster that has an engine of its own, which hangs, fails and comes back."""
 
@@ -32,9 +35,14 @@ MODES = (Mode.BATCH, Mode.BATCH, Mode.BATCH, Mode.CYCLE, Mode.INTERRUPTIBLE)
 
 
 class History:
-    """One seeded history; `run` plays it to its end. `far`: there is a second cluster, on another engine."""
+    """One seeded history; `run` plays it to its end.
 
-    def __init__(self, seed: int, *, acts: int = 60, crash_share: float = 0.08, far: bool = False) -> None:
+    `far`: there is a second cluster, on another engine; `batch`: and one that has a queue of its own.
+    """
+
+    def __init__(
+        self, seed: int, *, acts: int = 60, crash_share: float = 0.08, far: bool = False, batch: bool = False
+    ) -> None:
         self.random = random = Random(seed)
         self.acts = acts
         self.crash_share = crash_share
@@ -51,8 +59,10 @@ class History:
             pools=[self._rules(name) for name in self.pools],
             news_delay_s=random.choice((0.0, 0.0, 2.0)),
             others={FAR: nodes(random.randint(1, 3), slots, cluster=FAR)} if far else {},
+            batches={BATCH: nodes(random.randint(1, 2), slots, cluster=BATCH)} if batch else {},
         )
         self.far = far
+        self.batch = batch
         self.left_waiting = (
             0  # runs that waited for the far engine when the near cluster had done all its own
         )
@@ -86,6 +96,8 @@ class History:
         simulation, random = self.simulation, self.random
         if self.far and random.random() < 0.05:
             self._disturb_the_far_engine()
+        if self.batch and random.random() < 0.15:
+            self._disturb_the_batch_system()
         choice = random.random()
         if choice < 0.22:
             self._submit()
@@ -179,8 +191,28 @@ class History:
                 engine.unreachable = False
                 simulation.answer(FAR)
 
+    def _disturb_the_batch_system(self) -> None:
+        simulation, engine = self.simulation, self.simulation.batches[BATCH]
+        match self.random.choice(
+            ("hangs", "fails", "answers", "answers", "closes", "closes", "forgets", "forgets")
+        ):
+            case "hangs":
+                simulation.hang(BATCH)
+            case "fails":
+                engine.unreachable = True
+            case "closes":
+                engine.closed = not engine.closed
+            case "forgets" if engine.waiting():
+                engine.forget(self.random.choice(engine.waiting()))
+            case "forgets":
+                simulation.clock.advance(self.random.choice((600.0, 86_400.0, 3 * 86_400.0)))
+            case _:
+                engine.unreachable = False
+                simulation.answer(BATCH)
+
     def _disturb_a_node(self) -> None:
-        engine = self.random.choice(self.simulation.engines) if self.far else self.simulation.engine
+        placed = [each for each in self.simulation.engines if isinstance(each, SimEngine)]
+        engine = self.random.choice(placed) if self.far else self.simulation.engine
         node = self.random.choice(engine.nodes())
         if self.random.random() < 0.5:
             drained = self.random.random() < 0.5
@@ -219,7 +251,7 @@ class History:
     def _spec(self) -> RunSpec:
         random = self.random
         wanted: dict[str, object] = {
-            "mode": random.choice(MODES),
+            "mode": Mode.BATCH if self.batch and random.random() < 0.5 else random.choice(MODES),
             "max_rapid_cycles": random.randint(1, 3),
             "weight": random.choice((1.0, 1.0, 2.5)),
             "project": random.choice(("vision", "speech")),
@@ -239,6 +271,8 @@ class History:
 
     def _target(self) -> Target:
         pool = self.random.choice((None, None, *self.pools))
+        if self.batch and self.random.random() < 0.5:
+            return Target(cluster=BATCH)
         if not self.far:
             return Target(pool=pool)
         cluster = self.random.choice((None, LOCAL_CLUSTER, LOCAL_CLUSTER, FAR))
@@ -295,11 +329,14 @@ class History:
         simulation = self.simulation
         simulation.start()
         for engine in simulation.engines:
-            for node in engine.nodes():
+            for node in engine.nodes() if isinstance(engine, SimEngine) else ():
                 engine.set_node(node.name, NodeState.UP)
                 simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
         if self.far:
             self._finish_near()
+        for engine in simulation.batches.values():
+            simulation.answer(BATCH)
+            engine.unreachable = engine.closed = False
         for _ in range(20):
             simulation.settle(limit=10_000)
             waiting = [run for run in simulation.store.live_runs() if run.state is RunState.PAUSED]

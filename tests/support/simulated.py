@@ -16,8 +16,9 @@ from tarmac.control.passes.reap import reap_pass
 from tarmac.control.passes.reconcile import reconcile_pass
 from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
+from tarmac.control.passes.submit import submit_pass
 from tarmac.control.service import ControlPlane
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, Pool
 from tarmac.model.errors import LeaseLost, Unavailable
@@ -186,7 +187,8 @@ class Server:
                 case "stage":
                     stage_pass(world, lease)
                 case "schedule":
-                    self.plan_at = schedule_pass(world, lease).next_at
+                    wanted = (submit_pass(world, lease), schedule_pass(world, lease).next_at)
+                    self.plan_at = min((at for at in wanted if at is not None), default=None)
                 case "deliver":
                     deliver_pass(world, engine)
                 case "reconcile":
@@ -215,7 +217,7 @@ ENGINE_LOOPS = LOOPS[2:]
 class Simulation:
     """A store and engines that outlive servers, and the server of the moment.
 
-    `others` are the nodes of clusters that have an engine of their own.
+    `others` are the nodes of clusters that have an engine of their own, `batches` of those with a queue.
     """
 
     def __init__(
@@ -226,13 +228,17 @@ class Simulation:
         pools: Sequence[Pool] = (),
         news_delay_s: float = 0.0,
         others: Mapping[str, Sequence[Node]] = MappingProxyType({}),
+        batches: Mapping[str, Sequence[Node]] = MappingProxyType({}),
     ) -> None:
         self.pools = pools
         self.clock = VirtualClock(1_000_000.0)
         self.store = InterruptibleStore()
         self.ids = CountingIds()
         self.engine = SimEngine(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
-        self.others = {
+        self.batches = {
+            name: SimBatchEngine(self.clock, there, behaviour=behaviour) for name, there in batches.items()
+        }
+        self.others: dict[str, SimEngine | SimBatchEngine] = dict(self.batches) | {
             name: SimEngine(self.clock, there, behaviour=behaviour, news_delay_s=news_delay_s)
             for name, there in others.items()
         }

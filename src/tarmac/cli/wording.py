@@ -19,6 +19,7 @@ BATCH, CYCLE = "batch", "cycle"
 _STYLES = {
     "pending": "dim",
     "queued": "yellow",
+    "submitted": "yellow",
     "starting": "cyan",
     "running": "cyan",
     "pausing": "magenta",

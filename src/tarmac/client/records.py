@@ -156,6 +156,13 @@ class NoticeRecord(TypedDict):
     text: str
 
 
+class NativeStatusRecord(TypedDict):
+    id: str
+    state: str
+    reason: str
+    expected_start_at: float | None
+
+
 class AttemptRecord(TypedDict):
     number: int
     state: str
@@ -164,7 +171,9 @@ class AttemptRecord(TypedDict):
     nodes: list[str]
     seats: list[SeatRecord]
     slot_types: list[str]
+    native: NativeStatusRecord | None
     created_at: float
+    granted_at: float | None
     started_at: float | None
     ended_at: float | None
     asked: str | None
@@ -263,6 +272,7 @@ class QueueEntryRecord(TypedDict):
     project: str
     retry_at: float | None
     estimate: EstimateRecord | None
+    native: NativeStatusRecord | None
 
 
 class QueuePoolRecord(TypedDict):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from tarmac.control.burst import refuse_burst
+from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
 from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
@@ -84,6 +85,13 @@ class Admission:
             engine = self._world.engines.own
             if engine.describer is not None:
                 self._refuse(run, tuple(rehearsal_nodes(engine, run)))
+            return
+        delegate = self._world.engines.delegate_of(run.spec.target.cluster)
+        if delegate is not None:
+            refuse_what_is_not_delegated(run.spec)
+            capacity = capacity_of(delegate)
+            if capacity:
+                self._refuse(run, capacity)
             return
         nodes = self._world.standing()
         if nodes is not self._known[0] and nodes != self._known[0]:

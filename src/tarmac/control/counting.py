@@ -126,13 +126,17 @@ def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
 def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
     """The slot-seconds of replicas that have ended before their attempt."""
     slots = {(seat.role, seat.replica): len(seat.slots) for seat in attempt.allocation.seats}
-    return sum(slots[each.role, each.replica] * max(0.0, each.at - attempt.created_at) for each in releases)
+    held_from = attempt.held_from
+    if held_from is None:
+        return 0.0
+    return sum(slots[each.role, each.replica] * max(0.0, each.at - held_from) for each in releases)
 
 
 def _held_slot_s(attempt: Attempt) -> float:
     """The slot-seconds of an attempt that has ended, less those of its released replicas: counted before."""
     assert attempt.ended_at is not None, "it has ended"
-    return attempt.held.slots * max(0.0, attempt.ended_at - attempt.created_at)
+    held_from = attempt.held_from
+    return 0.0 if held_from is None else attempt.held.slots * max(0.0, attempt.ended_at - held_from)
 
 
 def _running_s(attempt: Attempt) -> float:

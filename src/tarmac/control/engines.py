@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
-from tarmac.model.abilities import DescribesClusters, OffersNodes, OffersPorts, Pace, Reaps, SetsPace
+from tarmac.model.abilities import (
+    Delegates,
+    DescribesClusters,
+    OffersNodes,
+    OffersPorts,
+    Pace,
+    Reaps,
+    SetsPace,
+)
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt
 
@@ -54,6 +62,7 @@ class AttachedEngine:
         self.adapter = engine
         self.name = engine.name
         self.inventory = engine if isinstance(engine, OffersNodes) else None
+        self.delegate = engine if isinstance(engine, Delegates) else None
         self.describer = engine if isinstance(engine, DescribesClusters) else None
         self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.reaper = engine if isinstance(engine, Reaps) else None
@@ -87,6 +96,11 @@ class Engines:
     def at(self, cluster: str) -> AttachedEngine:
         """The engine of a cluster."""
         return self._others.get(cluster, self.own)
+
+    def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
+        """The engine of a cluster that has a queue of its own; None for every other cluster, and for any."""
+        engine = self._others.get(cluster) if cluster is not None else None
+        return engine if engine is not None and engine.delegate is not None else None
 
     def of(self, attempt: Attempt) -> AttachedEngine:
         """The engine that an attempt was given to."""

@@ -22,6 +22,7 @@ from tarmac.control.passes.reap import reap_pass
 from tarmac.control.passes.reconcile import reconcile_pass
 from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.passes.stage import stage_pass
+from tarmac.control.passes.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
 from tarmac.control.world import World
@@ -123,7 +124,8 @@ def _fetches(world: World) -> Fetches | None:
 
 
 def _schedule(world: World, lease: Lease | None) -> float | None:
-    return schedule_pass(world, lease).next_at
+    submit_at, plan_at = submit_pass(world, lease), schedule_pass(world, lease).next_at
+    return min((at for at in (submit_at, plan_at) if at is not None), default=None)
 
 
 def _renew(world: World, lease: Lease | None) -> None:

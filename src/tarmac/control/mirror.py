@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tarmac.control.engines import Engines
 from tarmac.control.facts import Shape, candidate_of, holding_of
 from tarmac.control.shapes import Shapes
 from tarmac.control.steps import ASKS
@@ -27,11 +28,14 @@ class Mirror:
 
     `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
     ports by first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than
-    `server` are none of its business.
+    `server` are none of its business. `for_delegates` are the queued runs for clusters that place by
+    themselves, by cluster.
     """
 
-    def __init__(self, shapes: Shapes, server: str) -> None:
+    def __init__(self, shapes: Shapes, server: str, engines: Engines) -> None:
         self._server = server
+        self._engines = engines
+        self.for_delegates: dict[str, dict[str, Run]] = {}
         self.runs: dict[str, Run] = {}
         self.attempts: dict[str, Attempt] = {}
         self.pending: dict[str, Run] = {}
@@ -114,6 +118,7 @@ class Mirror:
             self.pending[run_id] = run
         else:
             self.pending.pop(run_id, None)
+        self._note_for_delegate(run)
         if attempt is not None and attempt.state is not AttemptState.ENDED:
             self._hold(run, attempt)
         else:
@@ -138,13 +143,24 @@ class Mirror:
                 continue  # it was never anything to the scheduler
             yield run_id, fact
 
+    def _note_for_delegate(self, run: Run) -> None:
+        cluster = run.spec.target.cluster
+        if self._engines.delegate_of(cluster) is None or cluster is None:
+            return
+        waiting = self.for_delegates.setdefault(cluster, {})
+        if run.state is RunState.QUEUED:
+            waiting[run.id] = run
+        else:
+            waiting.pop(run.id, None)
+
     def _hold(self, run: Run, attempt: Attempt) -> None:
         before = self.attempts.get(run.id)
         if before is None or before.number != attempt.number:
             self._release(run.id)
-            self.masters.setdefault(attempt.allocation.first_node, {})[run.id] = attempt.master_port
+            if attempt.master_port is not None:
+                self.masters.setdefault(attempt.allocation.first_node, {})[run.id] = attempt.master_port
         self.attempts[run.id] = attempt
-        if attempt.state is AttemptState.STARTING or run.state in ASKS:
+        if attempt.is_to_be_submitted or run.state in ASKS:
             self.undelivered.setdefault(attempt.allocation.cluster, {})[run.id] = None
 
     def _forget_delivery(self, run_id: str, attempt: Attempt) -> None:
@@ -159,6 +175,8 @@ class Mirror:
         attempt = self.attempts.pop(run_id, None)
         if attempt is not None:
             self._forget_delivery(run_id, attempt)
+            if attempt.master_port is None:
+                return
             promised = self.masters[attempt.allocation.first_node]
             del promised[run_id]
             if not promised:
@@ -168,9 +186,19 @@ class Mirror:
         run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
         if run is None:
             return None
+        if self._delegated(run, attempt):
+            return None
         if attempt is not None:
             return holding_of(run, attempt, self._shape(run))
         return candidate_of(run, self._shape(run)) if run.state is RunState.QUEUED else None
+
+    def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
+        """Whether it is for the queue of a cluster, not for the scheduler."""
+        if self._engines.alone:
+            return False
+        if attempt is not None:
+            return attempt.delegated
+        return self._engines.delegate_of(run.spec.target.cluster) is not None
 
     def _shape(self, run: Run) -> Shape:
         """What the run asks for, kept for as long as it lives."""
@@ -185,6 +213,9 @@ class Mirror:
         else:
             self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
         self._release(run_id)
+        run = self.runs.get(run_id)
+        if run is not None:
+            self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
         for table in (self.runs, self.pending, self.rehearsals, self._shapes):
             table.pop(run_id, None)
 

@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.control.admission import refusal_text
+from tarmac.control.delegated_queue import delegated_pages
 from tarmac.control.facts import candidate_of
 from tarmac.control.hub import Bell
 from tarmac.control.lookup import find_run
+from tarmac.control.queue_entries import QueueEntry, QueuePage
 from tarmac.control.reordering import Draft, PoolKey, Stand
 from tarmac.control.world import World
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Run
-from tarmac.model.spec import Mode
 from tarmac.sched import (
     WHOLE,
     Estimate,
@@ -42,34 +43,6 @@ CHANGE_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntry:
-    """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
-
-    `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
-    are held now. `estimate` says when a queued run is likely to start (None: it holds its slots),
-    `retry_at` until when one that failed pauses before its next try.
-    """
-
-    number: int
-    run_id: str
-    name: str
-    mode: Mode
-    priority: int
-    weight: float
-    policy: Policy
-    submitted_at: float
-    slots_acquired: int
-    slots_needed: int
-    state: RunState
-    user: str
-    project: str
-    cluster: str
-    pool: str
-    estimate: Estimate | None = None
-    retry_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueChange:
     """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
 
@@ -84,16 +57,6 @@ class QueueChange:
     ahead_of: str | None = None
     behind_of: str | None = None
     top: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePage:
-    """A part of the queue of a pool; `total` counts all runs of the queue that were asked for."""
-
-    cluster: str
-    pool: str
-    total: int
-    entries: tuple[QueueEntry, ...]
 
 
 def queue(
@@ -115,7 +78,7 @@ def queue(
     with world.lock:
         known = world.mirror().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
-    return [
+    placed = [
         QueuePage(
             cluster=page.cluster,
             pool=page.pool,
@@ -128,6 +91,7 @@ def queue(
         )
         for page in found
     ]
+    return [*placed, *delegated_pages(world, part, cluster=cluster, pool=pool)]
 
 
 def reorder(world: World, changes: Sequence[QueueChange]) -> list[Run]:

@@ -14,10 +14,12 @@ from typing import Any
 from tarmac.control import draining, queueing, reports, steps
 from tarmac.control.admission import Accepted, Admission, Submission, same_request
 from tarmac.control.clusters import Clusters
+from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
-from tarmac.control.queueing import QueueChange, QueuePage
+from tarmac.control.queue_entries import QueuePage
+from tarmac.control.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
 from tarmac.control.why import Why, why
@@ -49,7 +51,14 @@ COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
 
 GOING_STATES = frozenset(
-    {RunState.PENDING, RunState.QUEUED, RunState.STARTING, RunState.RUNNING, RunState.PREEMPTING}
+    {
+        RunState.PENDING,
+        RunState.QUEUED,
+        RunState.SUBMITTED,
+        RunState.STARTING,
+        RunState.RUNNING,
+        RunState.PREEMPTING,
+    }
 )
 """States in which there is nothing to resume."""
 
@@ -189,7 +198,7 @@ class ControlPlane:
 
     def pools(self) -> tuple[Pool, ...]:
         """All pools there are, with their rules."""
-        return self.world.offer()[0]
+        return self.world.offer()[0] + delegated_pools(self.world)
 
     def why(self, reference: str) -> Why:
         """What the run waits for."""

@@ -27,7 +27,7 @@ from typing import Any
 
 from tarmac.control.counting import counted, judged, turn_is_over, unproven, witnessed
 from tarmac.control.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
-from tarmac.control.steps import ending_detail, noted, released, started
+from tarmac.control.steps import ending_detail, granted_nodes, noted, queued_there, released, started
 from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
@@ -38,6 +38,9 @@ from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidenc
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
 
+EXPECTED_STEP_S = 60.0
+"""A new guess of a cluster's own queue when an attempt will start is recorded when it differs by so much."""
+
 _LEAVES = {
     RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
     RunState.PREEMPTING: RunEvent.VACATED,
@@ -47,9 +50,11 @@ _VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished f
 
 def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     """The step that `observation` calls for, or None when there is nothing to record."""
+    if observation.state is ObservedState.SUBMITTED:
+        return _waiting(run, attempt, observation)
     if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
         return _going_on(run, attempt, observation, now)
-    if observation.state is ObservedState.ABSENT and attempt.state is AttemptState.RUNNING:
+    if observation.state is ObservedState.ABSENT and _was_seen(attempt):
         observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
     if observation.state is ObservedState.ENDED:
         if observation.cause is not None:
@@ -58,8 +63,36 @@ def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     return None
 
 
+def _was_seen(attempt: Attempt) -> bool:
+    """Whether its engine has said before that it knows the attempt, in a way that it cannot take back."""
+    return attempt.state is AttemptState.RUNNING or attempt.native is not None
+
+
+def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | None:
+    """It waits in the cluster's own queue: what is new of how it stands there."""
+    native, known = observation.native, attempt.native
+    if native is None or native == known or attempt.state is not AttemptState.SUBMITTED:
+        return None
+    if known is not None and changed(native, expected_start_at=known.expected_start_at) == known:
+        moved_s = abs((native.expected_start_at or 0.0) - (known.expected_start_at or 0.0))
+        if moved_s < EXPECTED_STEP_S:
+            return None
+    return queued_there(run, attempt, native)
+
+
+def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """The cluster has given it nodes since it was last looked at."""
+    if attempt.state is not AttemptState.SUBMITTED:
+        return None
+    at = observation.granted_at or observation.started_at or now
+    return granted_nodes(run, attempt, observation.nodes, at, observation.native)
+
+
 def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    """It has started, more was seen of it, some of its replicas have ended: what is new of that."""
+    """It was given nodes, has started, more was seen of it, some of its replicas have ended: what is new."""
+    granted = _granted(run, attempt, observation, now)
+    if granted is not None:
+        return _joined(granted, _going_on(granted.after, granted.attempt or attempt, observation, now))
     running = observation.state is ObservedState.RUNNING
     first = _running(run, attempt, observation, now) if running else None
     releases = _releases(attempt, observation)
@@ -67,8 +100,19 @@ def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) 
         return first
     if first is None:
         return released(run, attempt, releases, now)
-    then = released(first.after, first.attempt or attempt, releases, now)
-    return RunStep(before=run, after=then.after, events=first.events + then.events, attempt=then.attempt)
+    return _joined(first, released(first.after, first.attempt or attempt, releases, now))
+
+
+def _joined(first: RunStep, then: RunStep | None) -> RunStep:
+    """Two steps in a row as one."""
+    if then is None:
+        return first
+    return RunStep(
+        before=first.before,
+        after=then.after,
+        events=first.events + then.events,
+        attempt=then.attempt or first.attempt,
+    )
 
 
 def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
@@ -102,6 +146,10 @@ def _worth_noting(known: Evidence, seen: Evidence) -> bool:
 
 
 def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep:
+    if observation.granted_at is not None or observation.started_at is not None:
+        granted = _granted(run, attempt, observation, now)
+        if granted is not None:
+            return _joined(granted, _ended(granted.after, granted.attempt or attempt, observation, now))
     outcome = observation.outcome or Outcome.LOST
     if observation.cause is not None and observation.cause.code in PLATFORM_FAULTS:
         outcome = Outcome.LOST

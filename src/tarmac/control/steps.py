@@ -19,6 +19,7 @@ from tarmac.model.run import (
     Cause,
     CauseCode,
     Evidence,
+    NativeStatus,
     Outcome,
     Release,
     Run,
@@ -91,6 +92,60 @@ def placed(
     return _step(run, after, RunEvent.PLACED, now, detail, attempt=attempt)
 
 
+def submitted(
+    run: Run, placement: Placement, *, engine: str, token: str, now: float, home: str | None = None
+) -> RunStep:
+    """It is given to a cluster that has a queue of its own: its next attempt begins, and waits there."""
+    number, allocation = run.attempt + 1, placement.allocation
+    attempt = Attempt(
+        run_id=run.id,
+        number=number,
+        state=AttemptState.SUBMITTED,
+        engine=engine,
+        allocation=allocation,
+        token=token,
+        master_port=None,
+        created_at=now,
+        home=home,
+    )
+    detail = {
+        "attempt": number,
+        "cluster": allocation.cluster,
+        "pool": allocation.pool,
+        "nodes": len(allocation.nodes),
+        "slots": allocation.slots,
+    }
+    after = _after(run, RunEvent.SUBMITTED, attempt=number)
+    return _step(run, after, RunEvent.SUBMITTED, now, detail, attempt=attempt)
+
+
+def granted_nodes(
+    run: Run, attempt: Attempt, nodes: Sequence[str], at: float, native: NativeStatus | None
+) -> RunStep:
+    """The cluster has given its attempt nodes, named in the order of ranks where it said how.
+
+    No event where the run was asked to leave before: what happens to it is that.
+    """
+    allocation = attempt.allocation
+    if len(nodes) == len(allocation.nodes):
+        names = dict(zip(allocation.nodes, nodes, strict=True))
+        seats = tuple(changed(seat, node=names[seat.node]) for seat in allocation.seats)
+        allocation = changed(allocation, seats=seats)
+    granted_at = max(at, attempt.created_at)
+    attempt = changed(
+        attempt,
+        state=AttemptState.STARTING,
+        allocation=allocation,
+        granted_at=granted_at,
+        native=native or attempt.native,
+    )
+    if run.state is not RunState.SUBMITTED:
+        return RunStep(before=run, after=run, events=(), attempt=attempt)
+    after = _after(run, RunEvent.GRANTED)
+    detail = {"attempt": attempt.number, "nodes": list(allocation.nodes)}
+    return _step(run, after, RunEvent.GRANTED, granted_at, detail, attempt=attempt)
+
+
 def stop_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user ends it for good: at once where nothing runs, else when its attempt has left."""
     after = _after(run, RunEvent.STOP_ASKED)
@@ -150,6 +205,11 @@ def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: floa
 def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
     """More was seen of its attempt. No event: nothing happens to the run by it."""
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, evidence=evidence))
+
+
+def queued_there(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
+    """The cluster's own queue says how its attempt stands there. No event, as before."""
+    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
 
 
 def started(run: Run, attempt: Attempt, at: float, evidence: Evidence) -> RunStep:

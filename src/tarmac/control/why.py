@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tarmac.control.engines import AttachedEngine
 from tarmac.control.serving import whereabouts
 from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
@@ -78,6 +79,14 @@ def why(world: World, run: Run) -> Why:
         who = whereabouts(world.store, run.server, now=world.clock.now())
         headline = f"{run.state}: it is looked after by {who}"
         return Why(run_id=run.id, state=run.state, headline=headline)
+    engine = world.engines.delegate_of(run.spec.target.cluster)
+    if run.state is RunState.QUEUED and engine is not None:
+        return Why(
+            run_id=run.id,
+            state=run.state,
+            headline=_before_the_cluster(world, run, engine),
+            lost=_lost(world, run),
+        )
     if run.state is RunState.QUEUED:
         told = replace(_why_queued(world, run), lost=_lost(world, run))
         pauses = any(reason.code is ReasonCode.RESTS for reason in told.reasons)
@@ -86,8 +95,43 @@ def why(world: World, run: Run) -> Why:
         )
     with world.lock:
         attempt = world.mirror().attempts.get(run.id)
-    lost = _lost(world, run) if run.state is RunState.PAUSED else ""
-    return Why(run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost)
+    lost = _lost(world, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
+    estimate = None
+    if run.state is RunState.SUBMITTED and attempt is not None:
+        estimate = _native_estimate(attempt, world.clock.now())
+    return Why(
+        run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost, estimate=estimate
+    )
+
+
+def _before_the_cluster(world: World, run: Run, engine: AttachedEngine) -> str:
+    """Why a run is not in the queue of its cluster yet."""
+    if run.retry is not None and run.retry.at > world.clock.now():
+        return _pausing(world, run)
+    trouble = f": {engine.trouble}" if engine.trouble else ""
+    return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"
+
+
+def _in_its_queue(world: World, run: Run, attempt: Attempt | None) -> str:
+    """How a run stands in the queue of its cluster, in the cluster's own words."""
+    cluster = attempt.allocation.cluster if attempt is not None else run.spec.target.cluster or ""
+    native = attempt.native if attempt is not None else None
+    trouble = world.engines.at(cluster).trouble
+    if native is None:
+        waits = f"submitted: it is on its way to the queue of cluster {cluster}"
+    else:
+        state = f", {native.state}" if native.state else ""
+        reason = f": {native.reason}" if native.reason else ""
+        waits = f"submitted: it waits in the queue of cluster {cluster} as job {native.id}{state}{reason}"
+    return f"{waits}. The cluster does not answer now: {trouble}" if trouble else waits
+
+
+def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:
+    start_at = attempt.native.expected_start_at if attempt.native is not None else None
+    if start_at is None:
+        return None
+    text = f"Cluster {attempt.allocation.cluster} expects it to start {_in(start_at - now)}."
+    return WhyEstimate(start_at=start_at, latest_at=None, basis=EstimateBasis.CLUSTER, text=text)
 
 
 def _after_pause(run: Run, told: Why) -> WhyEstimate | None:
@@ -193,11 +237,14 @@ def _in(seconds: float) -> str:
 
 
 def _headline(world: World, run: Run, attempt: Attempt | None) -> str:
-    where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None else ""
+    placed = attempt is not None and attempt.held_from is not None
+    where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None and placed else ""
     grace_s = run.spec.pause.grace_s
     match run.state:
         case RunState.PENDING:
             return _on_its_code(run, world.code_held_up.get(run.id))
+        case RunState.SUBMITTED:
+            return _in_its_queue(world, run, attempt)
         case RunState.STARTING:
             return f"its workers are being started{where}"
         case RunState.RUNNING:

@@ -33,6 +33,7 @@ FEED_PERIOD_S = 0.5
 _BELLS = {
     RunState.PENDING: Bell.STAGE,
     RunState.QUEUED: Bell.SCHEDULE,
+    RunState.SUBMITTED: Bell.DELIVER,
     RunState.STARTING: Bell.DELIVER,
     RunState.PAUSING: Bell.DELIVER,
     RunState.PREEMPTING: Bell.DELIVER,
@@ -80,7 +81,7 @@ class World:
         self.desk = Desk(self._news)
         self.foresight = Foresight(store)
         self.shapes = Shapes()
-        self._mirror = Mirror(self.shapes, self.server)
+        self._mirror = Mirror(self.shapes, self.server, self.engines)
         self._usage = UsageBook()
         self._foreign_ends = 0
         self._table = NodeTable(())
@@ -268,7 +269,9 @@ class World:
         granted = [
             (at, step.attempt.allocation)
             for at, step in enumerate(steps)
-            if step.attempt is not None and step.before.state is RunState.QUEUED
+            if step.attempt is not None
+            and step.before.state is RunState.QUEUED
+            and not step.attempt.delegated
         ]
         known = self.node_table().by_name if granted else {}
         if not known:

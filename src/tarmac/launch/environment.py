@@ -36,16 +36,13 @@ def common_environment(
 ) -> dict[str, str]:
     """What all workers of an attempt find: what the setup steps do, their meeting point, how time is shared.
 
-    `first` is the node of rank 0.
+    `first` is the node of rank 0. Where nobody knows the nodes yet, they settle the meeting point themselves.
     """
     defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
-    return {
-        **defaults,
-        **setup,
-        variables.MASTER_ADDR: first.address,
-        variables.MASTER_PORT: str(attempt.master_port),
-        **_rules(run, attempt),
-    }
+    meeting = {}
+    if attempt.master_port is not None:
+        meeting = {variables.MASTER_ADDR: first.address, variables.MASTER_PORT: str(attempt.master_port)}
+    return {**defaults, **setup, **meeting, **_rules(run, attempt)}
 
 
 def worker_environment(

@@ -38,6 +38,23 @@ class DescribesClusters(Protocol):
 
 
 @runtime_checkable
+class Delegates(Protocol):
+    """An engine whose system has a queue of its own, and places by itself.
+
+    An attempt waits there for as long as that takes, and is observed as SUBMITTED with its native job
+    meanwhile. Asked to leave before it has nodes, it is taken out of that queue, and observed as ended as it
+    was asked; one that the system has forgotten is observed as lost, not as absent.
+    """
+
+    def capacity(self) -> Sequence[Node]:
+        """The nodes of its cluster, as if nothing ran there: what a request can be for, and how it is split.
+
+        Answers at once, from what is known; none while nothing is. The same object while nothing changes.
+        """
+        ...
+
+
+@runtime_checkable
 class OffersPorts(Protocol):
     """An engine that can find a free port on one of its nodes."""
 

@@ -21,6 +21,7 @@ class RunState(StrEnum):
 
     PENDING = "pending"
     QUEUED = "queued"
+    SUBMITTED = "submitted"
     STARTING = "starting"
     RUNNING = "running"
     PAUSING = "pausing"
@@ -36,6 +37,8 @@ class RunEvent(StrEnum):
     ACCEPTED = "accepted"  # submitted, durable
     STAGED = "staged"  # its code is in the snapshot store
     PLACED = "placed"  # granted an allocation: an attempt begins
+    SUBMITTED = "submitted"  # given to a cluster with a queue of its own: an attempt begins, and waits there
+    GRANTED = "granted"  # that cluster has given it nodes
     STARTED = "started"  # every worker of the attempt runs
     RELEASED = "released"  # replicas have ended while others go on: their slots are free
     PAUSE_ASKED = "pause_asked"
@@ -53,6 +56,7 @@ class RunEvent(StrEnum):
 class AttemptState(StrEnum):
     """What an attempt waits for."""
 
+    SUBMITTED = "submitted"
     STARTING = "starting"
     RUNNING = "running"
     ENDED = "ended"
@@ -74,10 +78,19 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     },
     _S.QUEUED: {
         _E.PLACED: _S.STARTING,
+        _E.SUBMITTED: _S.SUBMITTED,
         _E.PAUSE_ASKED: _S.PAUSED,
         _E.STOP_ASKED: _S.ENDED,
         _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
         _E.REORDERED: _S.QUEUED,
+    },
+    _S.SUBMITTED: {
+        _E.GRANTED: _S.STARTING,
+        _E.PAUSE_ASKED: _S.PAUSING,
+        _E.STOP_ASKED: _S.STOPPING,
+        _E.RETRIED: _S.QUEUED,
+        _E.FAULTED: _S.QUEUED,
+        _E.FINISHED: _S.ENDED,
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,
@@ -137,6 +150,7 @@ INITIAL_EVENT = RunEvent.ACCEPTED
 INITIAL_STATE = RunState.PENDING
 
 ATTEMPT_TABLE: Mapping[AttemptState, frozenset[AttemptState]] = {
+    AttemptState.SUBMITTED: frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptState.ENDED}),
     AttemptState.STARTING: frozenset({AttemptState.RUNNING, AttemptState.ENDED}),
     AttemptState.RUNNING: frozenset({AttemptState.ENDED}),
     AttemptState.ENDED: frozenset(),
@@ -145,11 +159,9 @@ ATTEMPT_TABLE: Mapping[AttemptState, frozenset[AttemptState]] = {
 TERMINAL_STATES = frozenset(state for state, steps in RUN_TABLE.items() if not steps)
 LIVE_STATES = frozenset(RUN_TABLE) - TERMINAL_STATES
 OCCUPYING_STATES = frozenset(
-    state
-    for state, steps in RUN_TABLE.items()
-    if {_E.PREEMPT_ASKED, _E.VACATED, _E.ATTEMPT_PAUSED} & set(steps)
+    state for state, steps in RUN_TABLE.items() if {_E.FAULTED, _E.VACATED, _E.ATTEMPT_PAUSED} & set(steps)
 ) | frozenset({_S.STOPPING})
-"""States in which a run has a live attempt, and so holds an allocation."""
+"""States in which a run has a live attempt."""
 
 
 def step(state: RunState, event: RunEvent) -> RunState:

@@ -23,6 +23,7 @@ from tarmac.model.run import (
     Cause,
     Event,
     Evidence,
+    NativeStatus,
     Outcome,
     Release,
     Run,
@@ -158,9 +159,13 @@ class Store(Protocol):
 
 
 class ObservedState(StrEnum):
-    """What an engine sees of an attempt. UNKNOWN: it cannot tell now; ABSENT: it has never heard of it."""
+    """What an engine sees of an attempt. UNKNOWN: it cannot tell now; ABSENT: it has never heard of it.
+
+    SUBMITTED: it waits in the queue of its system, for as long as that takes.
+    """
 
     ABSENT = "absent"
+    SUBMITTED = "submitted"
     STARTING = "starting"
     RUNNING = "running"
     ENDED = "ended"
@@ -175,7 +180,8 @@ class Observation:
     of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
     workers ran, when all had ended. `native_state` is the system's own word, for people.
     `evidence` is what has been seen so far, also of an attempt that still runs. `released` are replicas
-    of which nothing lives any more, certainly, while others go on.
+    of which nothing lives any more, certainly, while others go on. A system with a queue of its own says as
+    what it knows the attempt (`native`), when it gave it nodes, and their names in the order of ranks.
     """
 
     state: ObservedState
@@ -187,6 +193,9 @@ class Observation:
     evidence: Evidence = NOTHING_SEEN
     native_state: str = ""
     released: tuple[Release, ...] = ()
+    native: NativeStatus | None = None
+    granted_at: float | None = None
+    nodes: tuple[str, ...] = ()
 
 
 class NativeRequest(Protocol):

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from signal import Signals
 from typing import Any
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
@@ -107,13 +106,15 @@ class Allocation:
     """What was granted to an attempt, all or none: its seats, in the order of roles and replicas.
 
     `nodes` lists the distinct node names in rank order: the index in it is NODE_RANK. `slot_types` are those
-    of the slots, sorted.
+    of the slots, sorted. `delegated`: it was asked of a cluster that places by itself. Its seats say how it
+    is split over nodes, which are numbered by rank (`rank_name`) until the cluster has named them.
     """
 
     cluster: str
     pool: str = DEFAULT_POOL
     seats: tuple[Seat, ...]
     slot_types: tuple[str, ...] = ()
+    delegated: bool = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -127,6 +128,24 @@ class Allocation:
     @property
     def slots(self) -> int:
         return sum(len(seat.slots) for seat in self.seats)
+
+
+def rank_name(rank: int) -> str:
+    """What a node is called until the cluster that gives it has said its name."""
+    return f"rank-{rank}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeStatus:
+    """An attempt as the system that queues it knows it: its id, its state, and why it waits, in its words.
+
+    `expected_start_at` is when the system thinks it will start.
+    """
+
+    id: str
+    state: str = ""
+    reason: str = ""
+    expected_start_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +253,12 @@ class Attempt:
     """One stretch of running of a run, from allocation to end; `number` counts from 1.
 
     `token` fences it: whoever acts for an older attempt of the run is refused on the node. `master_port`
-    is the port promised to the workers of this attempt. `allotted_s` is the time it was promised when it was
-    placed, from the start of its workers: a turn, or what is left of a block (None: nothing is promised); a
-    turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps its
-    directory; None, in attempts of older versions: the one that serves its cluster. `released` are its
+    is the port promised to the workers of this attempt (None: their nodes find one). On a cluster with a
+    queue of its own, `native` is the attempt as that queue knows it, and `granted_at` when it was given its
+    nodes; it holds them from then on, elsewhere from the beginning. `allotted_s` is the time it was promised
+    when it was placed, from the start of its workers: a turn, or what is left of a block (None: nothing is
+    promised); a turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps
+    its directory; None, in attempts of older versions: the one that serves its cluster. `released` are its
     replicas that ended before it; at least one seat is held to its end.
     """
 
@@ -247,7 +268,7 @@ class Attempt:
     engine: str
     allocation: Allocation
     token: str
-    master_port: int
+    master_port: int | None
     created_at: float
     started_at: float | None = None
     ended_at: float | None = None
@@ -259,10 +280,29 @@ class Attempt:
     cause: Cause | None = None
     home: str | None = None
     released: tuple[Release, ...] = ()
+    granted_at: float | None = None
+    native: NativeStatus | None = None
 
     @property
     def id(self) -> str:
         return attempt_id(self.run_id, self.number)
+
+    @property
+    def delegated(self) -> bool:
+        """Whether it was given to a cluster that places by itself."""
+        return self.allocation.delegated
+
+    @property
+    def held_from(self) -> float | None:
+        """From when on it holds its allocation; None while it waits for it in a cluster's own queue."""
+        return self.granted_at if self.delegated else self.created_at
+
+    @property
+    def is_to_be_submitted(self) -> bool:
+        """Whether its engine may not have been given it yet, for all that is recorded."""
+        if self.delegated:
+            return self.state is AttemptState.SUBMITTED and self.native is None
+        return self.state is AttemptState.STARTING
 
     @property
     def held(self) -> Allocation:
@@ -357,23 +397,3 @@ def split_attempt_id(identifier: str) -> tuple[str, int]:
     """The run id and the number of an attempt id."""
     run_id, _, number = identifier.rpartition(".")
     return run_id, int(number)
-
-
-def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:
-    """The exit code of a client that followed a run to its end: the run's own.
-
-    A worker's exit code is passed on as it is, a signal as 128 + its number like a shell does; a run
-    that a user stopped gives 143, any other failure 1.
-    """
-    if outcome is Outcome.COMPLETED:
-        return 0
-    if outcome is Outcome.STOPPED:
-        return 128 + _SIGNALS["SIGTERM"]
-    if cause is not None and cause.exit_code:
-        return cause.exit_code
-    if cause is not None and cause.signal in _SIGNALS:
-        return 128 + _SIGNALS[cause.signal]
-    return 1
-
-
-_SIGNALS = {item.name: int(item) for item in Signals}

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tarmac.control.queueing import QueueEntry, QueuePage
+from tarmac.control.queue_entries import QueueEntry, QueuePage
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched import Estimate
+from tarmac.server.records import native_record
 
 Json = dict[str, Any]
 
@@ -64,4 +65,5 @@ def _entry_record(entry: QueueEntry) -> Json:
         "project": entry.project,
         "retry_at": entry.retry_at,
         "estimate": estimate_record(entry.estimate),
+        "native": native_record(entry.native),
     }

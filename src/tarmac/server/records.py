@@ -13,11 +13,22 @@ import orjson
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why, WhyEstimate
 from tarmac.model.codec import encode
+from tarmac.model.exits import exit_status
 from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
 from tarmac.model.ports import Notice, WorkerStatus
-from tarmac.model.run import Attempt, Cause, Event, Evidence, Run, Seat, Share, Verdict, exit_status
+from tarmac.model.run import (
+    Attempt,
+    Cause,
+    Event,
+    Evidence,
+    NativeStatus,
+    Run,
+    Seat,
+    Share,
+    Verdict,
+)
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.node.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
@@ -110,15 +121,18 @@ def attempt_record(
     lost: Loss | None,
 ) -> Json:
     """An `Attempt`, with its workers, what its nodes told, and the work that it lost."""
+    named = attempt.held_from is not None
     return {
         "number": attempt.number,
         "state": attempt.state,
         "engine": attempt.engine,
         "cluster": attempt.allocation.cluster,
-        "nodes": list(attempt.allocation.nodes),
-        "seats": [_seat_record(seat, attempt) for seat in attempt.allocation.seats],
+        "nodes": list(attempt.allocation.nodes) if named else [],
+        "seats": [_seat_record(seat, attempt) for seat in attempt.allocation.seats] if named else [],
         "slot_types": list(attempt.allocation.slot_types),
+        "native": native_record(attempt.native),
         "created_at": attempt.created_at,
+        "granted_at": attempt.held_from,
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,
         "asked": attempt.asked,
@@ -131,6 +145,18 @@ def attempt_record(
         "directory": directory,
         "workers": [_worker_record(worker) for worker in workers],
         "notices": [notice_record(notice) for notice in notices],
+    }
+
+
+def native_record(native: NativeStatus | None) -> Json | None:
+    """A `NativeStatus`."""
+    if native is None:
+        return None
+    return {
+        "id": native.id,
+        "state": native.state,
+        "reason": native.reason,
+        "expected_start_at": native.expected_start_at,
     }
 
 

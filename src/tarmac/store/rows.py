@@ -27,6 +27,7 @@ from tarmac.model.run import (
     CauseCode,
     Event,
     Evidence,
+    NativeStatus,
     Outcome,
     Release,
     Retry,
@@ -142,6 +143,8 @@ def of_attempt(attempt: Attempt) -> Values:
         "evidence": _written(attempt.evidence) if attempt.evidence != NOTHING_SEEN else None,
         "home": attempt.home,
         "released": _written(attempt.released) if attempt.released else None,
+        "granted_at": attempt.granted_at,
+        "native": _body(attempt.native),
     }
 
 
@@ -299,6 +302,8 @@ def to_attempt(row: Sequence[Any]) -> Attempt:
         evidence=_record(Evidence, row[15]) or NOTHING_SEEN,
         home=row[16],
         released=decode(tuple[Release, ...], json.loads(row[17])) if row[17] is not None else (),
+        granted_at=row[18],
+        native=_record(NativeStatus, row[19]),
     )
 
 

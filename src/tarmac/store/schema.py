@@ -32,7 +32,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0010"
+HEAD = "0011"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -138,7 +138,7 @@ attempt = Table(
     Column("cluster", Text, nullable=False),
     Column("allocation", Text, nullable=False),
     Column("token", Text, nullable=False),
-    Column("master_port", Integer, nullable=False),
+    Column("master_port", Integer),  # NULL: the nodes find one
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("ended_at", Double),
@@ -150,6 +150,8 @@ attempt = Table(
     Column("evidence", Text),
     Column("home", Text),  # that starts it; NULL: of an older version
     Column("released", Text),
+    Column("granted_at", Double),
+    Column("native", Text),
     PrimaryKeyConstraint("run_id", "number"),
     one_of("state", AttemptState),
     one_of("asked", Ask),

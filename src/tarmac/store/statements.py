@@ -217,6 +217,8 @@ _ATTEMPTS = select(
     attempt.c.evidence,
     attempt.c.home,
     attempt.c.released,
+    attempt.c.granted_at,
+    attempt.c.native,
 )
 
 ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)

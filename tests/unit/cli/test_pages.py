@@ -186,6 +186,7 @@ def failed_run() -> Any:
         "turns": 0,
         "max_turns": None,
         "retry_at": None,
+        "native": None,
         "verdict": None,
         "share": None,
         "labels": {"team": "x"},

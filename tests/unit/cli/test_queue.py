@@ -29,6 +29,7 @@ def entry(number: int, **changes: Any) -> dict[str, Any]:
         "user": "ada",
         "project": "default",
         "retry_at": None,
+        "native": None,
         "estimate": {"start_at": 1720.0, "latest_at": None, "basis": "history"},
     }
     return {**whole, **changes}

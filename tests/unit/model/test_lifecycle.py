@@ -103,8 +103,9 @@ def test_from_every_live_state_there_is_a_way_to_the_end(state):
     assert state in TERMINAL_STATES or step(state, RunEvent.FINISHED) in TERMINAL_STATES
 
 
-def test_a_run_holds_an_allocation_from_its_placement_until_its_attempt_leaves():
+def test_a_run_has_a_live_attempt_from_its_placement_until_that_leaves():
     assert {
+        RunState.SUBMITTED,
         RunState.STARTING,
         RunState.RUNNING,
         RunState.PAUSING,
@@ -113,7 +114,7 @@ def test_a_run_holds_an_allocation_from_its_placement_until_its_attempt_leaves()
     } == OCCUPYING_STATES
     assert {
         state for state in OCCUPYING_STATES for way in sources_of(state) if way not in OCCUPYING_STATES
-    } == {RunState.STARTING}, "the only way in is to be placed"
+    } == {RunState.SUBMITTED, RunState.STARTING}, "the only ways in are to be placed, or given to a cluster"
 
 
 def sources_of(state):
@@ -165,6 +166,6 @@ def test_attempt_steps(before, after):
 
 
 def test_an_attempt_only_goes_forward():
-    order = [AttemptState.STARTING, AttemptState.RUNNING, AttemptState.ENDED]
+    order = [AttemptState.SUBMITTED, AttemptState.STARTING, AttemptState.RUNNING, AttemptState.ENDED]
     for index, state in enumerate(order):
         assert ATTEMPT_TABLE[state] == frozenset(order[index + 1 :])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.model.cluster import admits, rehearsal_cluster
+from tarmac.model.exits import exit_status
 from tarmac.model.resources import Resources
 from tarmac.model.run import (
     Allocation,
@@ -17,7 +18,6 @@ from tarmac.model.run import (
     Outcome,
     Seat,
     attempt_id,
-    exit_status,
     split_attempt_id,
 )
 from tarmac.model.spec import Command, Process, Role, RunSpec

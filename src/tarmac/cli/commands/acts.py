@@ -109,6 +109,7 @@ def told(run: RunRecord, checkpoints: str = "") -> str:
     sentence = {
         "pending": "is waiting to be queued",
         "queued": "is queued",
+        "submitted": "waits in the queue of its cluster",
         "starting": "is starting",
         "running": "is running",
         "pausing": f"is pausing: its workers save and leave; then: tarmac resume {run['id']}",

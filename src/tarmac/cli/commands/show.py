@@ -97,6 +97,17 @@ def page(
     return "\n\n".join(part for part in parts if part)
 
 
+def where_text(attempt: AttemptRecord) -> str:
+    """The nodes of an attempt; while it waits in the queue of its cluster, as what it is known there."""
+    native = attempt["native"]
+    if attempt["nodes"] or attempt["granted_at"] is not None:
+        return ", ".join(attempt["nodes"])
+    if native is None:
+        return attempt["cluster"]
+    words = f"{attempt['cluster']}, job {native['id']} {native['state']}".rstrip()
+    return f"{words} ({native['reason']})" if native["reason"] else words
+
+
 def _attempt_table(attempts: Sequence[AttemptRecord], now: float, terminal: Terminal) -> str:
     """The attempts of a run, oldest first."""
     if not attempts:
@@ -105,7 +116,7 @@ def _attempt_table(attempts: Sequence[AttemptRecord], now: float, terminal: Term
         (
             str(attempt["number"]),
             state_cell(state_of(attempt)),
-            ", ".join(attempt["nodes"]),
+            where_text(attempt),
             age(attempt["started_at"], now),
             duration(elapsed_s(attempt, now)),
         )

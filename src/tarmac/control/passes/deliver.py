@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from tarmac.control.delegation import unnamed_nodes
 from tarmac.control.engines import AttachedEngine
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.steps import ASKS
@@ -16,7 +17,6 @@ from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.lifecycle import AttemptState
 from tarmac.model.run import Ask, Attempt, Run
 
 MOST_KEPT = 4096
@@ -40,7 +40,7 @@ def deliver_pass(world: World, engine: AttachedEngine) -> None:
         if not engine.delivery_rest.over(now):
             break
         ask = ASKS.get(run.state)
-        unborn = attempt.state is AttemptState.STARTING and not deliveries.submitted(attempt.id)
+        unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
         if unborn and ask is not Ask.STOP:  # a stop alone sees to it that it is never born
             unborn = not _submit(world, engine, run, attempt)
         told = ask is None or deliveries.asked(attempt.id, ask) or _ask(world, engine, attempt, ask)
@@ -52,6 +52,9 @@ def deliver_pass(world: World, engine: AttachedEngine) -> None:
 
 def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
     """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
+    delegate = world.engines.of(attempt).delegate
+    if delegate is not None:
+        return world.equip(run, attempt, compose(run, attempt, unnamed_nodes(attempt, delegate.capacity())))
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
         nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engines.of(attempt), run)}

@@ -12,7 +12,10 @@ from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.serving import Lease
 
 START_LIMIT_S = 120.0
-"""How long an attempt may stay without a sign of life from its nodes before it is given up."""
+"""How long an attempt may stay without a sign of life from its nodes before it is given up.
+
+One that waits in the queue of a cluster has no nodes yet: it may wait there for days.
+"""
 
 
 def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
@@ -23,7 +26,7 @@ def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list
         for run, attempt in world.live_on(engine)
         if attempt.state is AttemptState.STARTING
         and world.starts_here(attempt)
-        and now - attempt.created_at > START_LIMIT_S
+        and now - (attempt.held_from or now) > START_LIMIT_S
     ]
     if not overdue:
         return []
@@ -37,7 +40,7 @@ def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list
             engine.reaper.reap(
                 attempt.id
             )  # fences its nodes: a runner that wakes up late finds the claim taken
-        step = settle(run, attempt, _never_began(now - attempt.created_at), now)
+        step = settle(run, attempt, _never_began(now - (attempt.held_from or now)), now)
         if step is not None:
             decisions.append(step)
     return world.commit(decisions, lease=lease)

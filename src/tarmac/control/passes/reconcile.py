@@ -45,7 +45,7 @@ def reconcile_pass(
     for run, attempt in live:
         observation = observed.get(attempt.id, _GIVEN_UP)
         refusal = engine.deliveries.refusal(attempt.id)
-        if refusal is not None and attempt.state is AttemptState.STARTING:
+        if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)
         step = settle(run, attempt, observation, now)
         if step is None:

@@ -16,6 +16,7 @@ _ENDED: Mapping[Outcome | None, str] = {
 _LIVE: Mapping[RunState, str] = {
     RunState.PENDING: "QUEUED",
     RunState.QUEUED: "QUEUED",
+    RunState.SUBMITTED: "QUEUED",
     RunState.STARTING: "STARTING",
     RunState.RUNNING: "RUNNING",
     RunState.PAUSING: "PAUSED",
@@ -24,6 +25,9 @@ _LIVE: Mapping[RunState, str] = {
     RunState.STOPPING: "STOPPING_CANCELED",
 }
 """An experiment is PAUSED as soon as that is asked; one that the scheduler displaces is queued again."""
+
+
+_WAITS = (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED)
 
 
 def state_word(report: Report) -> str:
@@ -35,7 +39,7 @@ def queue_word(state: RunState) -> str | None:
     """The state in the job queue: None for what is not listed there."""
     if state in (RunState.PAUSED, RunState.PAUSING, RunState.ENDED):
         return None
-    return "STATE_QUEUED" if state in (RunState.PENDING, RunState.QUEUED) else "STATE_SCHEDULED"
+    return "STATE_QUEUED" if state in _WAITS else "STATE_SCHEDULED"
 
 
 FIRST, USUAL, LAST = 1, 42, 99

@@ -24,8 +24,8 @@ def status(report: Report) -> str:
     """
     if report.state is RunState.ENDED:
         return _ended(report)
-    if report.state in (RunState.PENDING, RunState.QUEUED):
-        if report.attempt:
+    if report.state in (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED):
+        if report.attempt > (report.state is RunState.SUBMITTED):  # it has run before
             return "paused"
         return "burst_staged" if report.mode is Mode.BURST else "enqueued"
     if report.state is RunState.PREEMPTING:

@@ -60,6 +60,7 @@ _UNMISTAKABLE = "unicoreapiurl"
 _STATES = {
     RunState.PENDING: "SCHEDULED",
     RunState.QUEUED: "SCHEDULED",
+    RunState.SUBMITTED: "SCHEDULED",
     RunState.STARTING: "SCHEDULED",
     RunState.RUNNING: "RUNNING",
     RunState.PAUSING: "RUNNING",

@@ -27,6 +27,7 @@ class Status(StrEnum):
 _STATES = {
     RunState.PENDING: Status.PENDING,
     RunState.QUEUED: Status.QUEUED,
+    RunState.SUBMITTED: Status.QUEUED,
     RunState.STARTING: Status.STARTING,
     RunState.RUNNING: Status.RUNNING,
     RunState.PAUSING: Status.TERMINATING,

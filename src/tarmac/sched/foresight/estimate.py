@@ -12,6 +12,7 @@ class EstimateBasis(StrEnum):
     TIME_LIMITS = "time limits"  # everything it waits for ends by a time limit or a turn
     HISTORY = "history"  # some of it by how long runs like it took before
     UNKNOWN = "unknown"  # something that it waits for has neither a limit nor a history
+    CLUSTER = "cluster"  # the cluster has a queue of its own, and says so
     TOO_FAR = "too far"  # too much happens before: it was not looked so far ahead
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from tarmac.control.queueing import QueueChange, QueuePage
+from tarmac.control.queue_entries import QueuePage
+from tarmac.control.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
 from tarmac.sched import Part

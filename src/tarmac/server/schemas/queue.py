@@ -19,6 +19,17 @@ class Estimate(Answer):
     basis: str
 
 
+class NativeStatus(Answer):
+    """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    state: str
+    reason: str
+    expected_start_at: float | None
+
+
 class QueueEntry(Answer):
     """One line of the queue of a pool. `number` counts from 1, in scheduling order."""
 
@@ -38,6 +49,7 @@ class QueueEntry(Answer):
     project: str
     retry_at: float | None
     estimate: Estimate | None
+    native: NativeStatus | None
 
 
 class QueuePool(Answer):

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from tarmac.server.schemas.answer import Answer
+from tarmac.server.schemas.queue import NativeStatus
 
 
 class Cause(Answer):
@@ -189,7 +190,7 @@ class Notice(Answer):
 
 
 class Attempt(Answer):
-    """One stretch of running."""
+    """One stretch of running. `granted_at`: from when on it holds its nodes, which have no names before."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -200,7 +201,9 @@ class Attempt(Answer):
     nodes: list[str]
     seats: list[Seat]
     slot_types: list[str]
+    native: NativeStatus | None
     created_at: float
+    granted_at: float | None
     started_at: float | None
     ended_at: float | None
     asked: str | None

@@ -1,0 +1,51 @@
+"""The queue as data: pages of lines, one for each run. Made by `queueing` and `delegated_queue`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.model.cluster import Policy
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import NativeStatus
+from tarmac.model.spec import Mode
+from tarmac.sched import Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """One line of the queue of a pool; `number` counts from 1 in scheduling order, holdings included.
+
+    `policy` is the pool's: it says whether `priority` or `weight` counts. `slots_acquired` of `slots_needed`
+    are held now. `estimate` says when a queued run is likely to start (None: it holds its slots),
+    `retry_at` until when one that failed pauses before its next try; `native` how one stands in the queue of
+    a cluster that has its own.
+    """
+
+    number: int
+    run_id: str
+    name: str
+    mode: Mode
+    priority: int
+    weight: float
+    policy: Policy
+    submitted_at: float
+    slots_acquired: int
+    slots_needed: int
+    state: RunState
+    user: str
+    project: str
+    cluster: str
+    pool: str
+    estimate: Estimate | None = None
+    retry_at: float | None = None
+    native: NativeStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePage:
+    """A part of the queue of a pool; `total` counts all runs of the queue that were asked for."""
+
+    cluster: str
+    pool: str
+    total: int
+    entries: tuple[QueueEntry, ...]

@@ -1,0 +1,314 @@
+"""`SimBatchEngine`: a simulated batch system with a queue of its own, behind the port of every engine.
+
+It stands in for what a delegated engine talks to: jobs are submitted for so many nodes, wait for as long as
+that takes, are given nodes whose names nobody knew before, and may be forgotten. What becomes of a job once
+it has its nodes is the story of any simulated attempt (`world`, `story`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+
+from tarmac.engines.sim.behaviour import Behaviour, Moment
+from tarmac.engines.sim.clock import VirtualClock
+from tarmac.engines.sim.request import SimRequest
+from tarmac.engines.sim.story import STRENGTH
+from tarmac.engines.sim.window import Window
+from tarmac.engines.sim.world import World
+from tarmac.model.cluster import Node
+from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.launch import Launch, NodeLaunch
+from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
+from tarmac.model.run import Ask, Cause, CauseCode, NativeStatus, Outcome
+
+Listener = Callable[[str], None]
+
+LEFT_AS_ASKED = {
+    Ask.PAUSE: Outcome.PAUSED,
+    Ask.PREEMPT: Outcome.PREEMPTED,
+    Ask.STOP: Outcome.STOPPED,
+    Ask.TIME_LIMIT: Outcome.STOPPED,
+}
+"""How an attempt ends that is taken out of the queue."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A job of the system. `asked`: it left the queue as that, and never began; `lost`: it was forgotten.
+
+    `launch` None: it was fenced before anybody submitted it.
+    """
+
+    number: int
+    launch: Launch | None
+    granted_at: float | None = None
+    nodes: tuple[str, ...] = ()
+    asked: Ask | None = None
+    lost: bool = False
+    ended_at: float | None = None
+
+
+class SimBatchEngine:
+    """A batch system of these nodes; first come, first served, and nobody overtakes.
+
+    Knobs, to be turned at any time: `interrupt`, `reach` and `unreachable` as in `SimEngine`; while `closed`,
+    no job is given nodes. `forget` makes the system lose a job that waits.
+    """
+
+    name = "sim-batch"
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        nodes: Sequence[Node],
+        *,
+        behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
+        interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
+    ) -> None:
+        self.behaviour = behaviour
+        self.interrupt = interrupt
+        self.reach: Callable[[], None] = lambda: None
+        self.unreachable = False
+        self.forgotten: set[str] = set()
+        self._closed = False
+        self._clock = clock
+        self._nodes = tuple(nodes)
+        self._free = {node.name: list(range(node.capacity.slots)) for node in nodes}
+        self._world = World(clock, self._on_news)
+        self._window = Window(self._world, clock)
+        self._jobs: dict[str, Job] = {}
+        self._queue: list[str] = []
+        self._held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        self._listeners: list[Listener] = []
+        self._lock = RLock()
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def render(self, launch: Launch) -> SimRequest:
+        return SimRequest(launch=launch)
+
+    def submit(self, request: SimRequest) -> None:
+        self._reach()
+        with self._lock:
+            self.interrupt(Moment.BEFORE_SUBMIT, request.attempt_id)
+            if request.attempt_id not in self._jobs:
+                self._jobs[request.attempt_id] = Job(number=len(self._jobs) + 1, launch=request.launch)
+                self._queue.append(request.attempt_id)
+                self._serve()
+            self.interrupt(Moment.AFTER_SUBMIT, request.attempt_id)
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        self._reach()
+        with self._lock:
+            return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
+
+    def ask(self, attempt_id: str, ask: Ask) -> None:
+        self._reach()
+        with self._lock:
+            self.interrupt(Moment.BEFORE_ASK, attempt_id)
+            job = self._jobs.get(attempt_id)
+            if job is None and ask is Ask.STOP:
+                job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
+            if job is not None and job.granted_at is None:
+                self._leave(attempt_id, job, ask)
+            elif job is not None:
+                self._world.ask(attempt_id, ask)
+            self.interrupt(Moment.AFTER_ASK, attempt_id)
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        self._reach()
+        with self._lock:
+            return self._window.workers(attempt_id)
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        self._reach()
+        with self._lock:
+            return self._window.notices(attempt_id)
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        self._reach()
+        with self._lock:
+            content = self._window.files(attempt_id).get(path)
+            if content is None:
+                raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+            return content[offset : offset + limit]
+
+    # --- optional abilities ----------------------------------------------------------------------
+
+    def capacity(self) -> Sequence[Node]:
+        return self._nodes
+
+    def subscribe(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.append(listener)
+
+    def reap(self, attempt_id: str) -> None:
+        self._reach()
+        with self._lock:
+            self.interrupt(Moment.BEFORE_REAP, attempt_id)
+            job = self._jobs.get(attempt_id)
+            if job is None:
+                job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
+            if job.granted_at is not None:
+                self._world.reap(attempt_id)
+            elif job.ended_at is None:
+                self._lose(attempt_id, job)
+            self.interrupt(Moment.AFTER_REAP, attempt_id)
+
+    # --- the system behind it --------------------------------------------------------------------
+
+    @property
+    def starts(self) -> Counter[str]:
+        """How often each attempt truly began, by attempt id."""
+        return self._world.starts
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
+        return self._world.violations
+
+    def live(self) -> frozenset[str]:
+        """The attempts that have nodes now."""
+        return self._world.live()
+
+    def waiting(self) -> tuple[str, ...]:
+        """The attempts that wait in the queue, the next to start first."""
+        return tuple(self._queue)
+
+    def nodes_of(self) -> Sequence[Node]:
+        """The machines there are, whatever the system says of them."""
+        return self._nodes
+
+    @property
+    def closed(self) -> bool:
+        """Whether jobs are kept waiting, as in a maintenance."""
+        return self._closed
+
+    @closed.setter
+    def closed(self, closed: bool) -> None:
+        with self._lock:
+            self._closed = closed
+            self._serve()
+
+    def forget(self, attempt_id: str) -> None:
+        """The system loses a job that waits: nobody will ever hear of it again."""
+        with self._lock:
+            job = self._jobs[attempt_id]
+            if job.granted_at is None and job.ended_at is None:
+                self.forgotten.add(attempt_id)
+                self._lose(attempt_id, job)
+
+    def disconnect(self) -> None:
+        """Forget all listeners: the control plane they belonged to is dead."""
+        with self._lock:
+            self._listeners.clear()
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _reach(self) -> None:
+        self.reach()
+        if self.unreachable:
+            raise Unavailable("the simulated batch system cannot be reached")
+
+    def _on_news(self, attempt_id: str) -> None:
+        self._serve()
+        self._notify(attempt_id)
+
+    def _notify(self, attempt_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(attempt_id)
+
+    def _leave(self, attempt_id: str, job: Job, ask: Ask) -> None:
+        """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""
+        if job.lost or (job.asked is not None and STRENGTH[ask] <= STRENGTH[job.asked]):
+            return
+        job.asked = ask
+        if job.ended_at is None:
+            job.ended_at = self._clock.now()
+            self._drop(attempt_id)
+
+    def _lose(self, attempt_id: str, job: Job) -> None:
+        job.lost, job.ended_at = True, self._clock.now()
+        self._drop(attempt_id)
+
+    def _drop(self, attempt_id: str) -> None:
+        if attempt_id in self._queue:
+            self._queue.remove(attempt_id)
+        self._serve()
+        self._notify(attempt_id)
+
+    def _serve(self) -> None:
+        """Give nodes to the first in the queue, and to the next, for as long as there are enough."""
+        self._take_back()
+        while self._queue and not self._closed:
+            attempt_id = self._queue[0]
+            job = self._jobs[attempt_id]
+            assert job.launch is not None, "what was fenced is in no queue"
+            launch = self._placed(attempt_id, job.launch)
+            if launch is None:
+                return
+            self._queue.pop(0)
+            job.granted_at = self._clock.now()
+            job.nodes = tuple(node.node for node in launch.nodes)
+            self._world.begin(launch, self.behaviour(launch))
+            self._notify(attempt_id)
+
+    def _take_back(self) -> None:
+        live = self._world.live()
+        for attempt_id in [each for each in self._held if each not in live]:
+            for name, slots in self._held.pop(attempt_id):
+                self._free[name] = sorted([*self._free[name], *slots])
+
+    def _placed(self, attempt_id: str, launch: Launch) -> Launch | None:
+        """The launch on real nodes, each part on another; None while there are not enough."""
+        taken: list[tuple[str, tuple[int, ...]]] = []
+        placed: list[NodeLaunch] = []
+        for part in launch.nodes:
+            wanted = sorted({slot for worker in part.workers for slot in worker.slots})
+            used = {name for name, _ in taken}
+            found = (
+                node.name
+                for node in self._nodes
+                if node.name not in used and len(self._free[node.name]) >= len(wanted)
+            )
+            name = next(found, None)
+            if name is None:
+                return None
+            given = dict(zip(wanted, self._free[name], strict=False))
+            taken.append((name, tuple(given.values())))
+            workers = tuple(
+                replace(worker, slots=tuple(given[slot] for slot in worker.slots)) for worker in part.workers
+            )
+            placed.append(replace(part, node=name, workers=workers))
+        for name, slots in taken:
+            self._free[name] = [slot for slot in self._free[name] if slot not in slots]
+        self._held[attempt_id] = taken
+        return replace(launch, nodes=tuple(placed))
+
+    def _observe(self, attempt_id: str) -> Observation:
+        job = self._jobs.get(attempt_id)
+        if job is None:
+            return Observation(state=ObservedState.ABSENT)
+        native = NativeStatus(id=str(job.number), state="PENDING", reason=self._reason(attempt_id))
+        if job.granted_at is not None:
+            seen = self._window.observation(attempt_id)
+            running = replace(native, state=seen.native_state.upper(), reason="")
+            return replace(seen, native=running, granted_at=job.granted_at, nodes=job.nodes)
+        if job.lost:
+            cause = Cause(code=CauseCode.PLATFORM_FAULT, message=f"job {job.number} is gone from its queue")
+            return Observation(
+                state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause, ended_at=job.ended_at
+            )
+        if job.asked is not None:
+            return Observation(
+                state=ObservedState.ENDED, outcome=LEFT_AS_ASKED[job.asked], ended_at=job.ended_at
+            )
+        return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
+
+    def _reason(self, attempt_id: str) -> str:
+        if self._closed:
+            return "Maintenance"
+        return "Resources" if self._queue[:1] == [attempt_id] else "Priority"

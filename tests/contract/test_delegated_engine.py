@@ -1,0 +1,98 @@
+"""What an engine promises whose system has a queue of its own (`model.abilities.Delegates`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine_harness import LOG, Work, ended, running, submit
+from tarmac.model.abilities import Delegates, OffersNodes
+from tarmac.model.errors import NotFound
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.run import Ask, Outcome
+
+pytestmark = pytest.mark.parametrize("harness", ["sim-batch"], indirect=True)
+
+
+def seen(harness: Any, attempt: str) -> Observation:
+    found: Observation = harness.engine.observe([attempt])[attempt]
+    return found
+
+
+def test_it_offers_no_nodes_and_says_what_can_be_asked_for(harness: Any) -> None:
+    engine = harness.engine
+    assert isinstance(engine, Delegates)
+    assert not isinstance(engine, OffersNodes)
+    assert engine.capacity() is engine.capacity()
+    assert {node.capacity.slots for node in engine.capacity()} == {4}
+
+
+def test_an_attempt_waits_there_as_a_native_job_and_then_says_where_it_runs(harness: Any) -> None:
+    harness.hold_the_queue(True)
+    attempt = submit(harness, Work(output="here"), nodes=2)
+    waits = seen(harness, attempt)
+    assert waits.state is ObservedState.SUBMITTED
+    assert waits.native is not None
+    assert waits.native.id
+    assert waits.native.reason
+    assert (waits.claimed_at, waits.started_at, waits.granted_at, waits.nodes) == (None, None, None, ())
+    assert harness.engine.workers(attempt) == ()
+    with pytest.raises(NotFound):
+        harness.engine.read(attempt, LOG)
+    harness.hold_the_queue(False)
+    runs = harness.settle(attempt, running)
+    assert runs.native is not None
+    assert runs.native.id == waits.native.id
+    assert runs.granted_at is not None
+    assert len(set(runs.nodes)) == 2
+    assert {worker.node for worker in harness.engine.workers(attempt)} == set(runs.nodes)
+    assert harness.settle(attempt, ended).outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("ask", "outcome"),
+    [(Ask.PAUSE, Outcome.PAUSED), (Ask.PREEMPT, Outcome.PREEMPTED), (Ask.STOP, Outcome.STOPPED)],
+)
+def test_one_that_is_asked_to_leave_while_it_waits_never_begins(
+    harness: Any, ask: Ask, outcome: Outcome
+) -> None:
+    harness.hold_the_queue(True)
+    attempt = submit(harness, Work())
+    harness.engine.ask(attempt, ask)
+    harness.engine.ask(attempt, ask)
+    harness.hold_the_queue(False)
+    over = seen(harness, attempt)
+    assert (over.state, over.outcome, over.started_at) == (ObservedState.ENDED, outcome, None)
+
+
+def test_a_stop_counts_for_more_than_a_pause_before_it(harness: Any) -> None:
+    harness.hold_the_queue(True)
+    attempt = submit(harness, Work())
+    harness.engine.ask(attempt, Ask.PAUSE)
+    harness.engine.ask(attempt, Ask.STOP)
+    assert seen(harness, attempt).outcome is Outcome.STOPPED
+
+
+def test_submitting_again_makes_no_second_job(harness: Any) -> None:
+    harness.hold_the_queue(True)
+    launch = harness.launch(Work())
+    request = harness.engine.render(launch)
+    harness.engine.submit(request)
+    first = seen(harness, launch.attempt_id).native
+    harness.engine.submit(request)
+    assert seen(harness, launch.attempt_id).native == first
+    harness.hold_the_queue(False)
+    harness.engine.submit(request)
+    assert harness.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+    harness.engine.submit(request)
+    assert seen(harness, launch.attempt_id).state is ObservedState.ENDED
+
+
+def test_a_job_that_the_system_forgot_is_lost_not_absent(harness: Any) -> None:
+    harness.hold_the_queue(True)
+    attempt = submit(harness, Work())
+    harness.forget(attempt)
+    over = seen(harness, attempt)
+    assert (over.state, over.outcome) == (ObservedState.ENDED, Outcome.LOST)
+    assert over.cause is not None

@@ -1,0 +1,160 @@
+"""Histories with a cluster that has a queue of its own: closed for days, forgetful, out of reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from promises import Promises
+from seeded import BATCH, History
+from simulated import Crash, Simulation, nodes, spec
+from tarmac.control.service import Submission
+from tarmac.engines.sim import Behaviour
+from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
+from tarmac.model.run import Outcome
+from tarmac.model.spec import Target
+
+SEEDS_PER_CASE = 30
+CASES = 10
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_safety_and_liveness_where_a_cluster_has_a_queue_of_its_own(case: int) -> None:
+    """What waits there waits for days if need be, and is neither lost nor started twice."""
+    for seed in range(case * SEEDS_PER_CASE, (case + 1) * SEEDS_PER_CASE):
+        try:
+            History(seed, batch=True).run()
+        except AssertionError as error:
+            raise AssertionError(f"history {seed}: {error}") from error
+
+
+def test_these_histories_reach_everything_too() -> None:
+    """They would prove little if the queue were always empty."""
+    seen, waited_s, outcomes = Counter[str](), 0.0, set()
+    for seed in range(60):
+        history = History(seed, batch=True)
+        history.run()
+        store = history.simulation.store
+        seen["crashes"] += history.simulation.crashes
+        seen["forgotten"] += len(history.simulation.batches[BATCH].forgotten)
+        for run in history.ended.values():
+            events = [event.event for event in store.events(run.id)]
+            seen["granted"] += events.count(RunEvent.GRANTED)
+            seen["left the queue"] += events.count(RunEvent.SUBMITTED) > events.count(RunEvent.GRANTED)
+            for attempt in store.attempts(run.id):
+                if attempt.delegated:
+                    outcomes.add(attempt.outcome)
+                    waited_s = max(waited_s, (attempt.granted_at or 0.0) - attempt.created_at)
+    assert all(seen[what] > 5 for what in ("crashes", "granted", "left the queue", "forgotten")), seen
+    assert {str(outcome) for outcome in outcomes} >= {"completed", "failed", "stopped", "paused", "lost"}
+    assert waited_s > 86_400.0, "nothing waited for a day"
+
+
+DAY_S = 86_400.0
+
+
+def _life(crash_at: int | None) -> tuple[Simulation, int]:
+    """Wait for two days, run, pause, wait again, fail once, be forgotten once, finish.
+
+    The server dies at the n-th write or effect.
+    """
+    passed = 0
+
+    def behaviour(launch: Launch) -> Behaviour:
+        return Behaviour(duration_s=60.0, checkpoint_period_s=10.0, exit_code=1 if launch.number == 3 else 0)
+
+    simulation = Simulation(
+        behaviour=behaviour, cluster=nodes(1, 1), batches={BATCH: nodes(2, 2, cluster=BATCH)}
+    )
+    batch = simulation.batches[BATCH]
+
+    def point(*_: object) -> None:
+        nonlocal passed
+        passed += 1
+        if passed == crash_at:
+            raise Crash
+
+    def insist(act: Callable[[], object]) -> None:
+        while not simulation.survive(act):
+            pass
+
+    def wait_in_the_queue() -> None:
+        simulation.settle_until(lambda: len(batch.waiting()) == 1)
+        simulation.clock.advance(2 * DAY_S)
+        for _ in range(3):
+            simulation.turn_all()
+
+    batch.interrupt = point
+    simulation.store.interrupt = point
+    wanted = spec(slots=4, retries=1, target=Target(cluster=BATCH))
+    submission = Submission(spec=wanted, user="ada", idempotency_key="once")
+    batch.closed = True
+    run_id = ""
+
+    def submit() -> None:
+        nonlocal run_id
+        run_id = simulation.server.plane.submit([submission])[0].run.id
+
+    insist(submit)
+    wait_in_the_queue()
+    assert simulation.store.run(run_id).state is RunState.SUBMITTED
+    batch.closed = False
+    simulation.settle_until(lambda: simulation.store.run(run_id).state is RunState.RUNNING)
+    simulation.clock.advance(15.0)
+    batch.closed = True
+    insist(lambda: simulation.server.plane.pause(run_id))
+    simulation.settle()
+    insist(lambda: simulation.server.plane.resume(run_id))
+    wait_in_the_queue()
+    batch.forget(batch.waiting()[0])
+    batch.closed = False
+    simulation.settle()
+    run = simulation.server.plane.find(run_id)
+    assert (run.outcome, run.faults, run.failures) == (Outcome.COMPLETED, 1, 1)
+    Promises(simulation).check_end([run_id])
+    return simulation, passed
+
+
+def test_a_crash_at_each_durable_write_and_effect_of_a_life_in_the_queue() -> None:
+    _, points = _life(None)
+    assert points > 20
+    for crash_at in range(1, points + 1):
+        simulation, _ = _life(crash_at)
+        assert simulation.crashes == 1
+
+
+def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> None:
+    simulation = Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=60.0),
+        cluster=nodes(1, 1),
+        batches={BATCH: nodes(2, 2, cluster=BATCH)},
+    )
+    batch, plane = simulation.batches[BATCH], simulation.server.plane
+    batch.closed = True
+    accepted = plane.submit([Submission(spec=spec(slots=4, target=Target(cluster=BATCH)), user="ada")])
+    run_id = accepted[0].run.id
+    batch.unreachable = True
+    simulation.turn_all()
+    assert "on its way to the queue of cluster batch" in plane.why(run_id).headline
+    assert "cannot be reached" in plane.why(run_id).headline
+    batch.unreachable = False
+    simulation.clock.advance(60.0)
+    simulation.turn_all()
+    assert plane.why(run_id).headline == (
+        "submitted: it waits in the queue of cluster batch as job 1, PENDING: Maintenance"
+    )
+    simulation.clock.advance(5 * DAY_S)
+    simulation.turn_all()
+    (attempt,) = simulation.store.attempts(run_id)
+    assert (attempt.state, attempt.held_from, attempt.master_port) == (AttemptState.SUBMITTED, None, None)
+    batch.closed = False
+    simulation.settle()
+    run = plane.find(run_id)
+    (attempt,) = simulation.store.attempts(run_id)
+    assert run.outcome is Outcome.COMPLETED
+    assert set(attempt.allocation.nodes) == {"batch1", "batch2"}
+    assert run.attained_slot_s == 4 * 60.0, "only what it held"
+    assert run.spec.time_limit_s is None
