@@ -10,7 +10,7 @@ hand, and shorter by tests/e2e/test_checkpoint_torture.py.
 
 Counted apart is what nobody can tell (decision 0020), and only of ways of saving where neither a name nor the
 content shows that a file is whole: a save that was over less than MOMENT_S before a stranger's SIGKILL, and
-one that was over less than DOUBT_S before the death of its runner.
+one that was over less than DOUBT_S before the death of its runner, or before the first sync.
 """
 
 from __future__ import annotations
@@ -188,7 +188,9 @@ class Lineage:
         """Its runner is struck: the run goes on by itself, from what its node has, or from the last sync."""
         attempt = self.client.attempts(self.run["id"])[-1]
         runner = _parent(attempt["workers"][0]["pid"] or 0)
-        self.ledger.excuse(time.monotonic() - DOUBT_S if self.way.bare else time.monotonic())
+        now = time.monotonic()
+        kept = any(item["kind"] == "checkpoint" for item in self.client.artifacts(self.run["id"]))
+        self.ledger.excuse((now - DOUBT_S if kept else 0.0) if self.way.bare else now)
         if runner is None:
             return
         os.kill(runner, signal.SIGKILL)

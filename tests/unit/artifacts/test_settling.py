@@ -132,6 +132,19 @@ def test_where_nobody_saw_the_end_what_was_renamed_is_whole_and_what_was_just_wr
     assert paths(syncer(blobs, root).sync(unseen)) == ["earlier", "renamed"]
 
 
+def test_an_input_that_was_being_written_over_is_put_back(root: Path, blobs: DirectoryBlobs) -> None:
+    """Before the run has a version of its own: else its next attempt would start at 0."""
+    model = write(root / "model", BINARY + "whole")
+    given = syncer(blobs, root).sync()
+    assert given is not None
+    place = Place(run_id="r2", attempt=1, kind="checkpoint", rank=0, root=str(root), seen_at=(str(root),))
+    one = Syncer(blobs, place, inputs=[given])
+    write(model, BINARY + "half", at=time.time())
+    assert paths(one.sync(ending("model"))) == ["model"]
+    mend(blobs, root, torn=one.left_out, put_back=one.put_back)
+    assert model.read_text() == BINARY + "whole"
+
+
 def test_half_a_checkpoint_of_several_files_leaves_out_all_of_it_and_no_other(
     root: Path, blobs: DirectoryBlobs
 ) -> None:
@@ -192,10 +205,11 @@ def test_a_format_that_shows_that_all_is_there_settles_a_doubt(root: Path, blobs
     changed[100] = 1
     files = {"a.pt": archive(), "b.pt": archive(cut=1), "c.pt": bytes(changed)}
     files |= {"a.safetensors": tensors(), "b.safetensors": tensors(cut=1), "x.bin": b"\2" + b"\0" * 7 + b"[]"}
+    files |= {"a.json": b'{\n"step": 6}\n', "b.json": b'{\n"step": 6', "empty": b"", "latest": b"step-6"}
     for name, content in files.items():
         (root / name).write_bytes(content)
     made = syncer(blobs, root).sync(ending(*files))
-    assert paths(made) == ["a.pt", "a.safetensors"]
+    assert paths(made) == ["a.json", "a.pt", "a.safetensors", "latest"]
 
 
 def test_what_was_appended_to_is_kept_with_all_that_came(root: Path, blobs: DirectoryBlobs) -> None:

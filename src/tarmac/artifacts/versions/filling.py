@@ -99,7 +99,7 @@ def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Seque
     stood = _newest(blobs, order, kind)
     if stood is not None:
         return [stood]
-    inputs = [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
+    inputs = begun_with(blobs, order, kind)
     return inputs if inputs or order.own_disk else None
 
 
@@ -122,6 +122,11 @@ def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
 def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
     found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.rank)
     return read_manifest(blobs, found) if found is not None else None
+
+
+def begun_with(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
+    """What a run names as its input of that kind; raises NotFound for what is gone."""
+    return [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
 
 
 def inputs_of(ids: Sequence[str]) -> list[Version]:

@@ -16,12 +16,17 @@ from tarmac.node import untrusted
 
 _MOST_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
+_MOST_TEXT_BYTES = 1_000_000
+_FEW_WORDS = 256
 
 
 def is_complete(path: Path) -> bool:
-    """Whether it is a whole zip archive (torch.save, .npz, .keras) with right sums, or whole safetensors."""
+    """Whether it is a whole zip archive (torch.save, .npz, .keras) with right sums, safetensors, or JSON.
+
+    Or a few words, as of a file that names the latest checkpoint: they reach the disk all at once.
+    """
     try:
-        return _is_whole_zip(path) or _is_whole_safetensors(path)
+        return _is_whole_text(path) or _is_whole_zip(path) or _is_whole_safetensors(path)
     except (
         OSError,
         ValueError,
@@ -33,6 +38,17 @@ def is_complete(path: Path) -> bool:
         RuntimeError,
         EOFError,
     ):
+        return False
+
+
+def _is_whole_text(path: Path) -> bool:
+    with _opened(path) as file:
+        head = file.read(_MOST_TEXT_BYTES + 1)
+    try:
+        text = head.decode() if len(head) <= _MOST_TEXT_BYTES else ""
+        few = 0 < len(text) <= _FEW_WORDS and text.isprintable()
+        return few or isinstance(json.loads(text), (dict, list))
+    except (ValueError, RecursionError):
         return False
 
 

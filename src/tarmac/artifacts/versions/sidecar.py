@@ -23,19 +23,20 @@ import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import Blobs, check_store
-from tarmac.artifacts.versions.filling import fill_all, given_checkpoint, unkept
-from tarmac.artifacts.versions.manifest import Broken, Entry
+from tarmac.artifacts.versions.filling import begun_with, fill_all, given_checkpoint, unkept
+from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
 from tarmac.artifacts.versions.settling import Ending, Unsettled
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.model.errors import TarmacError
+from tarmac.model.errors import NotFound, TarmacError
 from tarmac.node.lost import Lost, lost_before
 from tarmac.node.paths import AttemptPaths
 from tarmac.node.protocol import TORN
@@ -89,7 +90,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
 
 
 def _keep_unkept(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
-    """The last sync of an attempt whose runner was killed: what nobody saw is told by times."""
+    """The last sync of an attempt whose runner was killed: what nobody saw is judged by times."""
     sidecar = Sidecar(replace(order, attempt=lost.number), paths)
     for kind in unkept(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
@@ -239,8 +240,12 @@ class Sidecar:
             root=root,
             seen_at=tuple(dict.fromkeys((root, self._paths.get(kind, root)))),
         )
-        given = given_checkpoint(self._blobs, order) if kind == "checkpoint" else None
-        return Syncer(self._blobs, place, given=given)
+        if kind != "checkpoint":
+            return Syncer(self._blobs, place)
+        inputs: list[Manifest] = []
+        with suppress(NotFound):  # removed since
+            inputs = begun_with(self._blobs, order, kind)
+        return Syncer(self._blobs, place, given=given_checkpoint(self._blobs, order), inputs=inputs)
 
     def _forget(self, kind: _Kind) -> None:
         """After a failure look at the store afresh: another may have written there meanwhile."""

@@ -65,12 +65,22 @@ class Syncer:
     """Keeps one artifact directory in the store. Used by one thread."""
 
     def __init__(
-        self, blobs: Blobs, place: Place, *, given: Manifest | None = None, threads: int = THREADS
+        self,
+        blobs: Blobs,
+        place: Place,
+        *,
+        given: Manifest | None = None,
+        inputs: Sequence[Manifest] = (),
+        threads: int = THREADS,
     ) -> None:
-        """`given` is what was placed into the directory from elsewhere: it is not this node's to keep."""
+        """`given` is what was placed into the directory from elsewhere: it is not this node's to keep.
+
+        `inputs` are what the run began with, for as long as it has no version of its own.
+        """
         self._blobs = blobs
         self._place = place
         self._given = {entry.path: entry for entry in given.entries} if given is not None else {}
+        self._inputs = inputs
         self._threads = threads
         self._last: Manifest | None = None
         self._last_known = False
@@ -138,6 +148,8 @@ class Syncer:
         }
         torn = None
         if ending is not None:
+            if self._last is None:
+                known = self._begun_with()
             torn = settling.cut_short(found, ending, seen_at=self._place.seen_at)
             self._look_further_back(found, known, torn)
         return settling.settle(
@@ -148,6 +160,12 @@ class Syncer:
             changed=changed,
             torn=torn,
         )
+
+    def _begun_with(self) -> dict[str, Entry]:
+        """What of the inputs can be put back; a person may have removed them since."""
+        entries = [entry for manifest in self._inputs for entry in manifest.entries]
+        has = self._blobs.has
+        return {entry.path: entry for entry in entries if all(has(chunk.name) for chunk in entry.chunks)}
 
     def _look_further_back(self, found: list[Found], known: dict[str, Entry], torn: Collection[str]) -> None:
         """A version made when a writer had just died may hold what it tore: an earlier one must do."""
