@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal
 from tarmac.launch.quoting import join, quote
+from tarmac.model.text import listed
 
 if TYPE_CHECKING:
     from tarmac.client.records import DryRunRecord, NodeLaunchRecord, WorkerLaunchRecord
@@ -41,8 +42,7 @@ def short_text(answer: DryRunRecord, terminal: Terminal) -> str:
             commands.setdefault(command_text(worker["argv"]), []).append(who)
             own |= {name: value for name, value in worker["env"].items() if name in named}
     for command, workers in commands.items():
-        whose = workers[0] if len(workers) == 1 else f"{workers[0]} and {len(workers) - 1} more"
-        parts.append(f"{terminal.paint(f'command of {whose}', 'bold')}\n{_indent(command)}")
+        parts.append(f"{terminal.paint(f'command of {listed(workers, 1)}', 'bold')}\n{_indent(command)}")
     for title, values in (("variables of the run", own), ("artifacts", answer["artifact_paths"])):
         if values:
             lines = [f"  {name}={printable(value)}" for name, value in sorted(values.items())]

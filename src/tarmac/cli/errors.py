@@ -48,14 +48,6 @@ def label(word: str, terminal: Terminal) -> str:
     return terminal.paint(f"{word}:", {"error": "red", "warning": "yellow"}.get(word, "cyan"))
 
 
-def nearest(word: str, known: list[str]) -> str | None:
-    """What the user may have meant."""
-    from difflib import get_close_matches
-
-    matches = get_close_matches(word, known, n=1, cutoff=0.6)
-    return matches[0] if matches else None
-
-
 def line_of_file(file: str, line: int) -> str | None:
     """Line `line` of a file, for quoting; None where it cannot be read."""
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tarmac.cli.catalogue import Entry
-from tarmac.cli.errors import nearest
+from tarmac.model.text import nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -20,6 +20,7 @@ from tarmac.cli.catalogue import COMMANDS
 from tarmac.cli.lazy import LazyGroup
 from tarmac.cli.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
+from tarmac.model.text import nearest
 
 PROGRAM = "tarmac"
 
@@ -125,7 +126,7 @@ def _without_option(error: click.NoSuchOption) -> str:
         if error.ctx
         else []
     )
-    meant = errors.nearest(error.option_name, known)
+    meant = nearest(error.option_name, known)
     return f"there is no option {error.option_name}" + (f"; did you mean {meant}?" if meant else "")
 
 

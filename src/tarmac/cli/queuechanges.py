@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tarmac.cli.errors import nearest
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.text import nearest
 
 HIGHEST_PRIORITY = 1_000_000
 LARGEST_WEIGHT = 100_000

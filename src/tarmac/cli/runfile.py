@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tarmac.cli.errors import nearest
 from tarmac.model.errors import InvalidInput
+from tarmac.model.text import nearest
 
 STDIN = "-"
 _INTERPRETERS = re.compile(r"(python[\d.]*|pypy[\d.]*|bash|sh|torchrun|accelerate|deepspeed|uv|env)$")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from tarmac.control.burst import refuse_burst
 from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
@@ -23,6 +22,7 @@ from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
 from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
+from tarmac.model.text import listed, nearest
 from tarmac.sched import Placement, ReasonCode, Refusal, Snapshot, explain
 
 PACKAGES_NAMED = 4
@@ -131,8 +131,8 @@ def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
     wanted = spec.target.pool
     pools = {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)}
     if wanted is not None and pools and wanted not in pools:
-        near = get_close_matches(wanted, sorted(pools), n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        near = nearest(wanted, pools)
+        meant = f"did you mean {near}? " if near else ""
         raise Refused(
             f"{spec.name} wants pool {wanted!r}, and there is none of that name",
             hint=f"{meant}pools: {', '.join(sorted(pools))}",
@@ -240,9 +240,6 @@ def refusal_text(refusal: Refusal) -> str:
         named = nodes.setdefault(reason.text, [])
         if reason.node is not None:
             named.append(reason.node)
-    return "; ".join(f"{_listed(named)}: {text}" if named else text for text, named in nodes.items())
-
-
-def _listed(nodes: list[str]) -> str:
-    shown = ", ".join(nodes[:NODES_NAMED])
-    return f"{shown} and {len(nodes) - NODES_NAMED} more" if len(nodes) > NODES_NAMED else shown
+    return "; ".join(
+        f"{listed(named, NODES_NAMED)}: {text}" if named else text for text, named in nodes.items()
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from ipaddress import IPv4Address
 
@@ -21,6 +20,7 @@ from tarmac.model.described import hostnames_of
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
+from tarmac.model.text import listed, nearest
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 ADDED_FIRST = int(IPv4Address("127.128.0.1"))
@@ -169,13 +169,13 @@ class Clusters:
         held = list(_held(self._world, name, {node.name: node for node in nodes}))
         if held:
             raise Refused(
-                f"cluster {name} keeps what runs hold: {_some(held)}",
+                f"cluster {name} keeps what runs hold: {listed(held, NAMED, '; ')}",
                 hint="tarmac nodes drain gives them no new work; wait for what runs there, or stop it",
             )
         stranded = list(_stranded(self._world, name, (*rest, *nodes)))
         if stranded:
             raise Refused(
-                f"runs need cluster {name} as it is: {_some(stranded)}",
+                f"runs need cluster {name} as it is: {listed(stranded, NAMED, '; ')}",
                 hint="stop them, or submit them again for another cluster",
             )
 
@@ -289,13 +289,8 @@ def _in_step(old: Cluster, new: Cluster) -> bool:
 
 
 def _unknown(name: str, known: dict[str, ClusterReport]) -> NotFound:
-    near = get_close_matches(name, sorted(known), n=1)
+    near = nearest(name, known)
     return NotFound(
         f"there is no cluster {name!r}",
-        hint=f"did you mean {near[0]}?" if near else f"clusters: {', '.join(sorted(known))}",
+        hint=f"did you mean {near}?" if near else f"clusters: {', '.join(sorted(known))}",
     )
-
-
-def _some(items: Sequence[str]) -> str:
-    shown = "; ".join(items[:NAMED])
-    return f"{shown}; and {len(items) - NAMED} more" if len(items) > NAMED else shown

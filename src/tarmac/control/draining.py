@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.world import World
 from tarmac.model.cluster import REHEARSAL_PREFIX, Node
 from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.text import listed, nearest
 
 NAMES_SHOWN = 8
 
@@ -76,11 +76,13 @@ def _meant(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str
         return name
     meant = by_hostname.get(name, [])
     if len(meant) > 1:
-        raise Refused(f"several nodes have the host name {name!r}", hint=f"one of {_some(meant)}")
+        raise Refused(
+            f"several nodes have the host name {name!r}", hint=f"one of {listed(meant, NAMES_SHOWN)}"
+        )
     if meant:
         return meant[0]
-    near = get_close_matches(name, sorted(known | by_hostname.keys()), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"nodes: {_some(sorted(known))}"
+    near = nearest(name, known | by_hostname.keys())
+    hint = f"did you mean {near}?" if near else f"nodes: {listed(sorted(known), NAMES_SHOWN)}"
     raise NotFound(f"there is no node {name!r}", hint=hint)
 
 
@@ -89,10 +91,5 @@ def _nothing_there(nodes: Collection[Node], given: dict[str, str]) -> str:
     for part, wanted in given.items():
         there = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
         if wanted not in there:
-            return f"no node is in {part} {wanted!r}; there is {_some(there) or 'none'}"
+            return f"no node is in {part} {wanted!r}; there is {listed(there, NAMES_SHOWN) or 'none'}"
     return f"no node is in {' and '.join(f'{part} {wanted!r}' for part, wanted in given.items())}"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMES_SHOWN])
-    return f"{shown} and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else shown

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +19,7 @@ from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState, sources
 from tarmac.model.run import Run, Standing
 from tarmac.model.spec import Mode
+from tarmac.model.text import nearest
 
 PoolKey = tuple[str, str]
 """Cluster and name of a pool."""
@@ -86,8 +86,8 @@ class Draft:
             return
         if (cluster, name) not in self._rules:
             known = sorted(pool for of, pool in self._rules if of == cluster)
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"its pools: {', '.join(known)}"
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"its pools: {', '.join(known)}"
             raise Refused(f"cluster {cluster} has no pool {name!r}", hint=hint)
         if (why_not := self._misfit(run, (cluster, name))) is not None:
             raise Refused(f"pool {name} could never hold {_named(run)}: {why_not}")

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from tarmac.dialects import names
 from tarmac.dialects.kinds import Kind, Misfit, matching
-from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.located import Scalar, Table, quote
 from tarmac.dialects.node_groups import DISKS, read_groups
 from tarmac.dialects.pool_rules import read_pools
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
+from tarmac.model.text import nearest
 
 CLUSTER = Fields(
     known=frozenset({"name", "nodes", "pools", "disks"}),
@@ -50,7 +51,7 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
     problems = Problems(filename)
     tree = compose(text, problems)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'nodes: [...]' are expected, not {shown(tree)}")
+        problems.add(tree, f"fields such as 'nodes: [...]' are expected, not {quote(tree)}")
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")

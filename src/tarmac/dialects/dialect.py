@@ -87,7 +87,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
         """The launch with the variables, files and mounts that this system promises to its runs. Pure.
 
         Where the user's own variables may win, it is this that lets them.

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from tarmac.dialects.located import Scalar
-from tarmac.dialects.problems import nearest
+from tarmac.model.text import nearest
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

@@ -62,9 +62,9 @@ def from_plain(value: Any) -> Node:
     return _scalar(value)
 
 
-def spoken(key: Scalar) -> str:
+def key_text(key: Scalar) -> str:
     """A key as it appears in the dotted path of a message."""
-    return key.text if key.text.isprintable() and len(key.text) <= SHOWN_CHARACTERS else shown(key)
+    return key.text if key.text.isprintable() and len(key.text) <= SHOWN_CHARACTERS else quote(key)
 
 
 def on_line(node: Node) -> str:
@@ -72,7 +72,7 @@ def on_line(node: Node) -> str:
     return f"line {node.line}: " if node.line is not None else ""
 
 
-def shown(node: Node) -> str:
+def quote(node: Node) -> str:
     """A value as error messages quote it: short, on one line, without control characters."""
     if isinstance(node, Items):
         return "a list" if node.items else "an empty list"

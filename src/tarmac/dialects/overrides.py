@@ -21,7 +21,7 @@ from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, rehearsed
+from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
 from tarmac.dialects.secrets import with_references, without_variables
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.resources import Resources
@@ -109,7 +109,7 @@ def _placed(spec: RunSpec, flags: Section) -> RunSpec:
     Where a rehearsal was described, its parts can be named too.
     """
     rehearsal = read_rehearsal(flags, [])
-    spec = rehearsed(spec, rehearsal)
+    spec = with_rehearsal(spec, rehearsal)
     target = read_target(flags)
     given = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
     if not given:

@@ -6,8 +6,7 @@ Every reader of `dialects` adds to one `Problems` and goes on with a harmless va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 
 from tarmac.dialects.located import Node
 from tarmac.model.errors import InvalidInput, Problem
@@ -54,10 +53,3 @@ class Problems:
         if rest:
             listed.append(Problem(message=f"and {len(rest)} more problems", file=self.file))
         raise InvalidInput(listed)
-
-
-def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
-    """The word that was probably meant, whatever its case; None where nothing is near."""
-    names = {name.lower(): name for name in sorted(known)}
-    matches = get_close_matches(word.lower()[:100], names, n=1)
-    return (synonyms or {}).get(word.lower()) or (names[matches[0]] if matches else None)

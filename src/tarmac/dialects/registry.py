@@ -16,13 +16,13 @@ from tarmac.dialects.isc.dialect import IscDialect
 from tarmac.dialects.mantik.dialect import MantikDialect
 from tarmac.dialects.mcli.dialect import McliDialect
 from tarmac.dialects.native.dialect import NativeDialect
-from tarmac.dialects.problems import nearest
 from tarmac.dialects.secrets import with_secrets
-from tarmac.dialects.unsupported_formats import stranger_problem
+from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
 from tarmac.model.spec import RunSpec
+from tarmac.model.text import nearest
 
 DIALECTS: Sequence[Dialect] = (
     NativeDialect(),
@@ -86,8 +86,8 @@ def choose(
     surest = max(verdict.certainty for _, verdict in detections)
     if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
-    if surest is Certainty.POSSIBLE and (stranger := stranger_problem(text, filename)) is not None:
-        raise InvalidInput([stranger])
+    if surest is Certainty.POSSIBLE and (unsupported := unsupported_problem(text, filename)) is not None:
+        raise InvalidInput([unsupported])
     likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
     if len(likely) > 1:
         wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
@@ -104,18 +104,18 @@ def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
     return tuple(given if dialect.name == given.name else dialect for dialect in DIALECTS)
 
 
-def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
-    """The launch with what the conventions of the run's system promise; see `Dialect.equip`."""
+def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+    """The launch with what the conventions of the run's system promise; see `Dialect.apply_conventions`."""
     system = run.spec.conventions.system
     dialect = next((dialect for dialect in DIALECTS if dialect.name == system), None)
     if system in CONTAINER_SYSTEMS:
         launch = replace(launch, own_packages=True)
-    return launch if dialect is None else dialect.equip(run, attempt, launch)
+    return launch if dialect is None else dialect.apply_conventions(run, attempt, launch)
 
 
 def explained(spec: RunSpec, cause: Cause) -> Cause:
     """Why a run failed, with what only its system's conventions tell."""
-    return master.explained(cause) if spec.conventions.system == DeterminedDialect.name else cause
+    return master.explain(cause) if spec.conventions.system == DeterminedDialect.name else cause
 
 
 def _problems(
@@ -148,8 +148,8 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
     if _binary(text):
         what = "this is no text but binary data, such as a checkpoint or an archive; no run file is"
         return [Problem(file=filename, message=what)]
-    if (stranger := stranger_problem(text, filename)) is not None:
-        return [stranger]
+    if (unsupported := unsupported_problem(text, filename)) is not None:
+        return [unsupported]
     if not _COMMENTS.sub("", text).strip():
         what = "there is nothing but comments in the file" if text.strip() else "the file is empty"
         return [Problem(file=filename, message=what, hint=_SHORTEST)]

@@ -41,7 +41,7 @@ def read_rehearsal(section: Section, warnings: list[str]) -> Rehearsal | None:
     return rehearsal
 
 
-def rehearsed(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
+def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     """The spec on a cluster of its own.
 
     On one that was given as nodes x slots, any node will do, and slots stand for any type. One that was

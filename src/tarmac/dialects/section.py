@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tarmac.dialects.kinds import Kind, Misfit
-from tarmac.dialects.located import Items, Node, Scalar, Table, on_line, shown, spoken
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.located import Items, Node, Scalar, Table, key_text, on_line, quote
+from tarmac.dialects.problems import Problems
+from tarmac.model.text import nearest
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -72,7 +73,7 @@ class Value:
         for key, value in self.node.entries:
             yield (
                 Value(key, self.path, self.problems),
-                Value(value, f"{self.path}.{spoken(key)}", self.problems),
+                Value(value, f"{self.path}.{key_text(key)}", self.problems),
             )
 
     def section(self, fields: Fields) -> Section | None:
@@ -87,7 +88,7 @@ class Value:
         if isinstance(self.node, Scalar) and self.node.empty:
             self.refuse(f"there is no value; {wanted} is expected", hint)
         else:
-            self.refuse(f"{wanted} is expected, not {shown(self.node)}", hint)
+            self.refuse(f"{wanted} is expected, not {quote(self.node)}", hint)
 
     def refuse(self, message: str, hint: str | None = None) -> None:
         """Note a problem with this value."""
@@ -107,7 +108,7 @@ class Section:
         self.meant: set[str] = set()
         self._values: dict[str, Value] = {}
         for key, value in node.entries:
-            name = f"{path}.{spoken(key)}" if path else spoken(key)
+            name = f"{path}.{key_text(key)}" if path else key_text(key)
             if key.text in fields.known:
                 self._values[key.text] = Value(value, name, problems)
             elif key.text in fields.later:
@@ -147,7 +148,7 @@ class Section:
         meant = nearest(key.text, fields.known, fields.synonyms)
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known))}"
         self.meant |= {meant} if meant else set()
-        self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {shown(key)}", hint)
+        self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {quote(key)}", hint)
 
 
 def where(value: Value, node: Node | None = None) -> str:

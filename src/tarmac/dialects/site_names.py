@@ -27,7 +27,7 @@ class Names:
 NO_NAMES = Names()
 
 
-def renamed(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ...]]:
+def use_local_names(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ...]]:
     """The spec with the names of here, and a sentence about each that was another."""
     target = spec.target
     types = {given.lower(): here.lower() for given, here in names.slot_types.items()}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, is_of_type
+from tarmac.model.text import nearest
 
 KNOWN = frozenset(
     {CPU_ONLY, ACCELERATOR}
@@ -31,5 +30,5 @@ def doubt(slot_type: str) -> str | None:
     """A sentence for the user where a slot type looks like a typing error; None where it does not."""
     if is_known(slot_type):
         return None
-    near = get_close_matches(slot_type.replace("-", "_"), sorted(KNOWN), n=1, cutoff=_NEAR)
-    return f"{slot_type!r} is taken as written; did you mean {near[0]!r}?" if near else None
+    near = nearest(slot_type.replace("-", "_"), KNOWN, cutoff=_NEAR)
+    return f"{slot_type!r} is taken as written; did you mean {near!r}?" if near else None

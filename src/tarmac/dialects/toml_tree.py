@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 
 LARGEST_CHARACTERS = 1 << 18
@@ -159,11 +159,11 @@ def _note(error: str, text: str, problems: Problems) -> None:
     if found is not None and found[2] is not None:
         lines = text.split("\n")[: int(found[2]) - 1]
         at = sum(len(line) + 1 for line in lines) + int(found[3]) - 1
-    at, message, hint = _explained(message, text, at)
+    at, message, hint = _explain(message, text, at)
     problems.add_at(*_place(text, at), message, hint)
 
 
-def _explained(message: str, text: str, at: int) -> tuple[int, str, str | None]:
+def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
     """Where a mistake begins, what it is, and what to do; `at` is where the standard library has stopped."""
     if message.startswith(_NOT_CLOSED):
         unclosed = next((token for token in _TOKEN.finditer(text) if token["unclosed"] is not None), None)
@@ -186,7 +186,7 @@ def _explained(message: str, text: str, at: int) -> tuple[int, str, str | None]:
         seen: dict[str, _Statement] = {}
         for statement in _statements(text):
             if (first := seen.setdefault(statement.name, statement)) is not statement:
-                name = shown(Scalar(text=statement.name, quoted=True))
+                name = quote(Scalar(text=statement.name, quoted=True))
                 line, _ = _place(text, first.key)
                 return statement.key, f"{name} stands here a second time", f"first in line {line}"
     return at, *_ADVICE.get(message, (f"this is not TOML: {message}", None))

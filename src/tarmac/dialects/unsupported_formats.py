@@ -17,7 +17,7 @@ LOOKED_AT = 1 << 16
 MOST_DOCUMENTS = 4
 
 
-def stranger_problem(text: str, filename: str) -> Problem | None:
+def unsupported_problem(text: str, filename: str) -> Problem | None:
     """What to say of a file of another kind; None where the kind is not known."""
     found = _by_lines(text) or _by_keys(text, filename)
     if found is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.problems import Problems
 
 LARGEST_CHARACTERS = 1 << 18
@@ -28,7 +28,7 @@ def compose(text: str, problems: Problems, *, leniently: list[str] | None = None
 
     Duplicate keys are noted too, and the first of them stays; merge keys are refused. With `leniently`, both
     are as other programs have them: what is merged is taken over, the last of equal keys counts, and
-    remarks on the latter go into the list.
+    warnings of the latter go into the list.
     """
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
@@ -82,7 +82,7 @@ class _Open:
 def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | None) -> Node | None:
     builder = _parsed(text, loader, leniently is not None)
     if leniently is not None:
-        leniently += builder.remarks
+        leniently += builder.warnings
     for at, message, hint in builder.notes:
         problems.add(at, message, hint)
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.empty):
@@ -122,7 +122,7 @@ class _Builder:
 
     def __init__(self, *, lenient: bool) -> None:
         self.root: Node | None = None
-        self.remarks: list[str] = []
+        self.warnings: list[str] = []
         self._lenient = lenient
         self.notes: list[tuple[Node, str, str | None]] = []
         self._open: list[_Open] = []
@@ -187,15 +187,15 @@ class _Builder:
                 self._merge(value, merged)
             elif self._lenient and key.text in entries:
                 first = entries[key.text][0].line
-                self.remarks.append(
-                    f"line {key.line}: {shown(key)} stands in line {first} too; the last one counts"
+                self.warnings.append(
+                    f"line {key.line}: {quote(key)} stands in line {first} too; the last one counts"
                 )
                 entries[key.text] = (key, value)
             elif key.text == "<<" and not key.quoted:
                 self.notes.append((key, "merge keys ('<<') are not supported", "write the fields out"))
             elif key.text in entries:
                 hint = f"first in line {entries[key.text][0].line}"
-                self.notes.append((key, f"{shown(key)} stands here a second time", hint))
+                self.notes.append((key, f"{quote(key)} stands here a second time", hint))
             else:
                 entries[key.text] = (key, value)
         return tuple((merged | entries).values())

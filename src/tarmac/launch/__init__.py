@@ -2,7 +2,7 @@
 
 What holds for every run, whatever file it came from (`compose`), and the texts that a batch system would be
 sent (`rendering`). What one system promises to its runs is added to the finished launch by its dialect
-(`dialects.registry.equip`).
+(`dialects.registry.apply_conventions`).
 """
 
 from tarmac.launch.compose import compose

@@ -11,7 +11,6 @@ import shutil
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path
@@ -22,6 +21,7 @@ from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Tarmac
 from tarmac.model.launch import Equip, Launch
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Attempt, Run
+from tarmac.model.text import nearest
 
 NOTE_EVERY_S = 1.0
 """How often the progress of a fetch is kept."""
@@ -193,7 +193,7 @@ def _not_ready(dataset: Dataset) -> str:
 
 
 def _nearest(dataset_id: str, known: Iterable[str]) -> str:
-    near = get_close_matches(dataset_id, list(known), n=1)
+    near = nearest(dataset_id, known)
     if near:
-        return f"did you mean {near[0]}?"
+        return f"did you mean {near}?"
     return f"datasets: {', '.join(known)}" if known else "tarmac datasets add ID PATH adds one"

@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tarmac.model.cluster import (
 )
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
+from tarmac.model.text import nearest
 from tarmac.node.gitrules import TRANSPORTS, GitRules
 from tarmac.server.setting_tables import (
     DEFAULT_CODE_DAYS,
@@ -277,8 +277,8 @@ class _Reader:
     def _refuse_unknown(self, table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
         for key in table:
             if key not in known:
-                close = get_close_matches(key, known, n=1)
-                meant = f"did you mean {prefix}{close[0]}?" if close else f"known here: {', '.join(known)}"
+                close = nearest(key, known)
+                meant = f"did you mean {prefix}{close}?" if close else f"known here: {', '.join(known)}"
                 self._problem(f"{prefix}{key} is no setting", hint=meant)
 
     def _problem(self, message: str, *, hint: str | None = None) -> None:

@@ -20,7 +20,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects import Reading, override, read
 from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
 from tarmac.dialects.registry import DIALECTS
-from tarmac.dialects.site_names import NO_NAMES, Names, renamed
+from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
@@ -131,7 +131,7 @@ def _spec(draft: Draft, plane: ControlPlane) -> Reading:
     spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
     notes: tuple[str, ...] = ()
     if draft.clone is None:  # the names of a run that is cloned are those of here already
-        spec, notes = renamed(spec, draft.names)
+        spec, notes = use_local_names(spec, draft.names)
     if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
         spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
     return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))

@@ -17,7 +17,7 @@ from tarmac.artifacts.versions.retention import Rules
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
-from tarmac.dialects.registry import equip, for_cluster
+from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
 from tarmac.engines.local import Keeping, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
@@ -119,7 +119,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         clock=clock,
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,
-        equip=datasets.equipped(equip),
+        equip=datasets.equipped(apply_conventions),
         settle=settling(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import InvalidInput
+from tarmac.model.text import nearest
 from tarmac.simulator.playing import Rules
 from tarmac.simulator.shapes import with_rules
 
@@ -29,8 +29,8 @@ def changed(situation: Situation, words: str) -> Situation:
     """The situation with one change, such as `nodes=+4`; raises InvalidInput for what is no change."""
     kind, equals, value = words.partition("=")
     if not equals or kind not in KINDS:
-        close = get_close_matches(kind, KINDS, n=1)
-        hint = f"did you mean {close[0]}=...?" if close else f"for example {EXAMPLES}"
+        close = nearest(kind, KINDS)
+        hint = f"did you mean {close}=...?" if close else f"for example {EXAMPLES}"
         raise InvalidInput(f"--what-if {words!r}: write one of {', '.join(KINDS)}, and =", hint=hint)
     if kind == "nodes":
         return replace(situation, cluster=_with_nodes(situation.cluster, value))
@@ -49,8 +49,8 @@ def policy_of(word: str) -> Policy:
     try:
         return Policy(word.strip().replace("-", "_"))
     except ValueError:
-        close = get_close_matches(word.replace("-", "_"), list(Policy), n=1)
-        hint = f"did you mean {close[0]}?" if close else None
+        close = nearest(word.replace("-", "_"), list(Policy))
+        hint = f"did you mean {close}?" if close else None
         raise InvalidInput(f"there is no policy {word!r}: {', '.join(Policy)}", hint=hint) from None
 
 

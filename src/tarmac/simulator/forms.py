@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 
 from tarmac.model.errors import InvalidInput
+from tarmac.model.text import nearest
 
 
 class Meaning(StrEnum):
@@ -139,10 +139,8 @@ def columns_of(text: str) -> dict[Meaning, str]:
         word, equals, name = item.partition("=")
         meaning = next((known for known in Meaning if known == word.strip()), None)
         if meaning is None or not equals or not name.strip():
-            close = get_close_matches(word.strip(), list(Meaning), n=1)
-            hint = (
-                f"did you mean {close[0]}=NAME?" if close else f"what columns can say: {', '.join(Meaning)}"
-            )
+            close = nearest(word.strip(), list(Meaning))
+            hint = f"did you mean {close}=NAME?" if close else f"what columns can say: {', '.join(Meaning)}"
             raise InvalidInput(f"--columns: {item!r} is not of the form MEANING=NAME", hint=hint)
         columns[meaning] = name.strip()
     return columns

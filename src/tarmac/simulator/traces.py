@@ -9,13 +9,13 @@ import csv
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from typing import Protocol
 
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import Mode
+from tarmac.model.text import nearest
 from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
 from tarmac.simulator.jobs import Job, Trace
 from tarmac.simulator.published import WINDOWS
@@ -184,8 +184,8 @@ class _Reading:
         return not self._problems
 
     def _no_column(self, meaning: Meaning, name: str, names: list[str]) -> None:
-        close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"its columns: {', '.join(names)}"
+        close = nearest(name, names)
+        hint = f"did you mean {close!r}?" if close else f"its columns: {', '.join(names)}"
         self._note(Problem(message=f"no column {name!r} ({meaning})", file=self._path, line=1, hint=hint))
 
     def _job(self, row: list[str], line: int) -> Job | None:

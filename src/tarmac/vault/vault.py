@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from threading import Lock
 
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
@@ -22,6 +21,7 @@ from tarmac.model.secret import (
     SecretUse,
     SecretVersion,
 )
+from tarmac.model.text import nearest
 from tarmac.vault.keys import Key, KeyFile
 from tarmac.vault.sealing import CannotOpen, place_of, seal, unseal
 
@@ -271,7 +271,7 @@ def _check(new: NewSecret) -> None:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    near = get_close_matches(name, names, n=1)
+    near = nearest(name, names)
     if near:
-        return f"did you mean {near[0]}? Or: tarmac secret set {name}"
+        return f"did you mean {near}? Or: tarmac secret set {name}"
     return f"tarmac secret set {name} sets it" + (f"; there are: {', '.join(names[:8])}" if names else "")

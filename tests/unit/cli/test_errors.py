@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.cli.errors import line_of_file, nearest, render_error, render_warning
+from tarmac.cli.errors import line_of_file, render_error, render_warning
 from tarmac.cli.terminal import Terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem, TarmacError
 
@@ -66,11 +66,6 @@ def test_lines_of_files(tmp_path: Path) -> None:
     assert line_of_file(str(file), 2) == "tw�"
     assert line_of_file(str(file), 3) is None
     assert line_of_file(str(tmp_path / "none"), 1) is None
-
-
-def test_nearest() -> None:
-    assert nearest("chek", ["check", "show"]) == "check"
-    assert nearest("zzz", ["check", "show"]) is None
 
 
 def test_what_an_error_repeats_draws_nothing_on_the_terminal() -> None:

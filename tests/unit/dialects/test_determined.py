@@ -10,7 +10,7 @@ import pytest
 from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
-from tarmac.dialects.determined.hyperparameters import drawn
+from tarmac.dialects.determined.hyperparameters import draw_values
 from tarmac.dialects.determined.identity import experiment_id, trial_id
 from tarmac.dialects.determined.statuses import queue_word
 from tarmac.dialects.dialect import Extras, Report
@@ -154,8 +154,8 @@ def test_a_trial_draws_the_same_values_for_the_same_seed_within_their_bounds() -
         "c": {"type": "categorical", "vals": ["x", "y"]},
         "d": {"e": {"type": "double", "minval": 0.5, "maxval": 0.6}, "f": {"type": "const", "val": [1]}},
     }
-    trials = [drawn(parameters, seed) for seed in range(200)]
-    assert trials[7] == drawn(parameters, 7)
+    trials = [draw_values(parameters, seed) for seed in range(200)]
+    assert trials[7] == draw_values(parameters, 7)
     assert {trial["a"] for trial in trials} == {1, 2, 3}
     assert {trial["c"] for trial in trials} == {"x", "y"}
     assert all(0.001 <= trial["b"] <= 0.1 and 0.5 <= trial["d"]["e"] <= 0.6 for trial in trials)

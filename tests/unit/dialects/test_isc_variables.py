@@ -14,7 +14,7 @@ from launches import launch, node, seat, workers
 from tarmac.dialects import override, read
 from tarmac.dialects.isc.conventions import VARIABLES
 from tarmac.dialects.native.view import write
-from tarmac.dialects.registry import equip
+from tarmac.dialects.registry import apply_conventions
 from tarmac.launch.datasets import with_datasets
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -32,7 +32,7 @@ NODES = [node("n1", "10.0.0.7"), node("n2", "10.0.0.2")]
 SEATS = [seat("main", 0, "n1", 0, 1), seat("main", 1, "n2", 4, 5)]
 
 
-def equipped(mode: Mode = Mode.CYCLE, allotted_s: float | None = None, **overrides: Any) -> Launch:
+def launched(mode: Mode = Mode.CYCLE, allotted_s: float | None = None, **overrides: Any) -> Launch:
     spec = override(read(SOURCE, filename="a.isc", directory="/").spec, overrides)
     run = Run(
         id="r1",
@@ -53,12 +53,12 @@ def equipped(mode: Mode = Mode.CYCLE, allotted_s: float | None = None, **overrid
         created_at=2.0,
         allotted_s=allotted_s,
     )
-    return equip(run, attempt, launch(SOURCE, NODES, SEATS))
+    return apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
 
 
 def test_ranks_are_those_of_the_nodes() -> None:
     """I16: RANK and NODE_RANK both, and the mapping in one word."""
-    first, second = workers(equipped())
+    first, second = workers(launched())
     for rank, worker in enumerate((first, second)):
         assert worker.env["RANK"] == worker.env["NODE_RANK"] == str(rank)
         assert worker.env["IP_TO_RANK_MAPPING"] == '{"10.0.0.7":0,"10.0.0.2":1}'
@@ -78,7 +78,7 @@ def test_ranks_are_those_of_the_nodes() -> None:
 )
 def test_mode_count_and_time_in_every_mode(mode: Mode, allotted_s: float | None, milliseconds: str) -> None:
     """I15."""
-    for worker in workers(equipped(mode, allotted_s)):
+    for worker in workers(launched(mode, allotted_s)):
         assert worker.env["STRONG_COMPUTE_MODE"] == mode
         assert worker.env["STRONG_CYCLE_COUNT"] == "3"
         assert worker.env["STRONG_CYCLE_TIME_MS"] == milliseconds
@@ -87,8 +87,8 @@ def test_mode_count_and_time_in_every_mode(mode: Mode, allotted_s: float | None,
 
 def test_the_name_is_as_it_was_written_until_the_run_is_called_otherwise() -> None:
     """I15, I4: any string."""
-    assert workers(equipped())[0].env["STRONG_EXPERIMENT_NAME"] == "Größe 1"
-    assert workers(equipped(name="other"))[0].env["STRONG_EXPERIMENT_NAME"] == "other"
+    assert workers(launched())[0].env["STRONG_EXPERIMENT_NAME"] == "Größe 1"
+    assert workers(launched(name="other"))[0].env["STRONG_EXPERIMENT_NAME"] == "other"
 
 
 def test_a_converted_file_has_the_same_variables() -> None:
@@ -118,7 +118,9 @@ def test_the_content_of_the_retired_dataset_is_at_data_too() -> None:
         master_port=29501,
         created_at=2.0,
     )
-    found = equip(run, attempt, with_datasets(launch(source, NODES, SEATS), {"uds-one": "/disk/one"}))
+    found = apply_conventions(
+        run, attempt, with_datasets(launch(source, NODES, SEATS), {"uds-one": "/disk/one"})
+    )
     for each in found.nodes:
         places = [(mount.source, mount.target, mount.read_only, mount.variables) for mount in each.mounts]
         below = ("/disk/one", "/data/uds-one", True, ("TARMAC_DATASET_UDS_ONE",))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launches import launch, node, seat
-from tarmac.dialects.registry import equip, read
+from tarmac.dialects.registry import apply_conventions, read
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.request import render
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -49,7 +49,7 @@ def test_a_file_for_a_container_gets_them(system: str) -> None:
         master_port=29501,
         created_at=2.0,
     )
-    assert equip(run, attempt, launched).own_packages == (system != "native")
+    assert apply_conventions(run, attempt, launched).own_packages == (system != "native")
 
 
 def test_they_are_asked_of_the_node_only_where_wanted() -> None:

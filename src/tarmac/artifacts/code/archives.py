@@ -27,6 +27,7 @@ from tarmac.artifacts.code.tree import OWNER_MAY_ENTER, Entry, Kind, mebibytes
 from tarmac.artifacts.code.treecheck import MOST_ENTRIES, refusal_of_name, refusals
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import LocalDirectory
+from tarmac.model.text import listed
 
 ENDINGS = (
     *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2"),
@@ -216,11 +217,8 @@ def _refusal(member: Member) -> str | None:
 
 
 def _refused(path: str, problems: Sequence[str]) -> InvalidInput:
-    shown = "; ".join(problems[:MOST_SHOWN])
-    more = f"; and {len(problems) - MOST_SHOWN:,} more" if len(problems) > MOST_SHOWN else ""
-    return InvalidInput(
-        [Problem(message=f"{shown}{more}", file=path, hint="nothing of the archive was kept")]
-    )
+    message = listed(problems, MOST_SHOWN, "; ")
+    return InvalidInput([Problem(message=message, file=path, hint="nothing of the archive was kept")])
 
 
 def _size_bytes(file: BinaryIO) -> int:

@@ -9,7 +9,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from threading import Lock
 
@@ -18,6 +17,7 @@ from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, 
 from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Version, parse_id
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
+from tarmac.model.text import nearest
 
 REMEMBERED = 20_000
 
@@ -113,8 +113,8 @@ class Catalog:
     def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
         """The error for a text that names no artifact, with the nearest that does."""
         ids = [version.id for version in versions(self.blobs)]
-        near = get_close_matches(reference, [*ids, *others], n=1)
-        hint = f"did you mean {near[0]}?" if near else "tarmac artifacts ls lists them"
+        near = nearest(reference, [*ids, *others])
+        hint = f"did you mean {near}?" if near else "tarmac artifacts ls lists them"
         return NotFound(f"there is no artifact {reference!r}", hint=hint)
 
     def _read(self, version: Version) -> Kept | None:

@@ -20,6 +20,7 @@ from tarmac.cli.sharing import block_text, turns_text, verdict_text
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
 from tarmac.cli.wording import BATCH, culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
+from tarmac.model.text import listed
 
 if TYPE_CHECKING:
     from tarmac.client.records import AttemptRecord, EventRecord, ReportRecord, RunRecord
@@ -221,9 +222,7 @@ def _notices(attempts: Sequence[AttemptRecord]) -> Iterator[str]:
     for notice in sorted(attempts[-1]["notices"], key=lambda notice: notice["at"]):
         sayers.setdefault(notice["text"], {})[notice["node"]] = None
     for text, nodes in sayers.items():
-        first, *others = nodes
-        more = f" and {len(others)} more" if others else ""
-        yield f"{text} (on {first}{more})" if len(attempts[-1]["nodes"]) > 1 else text
+        yield f"{text} (on {listed(list(nodes), 1)})" if len(attempts[-1]["nodes"]) > 1 else text
 
 
 def _retries(run: RunRecord, now: float) -> str:

@@ -15,6 +15,7 @@ from tarmac.cli.session import connect
 from tarmac.cli.sharing import named
 from tarmac.cli.table import Column, render
 from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
+from tarmac.model.text import listed
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -101,9 +102,4 @@ def _grouped(answer: WhyRecord) -> list[tuple[str, str]]:
     for reason in answer["reasons"]:
         if reason["node"] is not None:
             nodes.setdefault(reason["text"], []).append(reason["node"])
-    return [(_names(names), text) for text, names in nodes.items()]
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMES_SHOWN])
-    return shown if len(names) <= NAMES_SHOWN else f"{shown} and {len(names) - NAMES_SHOWN} more"
+    return [(listed(names, NAMES_SHOWN), text) for text, names in nodes.items()]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tarmac.cli.errors import nearest
 from tarmac.cli.wording import Json
+from tarmac.model.text import nearest
 
 if TYPE_CHECKING:
     from tarmac.cli.displays.display import Display

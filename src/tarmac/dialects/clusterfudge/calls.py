@@ -17,7 +17,8 @@ from tarmac.dialects.clusterfudge.signatures import (
     Parameter,
     Takes,
 )
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.problems import Problems
+from tarmac.model.text import nearest
 from tarmac.node import gitrules
 
 _NUMBERS = frozenset({Takes.COUNT, Takes.AMOUNT})

@@ -39,7 +39,7 @@ VARIABLES = (
 _Seat = tuple[str, int, int]
 
 
-def equipped(run: Run, launch: Launch) -> Launch:
+def apply_conventions(run: Run, launch: Launch) -> Launch:
     """The launch with the variables for every worker, each in a directory of its own (C8)."""
     counted: dict[str, list[_Seat]] = {}
     replicas: dict[str, set[int]] = {}

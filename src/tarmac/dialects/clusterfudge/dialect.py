@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.dialects.clusterfudge.conventions import equipped
+from tarmac.dialects.clusterfudge.conventions import apply_conventions
 from tarmac.dialects.clusterfudge.fields import KIND, MARK, REQUEST
 from tarmac.dialects.clusterfudge.reader import NAME, read_request
 from tarmac.dialects.clusterfudge.script import is_launch_script
@@ -43,8 +43,8 @@ class ClusterfudgeDialect:
             raise InvalidInput([launch_script_problem(filename)])
         return read_request(text, filename=filename, directory=directory)
 
-    def equip(self, run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-        return equipped(run, launch)
+    def apply_conventions(self, run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+        return apply_conventions(run, launch)
 
     def status(self, report: Report) -> str:
         return status_word(report)

@@ -10,7 +10,7 @@ from tarmac.dialects.clusterfudge.fields import DEPLOYMENT, KIND, MARK, QUEUEING
 from tarmac.dialects.clusterfudge.roles import Roles, read_roles
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import flag, matching, text
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.native.code import COMMIT, REFERENCE, read_url
 from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.problems import Problems
@@ -31,7 +31,7 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
     problems = Problems(filename)
     tree = compose(source, problems)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"a launch request is expected, not {shown(tree)}")
+        problems.add(tree, f"a launch request is expected, not {quote(tree)}")
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")

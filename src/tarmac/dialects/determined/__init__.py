@@ -2,5 +2,5 @@
 
 `fields`, `storage` and `searchers` say what a configuration may hold, in the shapes of `schema`, which reads
 a text along them; `merging` adds what the cluster gives, and defaults; `reader` makes the run
-of it. `equip` gives a launch what trials find there.
+of it. `apply_conventions` gives a launch what trials find there.
 """

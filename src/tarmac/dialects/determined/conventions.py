@@ -13,10 +13,10 @@ from typing import Any
 
 from tarmac.dialects.conventions import with_files, with_variables
 from tarmac.dialects.determined.fields import EXPERIMENT
-from tarmac.dialects.determined.hyperparameters import drawn
+from tarmac.dialects.determined.hyperparameters import draw_values
 from tarmac.dialects.determined.identity import experiment_id, number_of, trial_id, uuid_of
 from tarmac.dialects.determined.master import ADDRESS, NO_RETRY
-from tarmac.dialects.determined.merging import completed, normalised
+from tarmac.dialects.determined.merging import complete, normalise
 from tarmac.dialects.determined.reader import WORK_DIRECTORY
 from tarmac.dialects.determined.schema import Walk
 from tarmac.dialects.located import from_plain
@@ -96,7 +96,7 @@ exec "$@"
 hook are shown, and the first that fails ends the trial."""
 
 
-def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch of a trial."""
     trial = _Trial(run=run, attempt=attempt, launch=launch)
     launch = with_variables(launch, trial.variables)
@@ -138,14 +138,14 @@ class _Trial:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The whole configuration; what a hand-written native file leaves out is filled in."""
-        config = completed(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
+        config = complete(_sound(self.run.spec.conventions.facts.get("config")), EXPERIMENT)
         config["reproducibility"] = {"experiment_seed": self._experiment_seed(config)}
         config.pop("version", None)
         return config
 
     @cached_property
     def hyperparameters(self) -> Mapping[str, Any]:
-        return drawn(self.config["hyperparameters"], self.seed)
+        return draw_values(self.config["hyperparameters"], self.seed)
 
     @cached_property
     def seed(self) -> int:
@@ -278,7 +278,7 @@ def _sound(given: Any) -> Mapping[str, Any]:
         return {}
     problems = Problems(None)
     found = Walk().value(Value(from_plain(given), "config", problems), _RELAXED)
-    return {} if problems else normalised(found)
+    return {} if problems else normalise(found)
 
 
 def _slots(node: NodeLaunch) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tarmac.dialects.determined.environment import ENVIRONMENT
 from tarmac.dialects.determined.fields import EXPERIMENT
-from tarmac.dialects.determined.merging import normalised
+from tarmac.dialects.determined.merging import normalise
 from tarmac.dialects.determined.schema import Walk, record, whole, word
 from tarmac.dialects.determined.statuses import FIRST, LAST, USUAL
 from tarmac.dialects.located import from_plain
@@ -61,7 +61,7 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
     if "checkpoint_storage" in found:
         config["checkpoint_storage"] = found["checkpoint_storage"]
     return ClusterDefaults(
-        config=normalised(config),
+        config=normalise(config),
         priority=found.get("default_priority", USUAL),
         startup_hook=containers.get("startup_hook"),
     )

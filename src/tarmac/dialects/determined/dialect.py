@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.determined.conventions import equip
+from tarmac.dialects.determined.conventions import apply_conventions
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.reader import NAME, read_experiment
 from tarmac.dialects.determined.statuses import state_word
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.located import Node, Table, shown
+from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.launch import Launch
@@ -58,8 +58,8 @@ class DeterminedDialect:
             changes=extras.parameters,
         )
 
-    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return equip(run, attempt, launch)
+    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return apply_conventions(run, attempt, launch)
 
     def status(self, report: Report) -> str:
         return state_word(report)
@@ -68,7 +68,7 @@ class DeterminedDialect:
 def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
         return Detection(
-            certainty=Certainty.NO, missed=f"'searcher' and 'entrypoint' are expected, not {shown(tree)}"
+            certainty=Certainty.NO, missed=f"'searcher' and 'entrypoint' are expected, not {quote(tree)}"
         )
     keys = {key.text for key, _ in tree.entries}
     if keys & _FOREIGN and not keys >= _OWN and len(keys & _TELLING) < _MANY:

@@ -14,8 +14,8 @@ from tarmac.dialects.determined.identity import fraction_of
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.problems import nearest
 from tarmac.dialects.section import Fields, Section, Value
+from tarmac.model.text import nearest
 
 _BOUNDS = frozenset({"type", "minval", "maxval", "count"})
 KINDS: Mapping[str, frozenset[str]] = {
@@ -109,12 +109,12 @@ def _number(value: Value, *, whole: bool) -> Any:
     return None
 
 
-def drawn(parameters: Mapping[str, Any], seed: int, prefix: str = "") -> dict[str, Any]:
+def draw_values(parameters: Mapping[str, Any], seed: int, prefix: str = "") -> dict[str, Any]:
     """The value of each hyperparameter, nested ones nested."""
     return {
         name: _value(value, seed, f"{prefix}{name}")
         if isinstance(value, Mapping) and "type" in value
-        else drawn(value, seed, f"{prefix}{name}.")
+        else draw_values(value, seed, f"{prefix}{name}.")
         for name, value in parameters.items()
     }
 

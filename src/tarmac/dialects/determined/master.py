@@ -1,8 +1,8 @@
 """The master of Determined that is not here: where its clients are sent, and what their failure means.
 
 The training library tries a master that it cannot reach again and again, for half an hour at each call. Here
-it is told not to, so that a script which needs one ends at once; `explained` says then why. Used by `equip`,
-and by `dialects.registry` for every failure of a run with these conventions.
+it is told not to, so that a script which needs one ends at once; `explain` says why. Used by `conventions`
+and by `dialects.registry`, for every failure of a run with these conventions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 _WORK = re.compile(r".*/work/")
 
 
-def explained(cause: Cause) -> Cause:
+def explain(cause: Cause) -> Cause:
     """The cause; where the worker's last lines show that it asked a master, with that and what to do."""
     if cause.code is not CauseCode.EXIT_CODE or not any(_ASKED.search(line) for line in cause.tail):
         return cause

@@ -23,7 +23,7 @@ from tarmac.dialects.determined.schema import (
 Json = Any
 
 
-def normalised(config: Mapping[str, Json]) -> dict[str, Json]:
+def normalise(config: Mapping[str, Json]) -> dict[str, Json]:
     """The configuration with its short forms written out."""
     found = dict(config)
     if isinstance(environment := found.get("environment"), Mapping):
@@ -40,7 +40,7 @@ def normalised(config: Mapping[str, Json]) -> dict[str, Json]:
     return found
 
 
-def merged(upper: Mapping[str, Json], lower: Mapping[str, Json], shape: Record) -> dict[str, Json]:
+def merge(upper: Mapping[str, Json], lower: Mapping[str, Json], shape: Record) -> dict[str, Json]:
     """`upper` where it says something, else `lower`; both normalised."""
     found = {**lower, **upper}
     for name in upper.keys() & lower.keys():
@@ -50,7 +50,7 @@ def merged(upper: Mapping[str, Json], lower: Mapping[str, Json], shape: Record) 
     return found
 
 
-def completed(config: Mapping[str, Json], shape: Record) -> dict[str, Json]:
+def complete(config: Mapping[str, Json], shape: Record) -> dict[str, Json]:
     """The configuration with every field: its default where it is not given, null where it has none."""
     return {
         name: _completed_field(config.get(name), rule)
@@ -110,13 +110,13 @@ def _deep(upper: Json, lower: Json, shape: Shape) -> Json:
         return upper
     match shape:
         case Record():
-            return merged(upper, lower, shape)
+            return merge(upper, lower, shape)
         case Alternatives() if shape.table is not None:
             return _deep(upper, lower, _normal_shape(shape))
         case Union():
             same = upper.get(shape.key) in (None, lower.get(shape.key))
             case = shape.cases.get(str(lower.get(shape.key)))
-            return merged(upper, lower, case) if same and case is not None else upper
+            return merge(upper, lower, case) if same and case is not None else upper
         case Hyperparameters():
             return _deep_hyperparameters(upper, lower)
     return upper
@@ -147,10 +147,10 @@ def _completed_field(value: Json, rule: Field) -> Json:
 def _completed(value: Json, shape: Shape) -> Json:
     match shape:
         case Record() if isinstance(value, Mapping):
-            return completed(value, shape)
+            return complete(value, shape)
         case Union() if isinstance(value, Mapping):
             case = shape.cases.get(str(value.get(shape.key)))
-            return value if case is None else {shape.key: value[shape.key], **completed(value, case)}
+            return value if case is None else {shape.key: value[shape.key], **complete(value, case)}
         case ListOf() if isinstance(value, (list, tuple)):
             return [_completed(item, shape.item) for item in value]
         case Alternatives() if isinstance(value, Mapping) and shape.table is not None:

@@ -9,7 +9,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 
 
-def overridden(tree: Table, changes: Sequence[tuple[str, str]], problems: Problems) -> Table:
+def override_values(tree: Table, changes: Sequence[tuple[str, str]], problems: Problems) -> Table:
     """The tree with each value, a text of YAML, at its dotted path."""
     for path, text in changes:
         tree = _put(tree, path.split("."), _value(path, text, problems))

@@ -16,17 +16,17 @@ from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
 from tarmac.dialects.determined.fields import EXPERIMENT
-from tarmac.dialects.determined.merging import completed, merged, normalised
-from tarmac.dialects.determined.overrides import overridden
+from tarmac.dialects.determined.merging import complete, merge, normalise
+from tarmac.dialects.determined.overrides import override_values
 from tarmac.dialects.determined.schema import Walk
 from tarmac.dialects.determined.searchers import SUPPORTED
-from tarmac.dialects.determined.secrets import holds_secret, masked
+from tarmac.dialects.determined.secrets import holds_secret, mask
 from tarmac.dialects.determined.statuses import to_tarmac
 from tarmac.dialects.determined.steps import in_batches
 from tarmac.dialects.determined.storage import DEFAULT_STORAGE
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
-from tarmac.dialects.located import Scalar, Table, on_line, shown
+from tarmac.dialects.located import Scalar, Table, on_line, quote
 from tarmac.dialects.native.environment import image_warning
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
@@ -67,11 +67,11 @@ def read_experiment(
     walk = Walk()
     tree = compose(text, problems, leniently=walk.warnings)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'entrypoint: ...' are expected, not {shown(tree)}")
+        problems.add(tree, f"fields such as 'entrypoint: ...' are expected, not {quote(tree)}")
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
-    tree = in_batches(overridden(tree, changes, problems), walk.warnings)
+    tree = in_batches(override_values(tree, changes, problems), walk.warnings)
     given = walk.record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems, walk.warnings)
     file.refuse_other_searchers(given)
@@ -109,14 +109,14 @@ def read_experiment(
 def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
     """The configuration as a run of Determined is handed it."""
     below = {"checkpoint_storage": dict(DEFAULT_STORAGE), **defaults.config}
-    config = completed(merged(normalised(given), below, EXPERIMENT), EXPERIMENT)
+    config = complete(merge(normalise(given), below, EXPERIMENT), EXPERIMENT)
     del config["version"]
     config["name"] = config["name"] or f"Experiment ({names.name_from_file(filename)})"
     return config
 
 
 def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, Any]:
-    facts: dict[str, Any] = {"config": masked(config)}
+    facts: dict[str, Any] = {"config": mask(config)}
     if defaults.startup_hook:
         facts["startup_hook"] = defaults.startup_hook
     return facts
@@ -206,7 +206,7 @@ class _File:
 
     def refuse_too_large(self, config: Mapping[str, Any]) -> None:
         """A run gets the configuration as one variable, and the kernel takes only so much in one."""
-        size = len(json.dumps(masked(config)))
+        size = len(json.dumps(mask(config)))
         if size > LARGEST_TEXT_BYTES:
             self._problems.add(
                 self._tree,

@@ -14,7 +14,7 @@ _SECTIONS = frozenset(
 )
 
 
-def masked(config: Mapping[str, Any]) -> dict[str, Any]:
+def mask(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with stars in place of secrets; the user's own (data, hyperparameters) stays."""
     return {key: _masked(value) if key in _SECTIONS else value for key, value in config.items()}
 

@@ -50,7 +50,7 @@ DATASET_AT_DATA = "dataset_id"
 """The fact that names the dataset whose content lies at /data itself: that of the retired key."""
 
 
-def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch with the family in every worker, and what is the same on every node in the setup steps."""
     launch = _with_dataset_at_data(launch, run.spec.conventions.facts.get(DATASET_AT_DATA))
     ranks = {node.address: node.rank for node in launch.nodes}
@@ -72,14 +72,14 @@ def equipped(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 def _with_dataset_at_data(launch: Launch, identifier: object) -> Launch:
     """The launch with the content of this dataset at /data itself too, where /data/ID is among its mounts."""
 
-    def shown(node: NodeLaunch) -> NodeLaunch:
+    def quote(node: NodeLaunch) -> NodeLaunch:
         one = next((mount for mount in node.mounts if mount.target == f"{DATA}/{identifier}"), None)
         if one is None:
             return node
         # Before the others, which lie in it.
         return replace(node, mounts=(replace(one, target=DATA, variables=()), *node.mounts))
 
-    return replace(launch, nodes=tuple(shown(node) for node in launch.nodes))
+    return replace(launch, nodes=tuple(quote(node) for node in launch.nodes))
 
 
 def _name(run: Run) -> str:

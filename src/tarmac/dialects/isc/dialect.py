@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
 from tarmac.dialects.isc import statuses
-from tarmac.dialects.isc.conventions import equipped
+from tarmac.dialects.isc.conventions import apply_conventions
 from tarmac.dialects.isc.fields import RETIRED, RUN, keys_of_lines, only_credentials
 from tarmac.dialects.isc.reader import NAME, read_isc
 from tarmac.dialects.problems import Problems
@@ -44,8 +44,8 @@ class IscDialect:
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_isc(text, filename=filename)
 
-    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return equipped(run, attempt, launch)
+    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return apply_conventions(run, attempt, launch)
 
     def status(self, report: Report) -> str:
         return statuses.status(report)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from tarmac.dialects.located import Node, Scalar, Table, on_line, shown, spoken
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.located import Node, Scalar, Table, key_text, on_line, quote
+from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
+from tarmac.model.text import nearest
 from tarmac.node.secrecy import names_secret
 
 RUN = Fields(
@@ -42,7 +43,7 @@ _SYNONYMS: Mapping[str, str] = {
 }
 
 
-def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Section, dict[str, Value]]:
+def split_keys(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Section, dict[str, Value]]:
     """The file with today's keys alone, and the values of retired ones; the rest is warned of or refused.
 
     Where a key is missing that an unknown one was probably meant to be, that is noted here.
@@ -56,9 +57,10 @@ def sorted_out(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Se
         elif key.text in RETIRED:
             retired[key.text] = Value(value, key.text, problems)
         elif _is_credential(key.text):
+            name = key_text(key)
             problems.add(
                 key,
-                f"{spoken(key)}: credentials have no place in a launch file (the value is not repeated here)",
+                f"{name}: credentials have no place in a launch file (the value is not repeated here)",
                 "take the line out; 'tarmac secret set' keeps a key, "
                 "'tarmac run --secret VARIABLE=NAME' gives it to a run",
             )
@@ -81,14 +83,14 @@ def _is_credential(key: str) -> bool:
     return names_secret(key) or key.lower() == "username"
 
 
-def located(key: Scalar | Value, text: str) -> str:
+def at_line(key: Scalar | Value, text: str) -> str:
     """A warning with the line it is about."""
     node = key.node if isinstance(key, Value) else key
     return f"{on_line(node)}{text}"
 
 
 def line_of(warning: str) -> int:
-    """The line that a warning of `located` is about."""
+    """The line that a warning of `at_line` is about."""
     found = re.match(r"line (\d+): ", warning)
     return int(found[1]) if found is not None else 0
 
@@ -104,18 +106,18 @@ _KEY = re.compile(r"^([A-Za-z_]+)[ \t]*([=:])(?!=)", re.ASCII | re.MULTILINE)
 def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:
     """Say that a key is passed over, or that it is one that must not be."""
     if key.text.startswith("_"):
-        warnings.append(located(key, f"{shown(key)} is ignored: a key with '_' before it is put aside"))
+        warnings.append(at_line(key, f"{quote(key)} is ignored: a key with '_' before it is put aside"))
         return
     if key.text in _PLACES:
         told = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
-        warnings.append(located(key, f"{shown(key)} is no key of a launch file and {told}"))
+        warnings.append(at_line(key, f"{quote(key)} is no key of a launch file and {told}"))
         return
     meant = nearest(key.text, RUN.known, _SYNONYMS)
     if meant in REQUIRED and meant not in section and meant not in section.meant:
         section.meant.add(meant)
         section.problems.add(
-            key, f"{shown(key)} is no key of a launch file, and '{meant}' is missing", f"write '{meant}'"
+            key, f"{quote(key)} is no key of a launch file, and '{meant}' is missing", f"write '{meant}'"
         )
         return
     hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(RUN.known))}"
-    warnings.append(located(key, f"{shown(key)} is no key of a launch file and is ignored; {hint}"))
+    warnings.append(at_line(key, f"{quote(key)} is no key of a launch file and is ignored; {hint}"))

@@ -11,7 +11,7 @@ from typing import Any
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
 from tarmac.dialects.isc.conventions import DATASET_AT_DATA
-from tarmac.dialects.isc.fields import line_of, located, only_credentials, sorted_out
+from tarmac.dialects.isc.fields import at_line, line_of, only_credentials, split_keys
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
@@ -67,7 +67,7 @@ def read_isc(source: str, *, filename: str) -> Reading:
     if only_credentials({key.text for key, _ in tree.entries}):
         problems.add(tree.entries[0][0], *_CREDENTIALS)
         problems.raise_any()
-    run, retired = sorted_out(tree, problems, warnings)
+    run, retired = split_keys(tree, problems, warnings)
     facts: dict[str, Any] = {}
     slots = _slots(run, retired, warnings)
     _warn_of_output(retired, warnings)
@@ -97,7 +97,7 @@ def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warning
     nodes = fixed_nodes(str(command), slots)
     if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
         warnings.append(
-            located(value, f"command: it says itself that there are {nodes} nodes: it waits for as many; ")
+            at_line(value, f"command: it says itself that there are {nodes} nodes: it waits for as many; ")
             + "with $NNODES and $N_PROC in their place, any that have the GPUs will do"
         )
     return Role(
@@ -123,7 +123,7 @@ def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
     name = fit(given) or "experiment"
     if given and name != given:
         warnings.append(
-            located(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
+            at_line(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
         )
     return name
 
@@ -132,7 +132,7 @@ def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], 
     value = run.get("isc_project_id")
     if value is None and "nnodes" in retired and "gpus" not in run:
         warnings.append(
-            located(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
+            at_line(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
         )
         return "default"
     if value is None:
@@ -143,7 +143,7 @@ def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], 
     project = fit(given) or "default"
     if re.fullmatch(r"<.*>", given):
         warnings.append(
-            located(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
+            at_line(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
         )
     return project
 
@@ -161,7 +161,7 @@ def _words(value: Value) -> str:
 
 def _stripped(value: Value, given: str, warnings: list[str]) -> str:
     if given != given.strip():
-        warnings.append(located(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out"))
+        warnings.append(at_line(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out"))
     return given.strip()
 
 
@@ -172,7 +172,7 @@ def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> i
     value, old = run.get("gpus"), retired.get("nnodes")
     if value is not None:
         if old is not None:
-            warnings.append(located(old, "'nnodes' is retired and ignored: 'gpus' says how many"))
+            warnings.append(at_line(old, "'nnodes' is retired and ignored: 'gpus' says how many"))
         return value.read(integer(1, MOST_SLOTS), None)
     if old is None:
         run.missing("gpus", "how many GPUs in all, as in gpus = 8")
@@ -182,7 +182,7 @@ def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> i
         return None
     slots = nodes * OLD_SLOTS_PER_NODE
     warnings.append(
-        located(
+        at_line(
             old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that"
         )
     )
@@ -196,10 +196,10 @@ def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
         return None
     given = value.read(text("a text in quotes"), "").strip().lower()
     if is_known(given) and given != CPU_ONLY:
-        warnings.append(located(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type"))
+        warnings.append(at_line(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type"))
         return given
     warnings.append(
-        located(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
+        at_line(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
     )
     return None
 
@@ -222,7 +222,7 @@ def _turns(run: Section, mode: Mode, warnings: list[str]) -> int:
     turns = value.read(integer(1, MOST_RAPID_CYCLES), DEFAULT_RAPID_CYCLES)
     if mode is not Mode.CYCLE:
         warnings.append(
-            located(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
+            at_line(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
         )
         return DEFAULT_RAPID_CYCLES
     return turns
@@ -237,7 +237,7 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any], warnings: list[str]
         facts["burst_shapes"] = [shape.strip() for shape in shapes if shape.strip()]
     else:
         warnings.append(
-            located(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
+            at_line(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
         )
 
 
@@ -255,7 +255,7 @@ def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warn
             "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
             "take the comment out",
         )
-    warnings += [located(value, f"command: {doubt}") for doubt in doubts(given, slots)]
+    warnings += [at_line(value, f"command: {doubt}") for doubt in doubts(given, slots)]
     return command_of(_activated(given, retired, warnings))
 
 
@@ -276,10 +276,10 @@ def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) 
         return command
     if not path.endswith("/activate"):  # the directory of the environment was taken too
         path = f"{path.rstrip('/')}/bin/activate"
-    warnings.append(located(value, f"'venv_path' is retired: the command begins with source {path} && now"))
+    warnings.append(at_line(value, f"'venv_path' is retired: the command begins with source {path} && now"))
     if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
         warnings.append(
-            located(value, "the command names only a program, as in files of 2023: torchrun starts it")
+            at_line(value, "the command names only a program, as in files of 2023: torchrun starts it")
         )
         command = f"{TORCHRUN} {command}"
     return f"source {path} && {command}"
@@ -296,7 +296,7 @@ def _warn_of_output(retired: Mapping[str, Value], warnings: list[str]) -> None:
     value = retired.get("output_path")
     if value is not None:
         warnings.append(
-            located(
+            at_line(
                 value,
                 "'output_path' is retired and ignored: what is kept is written to $OUTPUT_PATH, chosen here",
             )
@@ -312,14 +312,14 @@ def _datasets(
     if old is None:
         return found
     if value is not None:
-        warnings.append(located(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'"))
+        warnings.append(at_line(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'"))
         return found
     if isinstance(old.node, Scalar) and not old.node.text.strip():
-        warnings.append(located(old, "'dataset_id' is retired and empty: ignored"))
+        warnings.append(at_line(old, "'dataset_id' is retired and empty: ignored"))
         return found
     given = _stripped(old, old.read(text("an id in quotes"), ""), warnings)
     told = f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}] and read it at /data/ID"
-    warnings.append(located(old, f"{told}; until then it is at /data too"))
+    warnings.append(at_line(old, f"{told}; until then it is at /data too"))
     identifier = _read_id(old, given)
     if identifier:
         facts[DATASET_AT_DATA] = identifier
@@ -345,7 +345,7 @@ def _ids(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
         given = _stripped(item, _words(item), warnings)
         identifier = _read_id(item, given) if given else None
         if identifier in found:
-            warnings.append(located(item, f"{item.path}: {identifier!r} stands there already"))
+            warnings.append(at_line(item, f"{item.path}: {identifier!r} stands there already"))
         elif identifier is not None:
             found.append(identifier)
     return tuple(found)

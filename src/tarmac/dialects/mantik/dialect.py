@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.located import Table, shown
+from tarmac.dialects.located import Table, quote
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, RESOURCES
 from tarmac.dialects.mantik.reader import NAME, read_mantik
 from tarmac.dialects.problems import Problems
@@ -28,7 +28,7 @@ class MantikDialect:
         if tree is None:
             return Detection(certainty=Certainty.NO, missed=str(problems.first))
         if not isinstance(tree, Table):
-            return Detection(certainty=Certainty.NO, missed=f"keys are expected, not {shown(tree)}")
+            return Detection(certainty=Certainty.NO, missed=f"keys are expected, not {quote(tree)}")
         parts = {key.text: value for key, value in tree.entries}
         site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
         rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
@@ -47,7 +47,7 @@ class MantikDialect:
     def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
         return read_mantik(text, filename=filename, directory=directory, extras=extras)
 
-    def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+    def apply_conventions(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         """Nothing more: what a batch script sets stands in the script that `launch` makes for a site."""
         return launch
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tarmac.dialects.kinds import Kind, Misfit, line, text
-from tarmac.dialects.located import Items, Scalar, Table, shown, spoken
+from tarmac.dialects.located import Items, Scalar, Table, key_text, quote
 from tarmac.dialects.mantik.fields import (
     APPTAINER,
     COMMANDS,
@@ -28,7 +28,7 @@ from tarmac.node.secrecy import is_reference, names_secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class SiteEnvironment:
     """The values of `Environment`."""
 
     apptainer: Apptainer | None = None
@@ -38,18 +38,18 @@ class Surroundings:
     hooks: Hooks = field(default_factory=Hooks)
 
 
-def read_surroundings(
+def read_environment(
     config: Section, directory: str, warnings: list[str], *, firecrest: bool
-) -> Surroundings:
+) -> SiteEnvironment:
     """The environment, every problem noted; relative paths of this machine are below `directory`."""
     image = _old_image(config, directory, warnings)
     value = config.get("Environment")
     if value is None:
-        return Surroundings(apptainer=image)
+        return SiteEnvironment(apptainer=image)
     old, value = _split_old_variables(value, warnings)
     section = known_part(value, ENVIRONMENT, warnings)
     if section is None:
-        return Surroundings(apptainer=image)
+        return SiteEnvironment(apptainer=image)
     variables = section.get("Variables")
     hooks = {hook: _commands(section.get(name)) for name, hook in COMMANDS.items()}
     if firecrest:
@@ -60,7 +60,7 @@ def read_surroundings(
                     "firecREST runs nothing on the login node",
                     f"use {name.replace('LoginNode', 'ComputeNode')}",
                 )
-    return Surroundings(
+    return SiteEnvironment(
         apptainer=_image(section, directory, warnings) or image,
         venv=_venv(section, warnings),
         modules=_modules(section.get("Modules"), warnings),
@@ -94,7 +94,7 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
     if "Singularity" in section:
         warnings.append(f"{where(value)}Singularity is now called Apptainer; 'apptainer' is what is run")
     if isinstance(value.node, Scalar):
-        value.refuse("a mapping with 'Path' is expected", f"write Path: {shown(value.node)}")
+        value.refuse("a mapping with 'Path' is expected", f"write Path: {quote(value.node)}")
         return None
     parts = known_part(value, APPTAINER, warnings)
     if parts is None:
@@ -250,7 +250,7 @@ def _split_old_variables(value: Value, warnings: list[str]) -> tuple[dict[str, s
     ]
     if not old:
         return {}, value
-    names = ", ".join(spoken(key) for key, _ in old)
+    names = ", ".join(key_text(key) for key, _ in old)
     warnings.append(f"{where(value)}variables belong into 'Environment.Variables'; read as that: {names}")
     moved = {key.text for key, _ in old}
     rest = Table(

@@ -6,9 +6,9 @@ original does, but with a warning. A key that would hold a secret is refused wit
 
 from __future__ import annotations
 
-from tarmac.dialects.located import Scalar, Table, on_line, spoken
-from tarmac.dialects.problems import nearest
+from tarmac.dialects.located import Scalar, Table, key_text, on_line
 from tarmac.dialects.section import Fields, Section, Value
+from tarmac.model.text import nearest
 from tarmac.node.secrecy import names_secret
 
 CONFIG = Fields(
@@ -48,7 +48,7 @@ RESOURCES = Fields(
     },
 )
 
-_FORMER = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})
+_LEGACY = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})
 """Keys that are known but not recommended."""
 
 MLFLOW_KEYS = frozenset(
@@ -80,7 +80,7 @@ def known_part(
 
 def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str]) -> bool:
     """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
-    path = f"{value.path}.{spoken(key)}" if value.path else spoken(key)
+    path = f"{value.path}.{key_text(key)}" if value.path else key_text(key)
     if names_secret(key.text):
         value.problems.add(
             key, f"{path}: secrets do not belong into a file", "take it out; the site's login is given apart"
@@ -88,6 +88,6 @@ def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str
         return True
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
-    known = ", ".join(sorted(fields.known - _FORMER))
+    known = ", ".join(sorted(fields.known - _LEGACY))
     warnings.append(f"{on_line(key)}{path}: there is no such key; it is ignored (known here: {known})")
     return True

@@ -1,4 +1,4 @@
-"""Keys of former versions, and keys that stand one level off, as those of today. Called by the reader.
+"""Keys of legacy versions, and keys that stand one level off, as those of today. Called by the reader.
 
 What they mean is plain, so nobody has to rewrite a file that worked; a warning says where they belong.
 """
@@ -15,50 +15,50 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Value
 
 _COMMAND = Fields(known=frozenset({"Command", "ExecuteOnLoginNode"}), synonyms={"cmd": "Command"})
-_FORMER_COMMANDS = ("PreRunCommand", "PostRunCommand")
+_LEGACY_COMMANDS = ("PreRunCommand", "PostRunCommand")
 _OF_IMAGES = ("Apptainer", "Singularity")
 
 
-def as_today(tree: Table, problems: Problems, warnings: list[str]) -> Table:
-    """The configuration with every key in today's place; what is wrong in a former one is noted."""
+def update_keys(tree: Table, problems: Problems, warnings: list[str]) -> Table:
+    """The configuration with every key in today's place; what is wrong in a legacy one is noted."""
     tree = _without_docker(tree, warnings)
-    tree = _moved_down(tree, ENVIRONMENT.known | {*_FORMER_COMMANDS}, "Environment", warnings)
+    tree = _moved_down(tree, ENVIRONMENT.known | {*_LEGACY_COMMANDS}, "Environment", warnings)
     tree = _moved_down(tree, RESOURCES.known, "Resources", warnings)
-    around = _found(tree, "Environment")
-    if not isinstance(around, Table):
+    inside = _found(tree, "Environment")
+    if not isinstance(inside, Table):
         return tree
     for image in _OF_IMAGES:
-        if isinstance(_found(around, image), Table):
-            around = _moved_down(around, frozenset({"Options"}), image, warnings, below="Environment.")
-    return _with(tree, "Environment", _with_commands(around, problems, warnings))
+        if isinstance(_found(inside, image), Table):
+            inside = _moved_down(inside, frozenset({"Options"}), image, warnings, below="Environment.")
+    return _with(tree, "Environment", _with_commands(inside, problems, warnings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Renamed:
-    """A command of a former key, under the key of today."""
+    """A command of a legacy key, under the key of today."""
 
     key: Scalar
     command: Node
 
 
-def _with_commands(around: Table, problems: Problems, warnings: list[str]) -> Table:
+def _with_commands(inside: Table, problems: Problems, warnings: list[str]) -> Table:
     """`PreRunCommand: {Command, ExecuteOnLoginNode}` as the key of the node that it runs on."""
     entries: list[tuple[Scalar, Node]] = []
-    for key, node in around.entries:
-        if key.text not in _FORMER_COMMANDS or (isinstance(node, Scalar) and node.empty):
+    for key, node in inside.entries:
+        if key.text not in _LEGACY_COMMANDS or (isinstance(node, Scalar) and node.empty):
             entries.append((key, node))
             continue
         renamed = _renamed(key, node, problems, warnings)
         if renamed is None:
             continue
-        if _found(around, renamed.key.text) is not None:
+        if _found(inside, renamed.key.text) is not None:
             problems.add(key, f"Environment: {key.text} cannot stand beside '{renamed.key.text}'", _BOTH)
             continue
         warnings.append(
             f"line {key.line}: Environment.{key.text}: this is now '{renamed.key.text}'; it is read as that"
         )
         entries.append((renamed.key, renamed.command))
-    return replace(around, entries=tuple(entries))
+    return replace(inside, entries=tuple(entries))
 
 
 def _renamed(key: Scalar, node: Node, problems: Problems, warnings: list[str]) -> _Renamed | None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from string import Formatter
 
 from tarmac.dialects.kinds import text
-from tarmac.dialects.located import Scalar, Table, spoken
+from tarmac.dialects.located import Scalar, Table, key_text
 from tarmac.dialects.mantik.fields import known_part
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, where
 from tarmac.dialects.yaml_tree import compose
+from tarmac.model.text import nearest
 
 FILE_NAMES = ("MLproject", "mlproject", "MLProject", "MLPROJECT")
 """How the file is called; MLflow looks at no case."""
@@ -31,7 +32,7 @@ PROJECT = Fields(
 )
 ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
 PARAMETER = Fields(known=frozenset({"type", "default"}))
-_REMARKS = frozenset({"description"})
+_FREE_TEXTS = frozenset({"description"})
 
 _TYPES = ("string", "float", "path", "uri")
 _OTHER_TYPES = frozenset(
@@ -66,7 +67,7 @@ def read_project(
         tree = compose(source, problems, leniently=warnings)
         if tree is None:
             return Project(name=None, command=None)
-        section = known_part(Value(tree, "", problems), PROJECT, warnings, ignored=_REMARKS)
+        section = known_part(Value(tree, "", problems), PROJECT, warnings, ignored=_FREE_TEXTS)
         if section is None:
             return Project(name=None, command=None)
         name = section.read("name", text("the name of the project"), None)
@@ -123,17 +124,17 @@ def _refuse_entry_point(
     known = (
         f"did you mean {meant!r}?"
         if meant
-        else f"there are: {', '.join(map(_told, sorted(listed))) or 'none'}"
+        else f"there are: {', '.join(map(_key_text, sorted(listed))) or 'none'}"
     )
     problems.add(None, f"there is no entry point {wanted!r}", f"{known}; {scripts}")
 
 
-def _told(name: str) -> str:
-    return spoken(Scalar(text=name))
+def _key_text(name: str) -> str:
+    return key_text(Scalar(text=name))
 
 
 def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[str]) -> str | None:
-    section = known_part(value, ENTRY_POINT, warnings, ignored=_REMARKS)
+    section = known_part(value, ENTRY_POINT, warnings, ignored=_FREE_TEXTS)
     if section is None:
         return None
     if "command" not in section:
@@ -149,7 +150,7 @@ def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[s
         section.problems.add(
             None,
             f"No value given for missing parameters: {', '.join(map(repr, missing))}",
-            f"give them with the submission: -P {_told(missing[0])}=...",
+            f"give them with the submission: -P {_key_text(missing[0])}=...",
         )
     filled = _filled(template, {key: found or "" for key, found in values.items()}, command, warnings)
     if filled is None:
@@ -169,7 +170,7 @@ def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | Non
     for key, item in value.entries("a mapping from names to parameters"):
         name = key.read(text("the name of a parameter"), "")
         if isinstance(item.node, Table):
-            section = known_part(item, PARAMETER, warnings, ignored=_REMARKS)
+            section = known_part(item, PARAMETER, warnings, ignored=_FREE_TEXTS)
             default = section.read("default", text("a text or number"), None) if section else None
             kind = section.get("type") if section else None
         else:
@@ -240,7 +241,7 @@ def _note_mismatch(
             hint = (
                 f"did you mean {{{meant}}}?"
                 if meant
-                else f"parameters: {', '.join(map(_told, values)) or 'none'}"
+                else f"parameters: {', '.join(map(_key_text, values)) or 'none'}"
             )
         command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
     for name in unused:

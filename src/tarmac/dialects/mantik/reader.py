@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.kinds import Kind, Misfit, line, text
-from tarmac.dialects.located import Items, Scalar, Table, shown
-from tarmac.dialects.mantik.environment import Surroundings, read_surroundings
+from tarmac.dialects.located import Items, Scalar, Table, quote
+from tarmac.dialects.mantik.environment import SiteEnvironment, read_environment
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
-from tarmac.dialects.mantik.legacy_keys import as_today
+from tarmac.dialects.mantik.legacy_keys import update_keys
 from tarmac.dialects.mantik.mlproject import FILE_NAMES, Project, read_project
 from tarmac.dialects.mantik.resources import Asked, read_resources
 from tarmac.dialects.names import name_from_file
@@ -45,28 +45,28 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) ->
     warnings: list[str] = []
     tree = compose(text_, problems, leniently=warnings)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"keys such as 'Resources: ...' are expected, not {shown(tree)}")
+        problems.add(tree, f"keys such as 'Resources: ...' are expected, not {quote(tree)}")
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
-    tree = as_today(tree, problems, warnings)
+    tree = update_keys(tree, problems, warnings)
     config = known_part(Value(tree, "", problems), CONFIG, warnings, ignored=MLFLOW_KEYS)
     assert config is not None, "the tree is a mapping"
     unicore_url, firecrest = _site(config, warnings)
     by_firecrest = firecrest is not None
-    around = read_surroundings(config, directory, warnings, firecrest=by_firecrest)
+    environment = read_environment(config, directory, warnings, firecrest=by_firecrest)
     asked = read_resources(config, warnings, firecrest=by_firecrest)
     exclude = _exclude(config.get("Exclude"), warnings)
     beside = Problems(problems.file)
     project = _project(extras, filename=filename, beside=beside, warnings=warnings)
     _raise_all(problems, beside)
-    spec = _spec(asked, around, project, name=_name(project, filename))
-    spec["site"] = _site_request(asked, around, unicore_url, firecrest)
+    spec = _spec(asked, environment, project, name=_name(project, filename))
+    spec["site"] = _site_request(asked, environment, unicore_url, firecrest)
     spec["code"] = LocalDirectory(path=directory, exclude=exclude, whole=True)
     return Reading(spec=RunSpec(source=text_, **spec), warnings=tuple(warnings))
 
 
-def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) -> dict[str, Any]:
+def _spec(asked: Asked, environment: SiteEnvironment, project: Project, *, name: str) -> dict[str, Any]:
     """What of the run has nothing to do with a site."""
     return {
         "name": name,
@@ -81,30 +81,30 @@ def _spec(asked: Asked, around: Surroundings, project: Project, *, name: str) ->
             ),
         ),
         "time_limit_s": asked.runtime_s,
-        "hooks": around.hooks,
+        "hooks": environment.hooks,
         "environment": Environment(
-            variables=_with_srun_rule(around, asked),
-            image=_image_name(around),
-            modules=around.modules,
+            variables=_with_srun_rule(environment, asked),
+            image=_image_name(environment),
+            modules=environment.modules,
         ),
     }
 
 
-def _image_name(around: Surroundings) -> str | None:
+def _image_name(environment: SiteEnvironment) -> str | None:
     """The image as run files name one; a path with blanks is only for the site."""
-    path = around.apptainer.path if around.apptainer is not None else None
+    path = environment.apptainer.path if environment.apptainer is not None else None
     return path if path is not None and not re.search(r"\s", path) else None
 
 
-def _with_srun_rule(around: Surroundings, asked: Asked) -> dict[str, str]:
+def _with_srun_rule(environment: SiteEnvironment, asked: Asked) -> dict[str, str]:
     """The variables; srun takes as many processors as were asked for, unless they say otherwise (K8)."""
     if asked.cpus_per_node is None:
-        return dict(around.variables)
-    return {SRUN_CPUS: str(asked.cpus_per_node), **around.variables}
+        return dict(environment.variables)
+    return {SRUN_CPUS: str(asked.cpus_per_node), **environment.variables}
 
 
 def _site_request(
-    asked: Asked, around: Surroundings, unicore_url: str | None, firecrest: Firecrest | None
+    asked: Asked, environment: SiteEnvironment, unicore_url: str | None, firecrest: Firecrest | None
 ) -> SiteRequest:
     return SiteRequest(
         unicore_url=unicore_url,
@@ -118,8 +118,8 @@ def _site_request(
         reservation=asked.reservation,
         constraints=asked.constraints,
         qos=asked.qos,
-        apptainer=around.apptainer,
-        venv=around.venv,
+        apptainer=environment.apptainer,
+        venv=environment.venv,
     )
 
 

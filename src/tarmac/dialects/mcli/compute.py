@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import integer, lenient
-from tarmac.dialects.mcli.fields import COMPUTE, LeftOut, Tidied, read_word, read_words, tidied
+from tarmac.dialects.mcli.fields import COMPUTE, KnownSection, LeftOut, read_known, read_word, read_words
 from tarmac.dialects.section import Value, where
 from tarmac.model.resources import ACCELERATOR, Resources
 from tarmac.model.spec import Command, Process, Role, Target
@@ -72,7 +72,7 @@ class _Given:
         return self.values.get(name)
 
 
-def read_compute(run: Tidied, warnings: list[str], *, counted: bool = False) -> Compute:
+def read_compute(run: KnownSection, warnings: list[str], *, counted: bool = False) -> Compute:
     """The compute of a run, wherever its parts stand; `counted`: how many slots, the user says elsewhere."""
     given = _gathered(run, warnings)
     slot_type, without = _slot_type(given)
@@ -94,7 +94,7 @@ def read_compute(run: Tidied, warnings: list[str], *, counted: bool = False) -> 
     )
 
 
-def _refuse_without_number(run: Tidied, given: _Given) -> None:
+def _refuse_without_number(run: KnownSection, given: _Given) -> None:
     """Note that the file begins to ask for GPUs, and does not say how many, where that is so."""
     left = next((given.left_out[name] for name in _COUNTS if name in given.left_out), None)
     if left is not None:
@@ -103,7 +103,7 @@ def _refuse_without_number(run: Tidied, given: _Given) -> None:
         typed.refuse("a GPU type without a number of GPUs", _HOW_MANY)
 
 
-def _gathered(run: Tidied, warnings: list[str]) -> _Given:
+def _gathered(run: KnownSection, warnings: list[str]) -> _Given:
     """Every field of compute by its name of today; what `compute` says wins."""
     given: dict[str, Value] = {}
     left_out = {name: run.left_out[old] for old, name in _OLDER.items() if old in run.left_out}
@@ -111,7 +111,7 @@ def _gathered(run: Tidied, warnings: list[str]) -> _Given:
     section = None
     if value is not None:
         wanted = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
-        section = tidied(value, COMPUTE, warnings, wanted=wanted)
+        section = read_known(value, COMPUTE, warnings, wanted=wanted)
     today = dict(run.old)
     for older, name in _OLDER.items():
         if (found := run.get(older)) is None:

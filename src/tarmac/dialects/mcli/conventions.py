@@ -54,7 +54,7 @@ _RUN_CONFIG = "mcli/run_config.yaml"
 _COMMAND = "mcli/usercommand.bash"
 
 
-def equip(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
     """The launch with variables, files and mounts."""
     own = run.spec.environment.variables
     slots = sum(len(worker.slots) for node in launch.nodes for worker in node.workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.mcli import conventions, statuses
 from tarmac.dialects.mcli.fields import RUN, known_as
 from tarmac.dialects.mcli.reader import NAME, read_mcli
@@ -37,7 +37,7 @@ class McliDialect:
         problems = Problems(None)
         tree = compose(text, problems, leniently=[])
         if not isinstance(tree, Table):
-            missed = str(problems.first) if tree is None else f"fields are expected, not {shown(tree)}"
+            missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
             return Detection(certainty=Certainty.NO, missed=missed)
         fields = {known_as(key.text, RUN): node for key, node in tree.entries}
         own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
@@ -49,8 +49,8 @@ class McliDialect:
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_mcli(text, filename=filename, extras=extras)
 
-    def equip(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return conventions.equip(run, attempt, launch)
+    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
+        return conventions.apply_conventions(run, attempt, launch)
 
     def status(self, report: Report) -> str:
         return statuses.status(report).value

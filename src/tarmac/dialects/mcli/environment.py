@@ -11,7 +11,7 @@ from typing import Any
 
 from tarmac.dialects.kinds import Misfit, text
 from tarmac.dialects.located import Items, Scalar, Table
-from tarmac.dialects.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, read_word, tidied
+from tarmac.dialects.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, read_known, read_word
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.section import Section, Value, where
@@ -70,24 +70,24 @@ def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
 def read_trackers(run: Section, warnings: list[str]) -> dict[str, str]:
     """The variables of `experiment_tracker`."""
     value = run.get("experiment_tracker")
-    section = tidied(value, TRACKER, warnings, wanted="a mapping with mlflow or wandb") if value else None
+    section = read_known(value, TRACKER, warnings, wanted="a mapping with mlflow or wandb") if value else None
     if section is None:
         return {}
     variables: dict[str, str | None] = {}
     if (mlflow := section.get("mlflow")) is not None:
         wanted = "a mapping with experiment_path"
-        if (found := tidied(mlflow, TRACKER_MLFLOW, warnings, wanted=wanted)) is not None:
+        if (found := read_known(mlflow, TRACKER_MLFLOW, warnings, wanted=wanted)) is not None:
             variables["MLFLOW_TRACKING_URI"] = read_word(found.get("tracking_uri")) or DATABRICKS
             variables["MLFLOW_EXPERIMENT_NAME"] = read_word(found.get("experiment_path"))
     if (wandb := section.get("wandb")) is not None:
         wanted = "a mapping with project and entity"
-        if (found := tidied(wandb, TRACKER_WANDB, warnings, wanted=wanted)) is not None:
+        if (found := read_known(wandb, TRACKER_WANDB, warnings, wanted=wanted)) is not None:
             variables["WANDB_PROJECT"] = read_word(found.get("project"))
             variables["WANDB_ENTITY"] = read_word(found.get("entity"))
     return {name: item for name, item in variables.items() if item is not None}
 
 
-def expanded(value: Value, word: str, variables: Mapping[str, str]) -> str:
+def expand_variables(value: Value, word: str, variables: Mapping[str, str]) -> str:
     """The text with `$NAME` replaced by what env_variables says, as the shell of the platform did."""
 
     def named(found: re.Match[str]) -> str:

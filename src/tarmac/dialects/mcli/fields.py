@@ -1,7 +1,7 @@
 """The fields of an MCLI run file, mapping by mapping: all of every public version, old words included.
 
-`tidied` brings a mapping into today's words: what is null is unset, `gpuNum` and `run_name` become what they
-are now, and what no version knows is a warning, as it was there, unless it looks like a typing error.
+`read_known` brings a mapping into today's words: what is null is unset, `gpuNum` and `run_name` become what
+they are now, and what no version knows is a warning, as it was there, unless it looks like a typing error.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tarmac.dialects.kinds import line
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
-from tarmac.dialects.problems import Problems, nearest
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
+from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, where
+from tarmac.model.text import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class LeftOut:
     said: str
 
 
-class Tidied(Section):
+class KnownSection(Section):
     """A mapping in today's words, with what was left out of it by name, and old words with those of today."""
 
     def __init__(self, table: Table, vocabulary: Vocabulary, value: Value) -> None:
@@ -157,7 +158,9 @@ def known_as(key: str, vocabulary: Vocabulary) -> str:
     return vocabulary.renamed.get(word, word)
 
 
-def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str) -> Tidied | None:
+def read_known(
+    value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str
+) -> KnownSection | None:
     """The mapping in today's words; noted, and None, where it is none."""
     if not isinstance(value.node, Table):
         value.expected(wanted)
@@ -182,7 +185,7 @@ def tidied(value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted:
                 old[key.text] = name
             entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
     table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
-    section = Tidied(table, vocabulary, value)
+    section = KnownSection(table, vocabulary, value)
     section.meant |= meant
     section.old |= old
     section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
@@ -199,7 +202,7 @@ def _is_placeholder(node: Node) -> bool:
 
 def _placeholder(node: Node) -> str:
     """A placeholder as messages quote it."""
-    return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else shown(node)
+    return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else quote(node)
 
 
 def root(tree: Table, problems: Problems) -> Value:
@@ -222,10 +225,10 @@ def _unknown(
         warnings.append(f"{where(value, key)}{key.text!r} has no effect: {vocabulary.ignored[word]}")
     elif (meant := _meant(word, vocabulary, given)) is not None:
         note = Value(key, value.path, value.problems)
-        note.refuse(f"unknown field {shown(key)}", f"did you mean '{meant}'?")
+        note.refuse(f"unknown field {quote(key)}", f"did you mean '{meant}'?")
         return {meant}
     else:
-        warnings.append(f"{where(value, key)}unknown field {shown(key)} has no effect, as in MCLI")
+        warnings.append(f"{where(value, key)}unknown field {quote(key)} has no effect, as in MCLI")
     return set()
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.dialects.kinds import flag, lenient
-from tarmac.dialects.located import Items, Node, Scalar, Table, shown
+from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.mcli import fields
-from tarmac.dialects.mcli.environment import DATABRICKS, EXPANSION, expanded
-from tarmac.dialects.mcli.fields import WORKSPACE, Vocabulary, known_as, read_word, read_words, tidied
+from tarmac.dialects.mcli.environment import DATABRICKS, EXPANSION, expand_variables
+from tarmac.dialects.mcli.fields import WORKSPACE, Vocabulary, known_as, read_known, read_word, read_words
 from tarmac.dialects.native.code import REFERENCE, read_url
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.problems import nearest
 from tarmac.dialects.section import Section, Value, where
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
+from tarmac.model.text import nearest
 
 _USUAL_SITE = "github.com"
 
@@ -67,7 +67,7 @@ def _read(item: Value, found: Integrations, env: Mapping[str, str], warnings: li
         item.refuse(reason, hint)
         return
     vocabulary, reader = _READERS[kind]
-    section = tidied(value, vocabulary, warnings, wanted=f"the parameters of {kind}")
+    section = read_known(value, vocabulary, warnings, wanted=f"the parameters of {kind}")
     if section is None:
         return
     reader(section, found, env, warnings)
@@ -109,7 +109,7 @@ def _typed(item: Value) -> tuple[str | None, Value]:
         near = next((key for key, _ in entries if nearest(key.text, ("integration_type",))), None)
         if near is not None:
             Value(near, item.path, item.problems).refuse(
-                f"unknown field {shown(near)}", "did you mean 'integration_type'?"
+                f"unknown field {quote(near)}", "did you mean 'integration_type'?"
             )
         else:
             item.refuse("'integration_type' is missing", f"known: {', '.join(_READERS)}")
@@ -238,7 +238,7 @@ def _packages(section: Section, env: Mapping[str, str]) -> tuple[str, ...]:
     packages = read_words(value, "a list of packages")
     if any(package.startswith("-") and " " not in package for package in packages):
         value.refuse("a package begins with '-': options are none of its own", "name packages only")
-    return tuple(expanded(value, package, env) for package in packages)
+    return tuple(expand_variables(value, package, env) for package in packages)
 
 
 def _wandb(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
@@ -269,7 +269,7 @@ def _set(found: Integrations, section: Section, env: Mapping[str, str], **names:
 def _word(section: Section, name: str, env: Mapping[str, str]) -> str | None:
     value = section.get(name)
     word = read_word(value)
-    return None if value is None or word is None else expanded(value, word, env)
+    return None if value is None or word is None else expand_variables(value, word, env)
 
 
 _Reader = Callable[[Section, Integrations, Mapping[str, str], list[str]], None]

@@ -9,10 +9,10 @@ from typing import Any
 from tarmac.dialects import topology
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import line, text
-from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.located import Scalar, Table, quote
 from tarmac.dialects.mcli.compute import Compute, read_compute
 from tarmac.dialects.mcli.environment import read_env, read_metadata, read_trackers
-from tarmac.dialects.mcli.fields import RUN, WORKSPACE, Tidied, read_word, root, tidied
+from tarmac.dialects.mcli.fields import RUN, WORKSPACE, KnownSection, read_known, read_word, root
 from tarmac.dialects.mcli.integrations import Integrations, read_integrations
 from tarmac.dialects.mcli.scheduling import Scheduling, read_scheduling
 from tarmac.dialects.plain import to_plain
@@ -38,10 +38,10 @@ def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Read
     warnings: list[str] = []
     tree = compose(source, problems, leniently=warnings)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'name: hello-world' are expected, not {shown(tree)}")
+        problems.add(tree, f"fields such as 'name: hello-world' are expected, not {quote(tree)}")
     run = None
     if isinstance(tree, Table):
-        run = tidied(root(tree, problems), RUN, warnings, wanted="a mapping")
+        run = read_known(root(tree, problems), RUN, warnings, wanted="a mapping")
     if run is None:
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
@@ -56,7 +56,7 @@ def _line(warning: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _spec(run: Tidied, source: str, warnings: list[str], *, given: frozenset[str]) -> RunSpec:
+def _spec(run: KnownSection, source: str, warnings: list[str], *, given: frozenset[str]) -> RunSpec:
     name = read_name(run, warnings, given="name" in given)
     image = _image(run, warnings)
     compute = read_compute(run, warnings, counted="slots" in given)

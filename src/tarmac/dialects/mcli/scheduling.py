@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tarmac.dialects.kinds import Kind, Misfit, flag, integer, lenient
 from tarmac.dialects.located import Scalar
-from tarmac.dialects.mcli.fields import SCHEDULING, tidied
+from tarmac.dialects.mcli.fields import SCHEDULING, read_known
 from tarmac.dialects.native.reader import MOST_RETRIES
-from tarmac.dialects.problems import nearest
 from tarmac.dialects.section import Section, Value, where
+from tarmac.model.text import nearest
 
 PRIORITIES = {
     "highest": 2,
@@ -43,7 +43,7 @@ def read_scheduling(run: Section, warnings: list[str]) -> Scheduling:
     """The scheduling of a run, with MCLI's defaults."""
     value = run.get("scheduling")
     wanted = f"a mapping with the fields {', '.join(sorted(SCHEDULING.known))}"
-    section = tidied(value, SCHEDULING, warnings, wanted=wanted) if value is not None else None
+    section = read_known(value, SCHEDULING, warnings, wanted=wanted) if value is not None else None
     if section is None:
         return Scheduling()
     word = _priority(section.get("priority"))

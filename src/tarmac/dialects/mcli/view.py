@@ -1,6 +1,6 @@
 """A run in MCLI's words of today: what lies in its run_config.yaml, and what a changed run was submitted as.
 
-Used by `equip`, and by the display of that name.
+Used by `apply_conventions`, and by the display of that name.
 """
 
 from __future__ import annotations

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
-from tarmac.dialects.located import Node, Table, shown
+from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.native.fields import RUN
 from tarmac.dialects.native.reader import NAME, read_native
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
+from tarmac.model.text import nearest
 
 
 class NativeDialect:
@@ -38,7 +37,7 @@ class NativeDialect:
         refuse_extras(extras, filename=filename, dialect=NAME)
         return read_native(text, filename=filename, directory=directory)
 
-    def equip(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+    def apply_conventions(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
         """Nothing beyond what every worker gets."""
         return launch
 
@@ -50,7 +49,7 @@ class NativeDialect:
 def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
         return Detection(
-            certainty=Certainty.NO, missed=f"fields such as 'command: ...' are expected, not {shown(tree)}"
+            certainty=Certainty.NO, missed=f"fields such as 'command: ...' are expected, not {quote(tree)}"
         )
     keys = {key.text for key, _ in tree.entries}
     ours = RUN.known | RUN.later
@@ -67,7 +66,7 @@ def _judge(tree: Node) -> Detection:
 
 def _like(key: str, ours: frozenset[str]) -> bool:
     """Whether a key is one of these, another system's word for one, or nearly one."""
-    return key in ours or RUN.synonyms.get(key) in ours or bool(get_close_matches(key, ours, 1, _CLOSE))
+    return key in ours or RUN.synonyms.get(key) in ours or nearest(key, ours, cutoff=_CLOSE) is not None
 
 
 _CLOSE = 0.75

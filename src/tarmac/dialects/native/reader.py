@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tarmac.dialects import names, quantities
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
-from tarmac.dialects.located import Scalar, Table, shown
+from tarmac.dialects.located import Scalar, Table, quote
 from tarmac.dialects.native.code import read_code
 from tarmac.dialects.native.commands import read_hooks
 from tarmac.dialects.native.conventions import read_conventions, read_site
@@ -19,7 +19,7 @@ from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.setup import read_setup
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.rehearsals import read_rehearsal, rehearsed
+from tarmac.dialects.rehearsals import read_rehearsal, with_rehearsal
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, RunSpec, SetupStep, Target
@@ -34,7 +34,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
     problems = Problems(filename)
     tree = compose(text, problems)
     if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'command: ...' are expected, not {shown(tree)}")
+        problems.add(tree, f"fields such as 'command: ...' are expected, not {quote(tree)}")
     if not isinstance(tree, Table):
         problems.raise_any()
         raise AssertionError("a text without a tree has a problem")
@@ -74,7 +74,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         labels=_labels(run.get("labels")),
     )
     problems.raise_any()
-    return Reading(spec=rehearsed(spec, spec.rehearsal), warnings=tuple(warnings))
+    return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(warnings))
 
 
 PRIORITY = priority(NAME)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tarmac.model.cluster import Node, NodeState, admits
 from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
+from tarmac.model.text import listed
 from tarmac.sched.decisions import Reason, ReasonCode
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
 from tarmac.sched.placing.admission import Demands, Verdict
@@ -165,9 +166,7 @@ def _held_by(holders: Sequence[Candidate]) -> str:
     """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
     if not holders:
         return ""
-    names = ", ".join(candidate.told for candidate in holders[:HOLDERS_TOLD])
-    rest = len(holders) - HOLDERS_TOLD
-    return f"; held by {names} and {rest} more" if rest > 0 else f"; held by {names}"
+    return f"; held by {listed([candidate.told for candidate in holders], HOLDERS_TOLD)}"
 
 
 def _free(space: Space, need: Resources) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,6 +12,7 @@ from tarmac.control.queue_entries import QueuePage
 from tarmac.control.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
+from tarmac.model.text import nearest
 from tarmac.sched import Part
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.queue_records import pool_records
@@ -78,8 +78,8 @@ def _wanted(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:
         ("pool", parameters.pool, {pool.name for pool in pools}),
     ):
         if name is not None and name not in known:
-            near = get_close_matches(name, known, n=1)
-            listed = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
+            near = nearest(name, known)
+            listed = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(known))}"
             raise NotFound(f"there is no {what} {name!r}", hint=listed)
     return [
         pool

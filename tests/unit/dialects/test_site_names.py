@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tarmac.dialects import read
-from tarmac.dialects.site_names import NO_NAMES, Names, renamed
+from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 
 NAMES = Names(
     clusters={"r1z1": "local", "gone": ""},
@@ -16,7 +16,7 @@ NAMES = Names(
 
 def test_every_name_is_replaced_and_said() -> None:
     text = "cluster: r1z1\npool: compute-pool\nslots: a100_40gb:8\ncommand: echo\n"
-    spec, said = renamed(read(text, filename="a.yaml", directory="/").spec, NAMES)
+    spec, said = use_local_names(read(text, filename="a.yaml", directory="/").spec, NAMES)
     assert (spec.target.cluster, spec.target.pool, spec.roles[0].slot_type) == ("local", "big", "a100_80gb")
     assert said == (
         "cluster 'r1z1' is 'local' here, as [names] in the settings says",
@@ -27,7 +27,7 @@ def test_every_name_is_replaced_and_said() -> None:
 
 def test_types_of_processes_too_and_a_name_that_may_be_any() -> None:
     text = "cluster: gone\nresources: a100_40gb:2\ncommand: echo\n"
-    spec, said = renamed(read(text, filename="a.yaml", directory="/").spec, NAMES)
+    spec, said = use_local_names(read(text, filename="a.yaml", directory="/").spec, NAMES)
     assert spec.target.cluster is None
     assert spec.roles[0].processes[0].resources.slot_type == "a100_80gb"
     assert said[0] == "cluster 'gone' may be any here, as [names] in the settings says"
@@ -35,6 +35,6 @@ def test_types_of_processes_too_and_a_name_that_may_be_any() -> None:
 
 def test_what_is_not_named_stays() -> None:
     spec = read("cluster: x\nslots: h100:8\ncommand: echo\n", filename="a.yaml", directory="/").spec
-    assert renamed(spec, NAMES) == (spec, ())
+    assert use_local_names(spec, NAMES) == (spec, ())
     mapped = replace(spec, target=replace(spec.target, cluster="r1z1"))
-    assert renamed(mapped, NO_NAMES) == (mapped, ())
+    assert use_local_names(mapped, NO_NAMES) == (mapped, ())

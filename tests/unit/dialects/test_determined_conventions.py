@@ -43,7 +43,7 @@ JSON = st.recursive(
 )
 
 
-def equipped(spec: RunSpec, *, number: int = 1) -> Launch:
+def launched(spec: RunSpec, *, number: int = 1) -> Launch:
     """The launch of an attempt on two nodes, with what the dialect adds."""
     run = Run(id="r1", spec=spec, user="ada", state=RunState.STARTING, seq=1, created_at=1.0)
     attempt = Attempt(
@@ -56,7 +56,7 @@ def equipped(spec: RunSpec, *, number: int = 1) -> Launch:
         master_port=29501,
         created_at=2.0,
     )
-    return DeterminedDialect().equip(run, attempt, launch(SOURCE, NODES, SEATS))
+    return DeterminedDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
 
 
 def spec_of(source: str = SOURCE) -> RunSpec:
@@ -65,7 +65,7 @@ def spec_of(source: str = SOURCE) -> RunSpec:
 
 def test_d11_every_declared_variable_is_set_and_no_other_of_the_family() -> None:
     """D11: the variables that a script can read."""
-    for part in equipped(spec_of()).nodes:
+    for part in launched(spec_of()).nodes:
         for worker in part.workers:
             family = {name for name in worker.env if name.startswith(("DET_", "TCD_"))}
             declared = {item.name for item in VARIABLES}
@@ -75,7 +75,7 @@ def test_d11_every_declared_variable_is_set_and_no_other_of_the_family() -> None
 
 
 def test_a_second_attempt_is_another_run_of_the_same_trial() -> None:
-    first, second = (equipped(spec_of(), number=number).nodes[0].workers[0].env for number in (1, 2))
+    first, second = (launched(spec_of(), number=number).nodes[0].workers[0].env for number in (1, 2))
     same = ("DET_EXPERIMENT_ID", "DET_TRIAL_ID", "DET_TASK_ID", "DET_TRIAL_SEED", "DET_HPARAMS")
     assert [first[name] for name in same] == [second[name] for name in same]
     assert (first["DET_TRIAL_RUN_ID"], second["DET_TRIAL_RUN_ID"]) == ("1", "2")
@@ -84,7 +84,7 @@ def test_a_second_attempt_is_another_run_of_the_same_trial() -> None:
 
 def test_the_files_tell_each_node_of_the_others_and_hold_no_secret() -> None:
     """D2, D11: rendezvous, and secrets masked."""
-    made = equipped(spec_of())
+    made = launched(spec_of())
     files = [
         {name: json.loads(text) for name, text in part.files.items() if name.startswith("determined/info/")}
         for part in made.nodes
@@ -104,7 +104,7 @@ def test_the_files_tell_each_node_of_the_others_and_hold_no_secret() -> None:
 
 
 def test_a_configuration_without_a_seed_takes_the_time_of_submission() -> None:
-    env = equipped(spec_of()).nodes[0].workers[0].env
+    env = launched(spec_of()).nodes[0].workers[0].env
     assert json.loads(env["DET_EXPERIMENT_CONFIG"])["reproducibility"] == {"experiment_seed": 1}
 
 
@@ -123,11 +123,11 @@ def test_a_configuration_without_a_seed_takes_the_time_of_submission() -> None:
 )
 def test_facts_that_a_native_file_made_up_still_make_a_launch(facts: dict[str, Any]) -> None:
     spec = replace(spec_of(), conventions=Conventions(system="determined", facts=facts))
-    env = equipped(spec).nodes[0].workers[0].env
+    env = launched(spec).nodes[0].workers[0].env
     assert json.loads(env["DET_EXPERIMENT_CONFIG"]).keys() >= {"searcher", "resources"}
     assert isinstance(json.loads(env["DET_HPARAMS"]), dict)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(EXPERIMENT.fields)), JSON, max_size=4))
 def test_any_facts_make_a_launch(config: dict[str, Any]) -> None:
-    equipped(replace(spec_of(), conventions=Conventions(system="determined", facts={"config": config})))
+    launched(replace(spec_of(), conventions=Conventions(system="determined", facts={"config": config})))

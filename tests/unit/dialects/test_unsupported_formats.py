@@ -96,7 +96,7 @@ def test_a_chain_of_tasks_is_known_by_any_of_its_documents() -> None:
     ],
 )
 def test_a_run_file_is_nobody_else(text: str, dialect: str) -> None:
-    """I8: what a dialect is certain of is never called a stranger, and a mistake in a field is no reason."""
+    """I8: what a dialect is certain of is never called unsupported, and a mistake in a field is no reason."""
     assert choose(text, filename="given").name == dialect
 
 

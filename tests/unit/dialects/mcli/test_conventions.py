@@ -45,7 +45,7 @@ def spec_of(source: str = SOURCE, **changed: Any) -> RunSpec:
     return replace(read(source, filename="digits.yaml", directory="/").spec, **changed)
 
 
-def equipped(spec: RunSpec, *, number: int = 1) -> Launch:
+def launched(spec: RunSpec, *, number: int = 1) -> Launch:
     """The launch of an attempt on two nodes, with what the dialect adds."""
     run = Run(id="r1", spec=spec, user="ada", state=RunState.STARTING, seq=1, created_at=1.0)
     attempt = Attempt(
@@ -58,30 +58,30 @@ def equipped(spec: RunSpec, *, number: int = 1) -> Launch:
         master_port=29501,
         created_at=2.0,
     )
-    return McliDialect().equip(run, attempt, launch(SOURCE, NODES, SEATS))
+    return McliDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
 
 
 def test_the_first_attempt_is_resumption_0() -> None:
-    assert [worker.env["RESUMPTION_INDEX"] for worker in workers(equipped(spec_of()))] == ["0", "0"]
-    assert [worker.env["RESUMPTION_INDEX"] for worker in workers(equipped(spec_of(), number=3))] == ["2", "2"]
+    assert [worker.env["RESUMPTION_INDEX"] for worker in workers(launched(spec_of()))] == ["0", "0"]
+    assert [worker.env["RESUMPTION_INDEX"] for worker in workers(launched(spec_of(), number=3))] == ["2", "2"]
 
 
 def test_setup_steps_find_the_family_too() -> None:
     """M8: integrations run with the variables of the platform."""
-    env = equipped(spec_of(name="digits-a1b2c3")).setup_env
+    env = launched(spec_of(name="digits-a1b2c3")).setup_env
     assert env["RUN_NAME"] == env["COMPOSER_RUN_NAME"] == "digits-a1b2c3"
     assert (env["NUM_NODES"], env["WORLD_SIZE"], env["MOSAICML_PLATFORM"]) == ("2", "4", "true")
 
 
 def test_the_name_in_wandb_is_set_with_its_integration_only() -> None:
-    assert "WANDB_NAME" not in workers(equipped(spec_of()))[0].env
+    assert "WANDB_NAME" not in workers(launched(spec_of()))[0].env
     with_it = spec_of(SOURCE + "integrations: [{integration_type: wandb}]\n")
-    assert workers(equipped(with_it))[0].env["WANDB_NAME"] == with_it.name
+    assert workers(launched(with_it))[0].env["WANDB_NAME"] == with_it.name
 
 
 def test_a_path_of_the_parameters_that_the_user_sets_stays() -> None:
     spec = spec_of(SOURCE.replace("LR: '0.1'", "PARAMETERS: /mine.yaml"))
-    mounts = {mount.target: mount.variables for mount in equipped(spec).nodes[0].mounts}
+    mounts = {mount.target: mount.variables for mount in launched(spec).nodes[0].mounts}
     assert mounts["/mnt/config/parameters.yaml"] == ()
 
 
@@ -89,13 +89,13 @@ def test_a_path_of_the_parameters_that_the_user_sets_stays() -> None:
 @example({"_shared": {"lr": 1}, "lr": "1e-3", "__": 0})
 def test_parameters_of_any_kind_are_yaml_that_reads_back(parameters: dict[str, Any]) -> None:
     """M7: /mnt/config/parameters.yaml, less what begins with `_`."""
-    files = equipped(spec_of(parameters=parameters)).nodes[0].files
+    files = launched(spec_of(parameters=parameters)).nodes[0].files
     kept = {name: value for name, value in parameters.items() if not name.startswith("_")}
     assert yaml.safe_load(files["mcli/parameters.yaml"]) == kept
 
 
 def test_the_configuration_lies_beside_the_parameters() -> None:
-    files = equipped(spec_of(name="digits-a1b2c3")).nodes[1].files
+    files = launched(spec_of(name="digits-a1b2c3")).nodes[1].files
     config = yaml.safe_load(files["mcli/run_config.yaml"])
     assert config["name"] == "digits-a1b2c3"
     assert config["compute"] == {"gpus": 4}
@@ -110,14 +110,14 @@ def test_the_configuration_has_the_priority_that_holds(priority: int, word: str 
     """M1: what the command line says wins, in the file too."""
     source = SOURCE + "scheduling: {priority: low, max_retries: 1}\n"
     config = yaml.safe_load(
-        equipped(spec_of(source, priority=priority)).nodes[0].files["mcli/run_config.yaml"]
+        launched(spec_of(source, priority=priority)).nodes[0].files["mcli/run_config.yaml"]
     )
     assert config["scheduling"] == {"max_retries": 1, **({"priority": word} if word else {})}
 
 
 @pytest.mark.parametrize("source", ["command: echo\n", "name: a\nimage: bash\ncommand: echo\n"])
 def test_a_run_without_parameters_finds_an_empty_file(source: str) -> None:
-    assert equipped(spec_of(source)).nodes[0].files["mcli/parameters.yaml"] == "{}\n"
+    assert launched(spec_of(source)).nodes[0].files["mcli/parameters.yaml"] == "{}\n"
 
 
 def test_every_variable_is_declared_once_and_on_its_page() -> None:

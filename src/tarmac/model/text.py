@@ -1,0 +1,26 @@
+"""Words for messages: what was probably meant, and lists that end in "and N more". For all layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+_LONGEST_WORD = 100
+
+
+def nearest(
+    word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None, *, cutoff: float = 0.6
+) -> str | None:
+    """The word that was probably meant, whatever its case; None where nothing is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 only an error needs it
+
+    names = {name.lower(): name for name in sorted(known)}
+    matches = get_close_matches(word.lower()[:_LONGEST_WORD], names, n=1, cutoff=cutoff)
+    return (synonyms or {}).get(word.lower()) or (names[matches[0]] if matches else None)
+
+
+def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first of some items, and how many more there are: `a, b and 3 more`."""
+    shown, more = separator.join(items[:most]), len(items) - most
+    if more <= 0:
+        return shown
+    return f"{shown}{'' if separator == ', ' else separator.rstrip()} and {more:,} more"
