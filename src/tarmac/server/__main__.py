@@ -48,6 +48,7 @@ def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
         if settings.listen is not None:
             loopback_address(settings.listen)  # refused before clients see a socket
         listener = listen_on_home(home)
+        prepare_models_late()
         from tarmac.server.daemon import serve  # noqa: PLC0415 - see the docstring
 
         serve(home, settings, listener, take_over=take_over)
@@ -60,6 +61,17 @@ def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
         ) from problem
     finally:
         lock.release()
+
+
+def prepare_models_late() -> None:
+    """Have pydantic prepare a model when something is first validated with it.
+
+    Most models of this process, FastAPI's own included, only describe the API to whoever asks. Validation is
+    done in the event loop alone, so that no two threads prepare one.
+    """
+    from pydantic import BaseModel  # noqa: PLC0415 - see the docstring of the module
+
+    BaseModel.model_config["defer_build"] = True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -37,3 +37,19 @@ def test_models_of_answers_are_built_for_the_description_alone(plane: Served) ->
     assert len(routes) > 30
     assert [route.path for route in routes if route.response_field is not None] == []
     assert "RunSummary" in app.openapi()["components"]["schemas"]
+
+
+def test_a_server_prepares_a_model_when_something_is_validated_with_it() -> None:
+    """Most only describe the API. That others validate is tested with real servers, in `test_process`."""
+    code = (
+        "from tarmac.server.__main__ import prepare_models_late\n"
+        "prepare_models_late()\n"
+        "from fastapi.openapi.models import OpenAPI\n"
+        "from tarmac.server.schemas.requests import SubmissionBody\n"
+        "from tarmac.server.schemas.runs import Run\n"
+        "print(*(model.__pydantic_complete__ for model in (OpenAPI, Run, SubmissionBody)))\n"
+        "SubmissionBody.model_validate({'source': 'command: true'})\n"
+        "print(SubmissionBody.__pydantic_complete__)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False", "False", "False", "True"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tarmac.server.schemas.answer import Answer
 
-
-class PoolRules(Answer):
+class PoolRules(BaseModel):
     """A pool of a cluster: what is in it, and the rules of its queue."""
 
     model_config = ConfigDict(extra="forbid")
@@ -29,7 +27,7 @@ class PoolRules(Answer):
     floor_s: float
 
 
-class NodeKind(Answer):
+class NodeKind(BaseModel):
     """Like nodes of a cluster. `states` counts them; `hostnames` are the first and the last of them."""
 
     model_config = ConfigDict(extra="forbid")
@@ -47,7 +45,7 @@ class NodeKind(Answer):
     hostnames: list[str]
 
 
-class Cluster(Answer):
+class Cluster(BaseModel):
     """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a description."""
 
     model_config = ConfigDict(extra="forbid")

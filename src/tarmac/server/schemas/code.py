@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from tarmac.server.schemas.answer import Answer
 
-
-class CodeDirectory(Answer):
+class CodeDirectory(BaseModel):
     """A directory (or archive) of the client's machine, and what of it stays behind."""
 
     path: str
@@ -17,7 +15,7 @@ class CodeDirectory(Answer):
     limit_bytes: int
 
 
-class CodeNeeded(Answer):
+class CodeNeeded(BaseModel):
     """What a client has to send before it submits; null where nothing is needed."""
 
     directory: CodeDirectory | None
@@ -31,19 +29,19 @@ class ContentsBody(BaseModel):
     contents: list[str]
 
 
-class MissingContents(Answer):
+class MissingContents(BaseModel):
     """Those of them that the server does not have."""
 
     missing: list[str]
 
 
-class KeptPack(Answer):
+class KeptPack(BaseModel):
     """How many contents of a pack arrived."""
 
     kept: int
 
 
-class KeptTree(Answer):
+class KeptTree(BaseModel):
     """The digest of a snapshot: what a submission names as `code_digest`."""
 
     digest: str

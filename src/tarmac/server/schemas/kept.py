@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tarmac.server.schemas.answer import Answer
 
-
-class Artifact(Answer):
+class Artifact(BaseModel):
     """One version of an artifact of a run. `rank` is that of the node it came from.
 
     `left_out` are the paths of files and directories that were there and not whole.
@@ -28,7 +26,7 @@ class Artifact(Answer):
     left_out: list[str]
 
 
-class Piece(Answer):
+class Piece(BaseModel):
     """A piece of a file, by the SHA-256 of its content."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,7 +35,7 @@ class Piece(Answer):
     bytes: int
 
 
-class ArtifactEntry(Answer):
+class ArtifactEntry(BaseModel):
     """A file, directory or link of an artifact. `inside`: an absolute link to that path of the artifact."""
 
     model_config = ConfigDict(extra="forbid")
@@ -52,7 +50,7 @@ class ArtifactEntry(Answer):
     inside: bool
 
 
-class ArtifactContent(Answer):
+class ArtifactContent(BaseModel):
     """One version and all it holds."""
 
     model_config = ConfigDict(extra="forbid")
@@ -61,7 +59,7 @@ class ArtifactContent(Answer):
     entries: list[ArtifactEntry]
 
 
-class Dataset(Answer):
+class Dataset(BaseModel):
     """A dataset; `path` is where it lies on the server's machine, once it is there."""
 
     model_config = ConfigDict(extra="forbid")

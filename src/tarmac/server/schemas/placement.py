@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict
-
-from tarmac.server.schemas.answer import Answer
+from pydantic import BaseModel, ConfigDict
 
 
-class Reason(Answer):
+class Reason(BaseModel):
     """Why one node (or, with `node` null, every node) does not do."""
 
     code: str
@@ -17,7 +15,7 @@ class Reason(Answer):
     node: str | None
 
 
-class WhyEstimate(Answer):
+class WhyEstimate(BaseModel):
     """When a run is likely to start, and by when at the latest; null: not known."""
 
     start_at: float | None
@@ -26,14 +24,14 @@ class WhyEstimate(Answer):
     text: str
 
 
-class NamedRun(Answer):
+class NamedRun(BaseModel):
     """A run, by its id and the name people gave it."""
 
     id: str
     name: str
 
 
-class Why(Answer):
+class Why(BaseModel):
     """What a run waits for, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
@@ -55,7 +53,7 @@ class Why(Answer):
     lost: str
 
 
-class NodeRun(Answer):
+class NodeRun(BaseModel):
     """A run that sits on a node."""
 
     id: str
@@ -63,7 +61,7 @@ class NodeRun(Answer):
     slots: int
 
 
-class Node(Answer):
+class Node(BaseModel):
     """A machine, and what it holds."""
 
     model_config = ConfigDict(extra="forbid")
@@ -83,7 +81,7 @@ class Node(Answer):
     runs: list[NodeRun]
 
 
-class Placement(Answer):
+class Placement(BaseModel):
     """One node of a placement."""
 
     node: str
@@ -92,7 +90,7 @@ class Placement(Answer):
     slots: list[int]
 
 
-class WorkerLaunch(Answer):
+class WorkerLaunch(BaseModel):
     """One worker as it would be started."""
 
     role: str
@@ -102,7 +100,7 @@ class WorkerLaunch(Answer):
     env: dict[str, str]
 
 
-class NodeLaunch(Answer):
+class NodeLaunch(BaseModel):
     """What one node would run."""
 
     node: str
@@ -110,7 +108,7 @@ class NodeLaunch(Answer):
     workers: list[WorkerLaunch]
 
 
-class DryRun(Answer):
+class DryRun(BaseModel):
     """What a submission would do now."""
 
     model_config = ConfigDict(extra="forbid")

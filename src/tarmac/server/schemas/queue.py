@@ -6,10 +6,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tarmac.server.schemas.answer import Answer
 
-
-class Estimate(Answer):
+class Estimate(BaseModel):
     """When a queued run is likely to start, and by when at the latest; null: not known."""
 
     model_config = ConfigDict(extra="forbid")
@@ -19,7 +17,7 @@ class Estimate(Answer):
     basis: str
 
 
-class NativeStatus(Answer):
+class NativeStatus(BaseModel):
     """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words."""
 
     model_config = ConfigDict(extra="forbid")
@@ -30,7 +28,7 @@ class NativeStatus(Answer):
     expected_start_at: float | None
 
 
-class QueueEntry(Answer):
+class QueueEntry(BaseModel):
     """One line of the queue of a pool. `number` counts from 1, in scheduling order."""
 
     model_config = ConfigDict(extra="forbid")
@@ -52,7 +50,7 @@ class QueueEntry(Answer):
     native: NativeStatus | None
 
 
-class QueuePool(Answer):
+class QueuePool(BaseModel):
     """The queue of one pool, or a part of it, with those of its rules that say how to read it.
 
     `total` counts all its runs that were asked for, listed or not.

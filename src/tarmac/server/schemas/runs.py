@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
-from tarmac.server.schemas.answer import Answer
 from tarmac.server.schemas.queue import NativeStatus
 
 
-class Cause(Answer):
+class Cause(BaseModel):
     """Why something ended, and the worker that brought it about where one did."""
 
     code: str
@@ -24,7 +23,7 @@ class Cause(Answer):
     tail: list[str]
 
 
-class Verdict(Answer):
+class Verdict(BaseModel):
     """What the turns of a cycle run have shown so far."""
 
     turns: int
@@ -35,7 +34,7 @@ class Verdict(Answer):
     proven: bool
 
 
-class Share(Answer):
+class Share(BaseModel):
     """What an interruptible run was promised of a period, and what it used of it."""
 
     period_at: float
@@ -45,7 +44,7 @@ class Share(Answer):
     credit_s: float
 
 
-class Run(Answer):
+class Run(BaseModel):
     """What a user asked for. Times are seconds since the epoch.
 
     `priority`, `weight` and `pool` are those it has now, whoever set them. `max_turns` is null for a run that
@@ -91,7 +90,7 @@ class Run(Answer):
     labels: dict[str, str]
 
 
-class RunSummary(Answer):
+class RunSummary(BaseModel):
     """One line of the list of runs.
 
     `system` is the one whose conventions hold in the run; `slot_type` and `image` are what it asks for.
@@ -125,7 +124,7 @@ class RunSummary(Answer):
     image: str | None
 
 
-class RunPage(Answer):
+class RunPage(BaseModel):
     """A page of the list, newest first; `next` is the `before` of the page below it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -134,7 +133,7 @@ class RunPage(Answer):
     next: str | None
 
 
-class Seat(Answer):
+class Seat(BaseModel):
     """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
     role: str
@@ -144,7 +143,7 @@ class Seat(Answer):
     released_at: float | None
 
 
-class Worker(Answer):
+class Worker(BaseModel):
     """One supervised process."""
 
     model_config = ConfigDict(extra="forbid")
@@ -161,7 +160,7 @@ class Worker(Answer):
     signal: str | None
 
 
-class Evidence(Answer):
+class Evidence(BaseModel):
     """What the nodes saw of an attempt; null: not seen."""
 
     first_output_at: float | None
@@ -171,7 +170,7 @@ class Evidence(Answer):
     checkpoint_step: int | None
 
 
-class Loss(Answer):
+class Loss(BaseModel):
     """The work of an attempt that its successor does again, and the checkpoint from which that goes on."""
 
     work_s: float
@@ -179,7 +178,7 @@ class Loss(Answer):
     step: int | None
 
 
-class Notice(Answer):
+class Notice(BaseModel):
     """Something a node told the run's user."""
 
     model_config = ConfigDict(extra="forbid")
@@ -189,7 +188,7 @@ class Notice(Answer):
     text: str
 
 
-class Attempt(Answer):
+class Attempt(BaseModel):
     """One stretch of running. `granted_at`: from when on it holds its nodes, which have no names before."""
 
     model_config = ConfigDict(extra="forbid")
@@ -218,7 +217,7 @@ class Attempt(Answer):
     notices: list[Notice]
 
 
-class Event(Answer):
+class Event(BaseModel):
     """One step of a run's history."""
 
     model_config = ConfigDict(extra="forbid")
@@ -232,7 +231,7 @@ class Event(Answer):
     detail: dict[str, Any]
 
 
-class LogChunk(Answer):
+class LogChunk(BaseModel):
     """Bytes `offset` to `next` of one worker's log, as text."""
 
     model_config = ConfigDict(extra="forbid")
@@ -247,7 +246,7 @@ class LogChunk(Answer):
     text: str
 
 
-class Report(Answer):
+class Report(BaseModel):
     """Metrics and progress that a worker reported.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.

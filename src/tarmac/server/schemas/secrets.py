@@ -5,10 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from tarmac.model.secret import SecretForm
-from tarmac.server.schemas.answer import Answer
 
 
-class Secret(Answer):
+class Secret(BaseModel):
     """A secret without its value. `number` counts the values that it has had."""
 
     model_config = ConfigDict(extra="forbid")
@@ -33,7 +32,7 @@ class SecretBody(BaseModel):
     path: str | None = None
 
 
-class Rotation(Answer):
+class Rotation(BaseModel):
     """How many values were sealed with the new key."""
 
     model_config = ConfigDict(extra="forbid")

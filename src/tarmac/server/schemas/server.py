@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
-
-from tarmac.server.schemas.answer import Answer
+from pydantic import BaseModel, ConfigDict
 
 
-class Version(Answer):
+class Version(BaseModel):
     """Which server answers."""
 
     model_config = ConfigDict(extra="forbid")
@@ -18,7 +16,7 @@ class Version(Answer):
     started_at: float
 
 
-class Problem(Answer):
+class Problem(BaseModel):
     """One thing wrong in an input."""
 
     message: str
@@ -28,7 +26,7 @@ class Problem(Answer):
     hint: str | None
 
 
-class CheckReport(Answer):
+class CheckReport(BaseModel):
     """Everything wrong with a run file, and what its reader warns of."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,7 +35,7 @@ class CheckReport(Answer):
     warnings: list[str]
 
 
-class ErrorForm(Answer):
+class ErrorForm(BaseModel):
     """What went wrong; `exit_code` is what a command line should end with."""
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +47,7 @@ class ErrorForm(Answer):
     problems: list[Problem]
 
 
-class Error(Answer):
+class Error(BaseModel):
     """The one form of an error, whatever the status."""
 
     model_config = ConfigDict(extra="forbid")
