@@ -11,6 +11,12 @@ from pathlib import Path
 
 EVENTS = ("pause", "move", "kill", "lose")
 
+IN_THE_MOMENT = "nobody could tell: kill"
+WITH_RUNNER = "nobody could tell: lose"
+WITH_NODE = "not synced by a lost node"
+EXCUSES = (IN_THE_MOMENT, WITH_RUNNER, WITH_NODE)
+"""Why a save that was lost is counted apart: see decision 0020."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
@@ -21,7 +27,7 @@ class Count:
     resumed: int
     finished: int
     torn_in_time: int
-    excused: tuple[str, ...]
+    excused: Counter[str]
     lost: tuple[str, ...]
     torn: tuple[str, ...]
     silent: tuple[str, ...]
@@ -48,14 +54,15 @@ class Ledger:
         self.begun = False
         self.torn: list[str] = []
         self.lost: list[str] = []
-        self.excused: list[str] = []
+        self.excused: Counter[str] = Counter()
         self._saved: list[tuple[int, float]] = []
         self._excused_from: float | None = None
+        self._excuse = ""
         self._read = 0
 
-    def excuse(self, since: float) -> None:
-        """Nobody can tell whether what was saved after that time was whole: the next start may lack it."""
-        self._excused_from = since
+    def excuse(self, since: float, why: str) -> None:
+        """The next start may lack what was saved after that time, and it is counted apart, by its reason."""
+        self._excused_from, self._excuse = since, why
 
     def look(self) -> int:
         """How often a script has said what it found, after taking in what was said since."""
@@ -83,8 +90,10 @@ class Ledger:
         """What was written over by its own script is owed by nobody."""
         since = self._excused_from
         surely = max((saved for saved, at in self._saved if since is None or at < since), default=0)
-        if step < self.owed and not self.begun:
-            (self.lost if step < surely else self.excused).append(f"step {self.owed}, found {step}")
+        if step < surely and not self.begun:
+            self.lost.append(f"step {self.owed}, found {step}")
+        elif step < self.owed and not self.begun:
+            self.excused[self._excuse] += 1
         self.owed, self.begun, self._excused_from = max(step, 0), False, None
         self._saved = [(self.owed, 0.0)]
         self.found += 1
@@ -100,7 +109,7 @@ def told(count: Count) -> str:
         ("starts that looked", count.resumed),
         ("set aside half-written", count.torn_in_time),
         ("finished saves lost", len(count.lost)),
-        ("lost, but nobody can tell", len(count.excused)),
+        *((f"  {why}", count.excused[why]) for why in EXCUSES),
         ("torn checkpoints found", len(count.torn)),
         ("left out silently", len(count.silent)),
         ("cycle runs judged", f"{count.judged}, {count.proven} of them proven"),
@@ -109,5 +118,5 @@ def told(count: Count) -> str:
     ]
     problems = (*count.lost, *count.torn, *count.silent, *count.dishonest, *count.stuck)
     return "\n".join(
-        [f"{what + ':':<26}{number}" for what, number in lines] + [f"! {what}" for what in problems]
+        [f"{what + ':':<29}{number}" for what, number in lines] + [f"! {what}" for what in problems]
     )

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from checkpoint_count import EVENTS, Count, Ledger, told
+from checkpoint_count import EVENTS, IN_THE_MOMENT, WITH_NODE, WITH_RUNNER, Count, Ledger, told
 from checkpoint_ways import COMMON, WAYS
 
 from tarmac.client import Client
@@ -173,7 +173,7 @@ class Lineage:
         pid = self.client.attempts(self.run["id"])[-1]["workers"][0]["pid"]
         below = _children(pid) if pid is not None else []
         if self.way.bare:
-            self.ledger.excuse(time.monotonic() - MOMENT_S)
+            self.ledger.excuse(time.monotonic() - MOMENT_S, IN_THE_MOMENT)
         with suppress(ProcessLookupError):
             os.kill(self.random.choice([pid or 0, *below]) or 1 << 22, signal.SIGKILL)
         if below:
@@ -190,7 +190,7 @@ class Lineage:
         runner = _parent(attempt["workers"][0]["pid"] or 0)
         now = time.monotonic()
         kept = any(item["kind"] == "checkpoint" for item in self.client.artifacts(self.run["id"]))
-        self.ledger.excuse((now - DOUBT_S if kept else 0.0) if self.way.bare else now)
+        self.ledger.excuse((now - DOUBT_S if kept else 0.0) if self.way.bare else now, WITH_RUNNER)
         if runner is None:
             return
         os.kill(runner, signal.SIGKILL)
@@ -199,7 +199,7 @@ class Lineage:
         def goes_on() -> bool:
             last = self.client.attempts(self.run["id"])[-1]
             if last["number"] > attempt["number"] and last["nodes"] != attempt["nodes"]:
-                self.ledger.excuse(0.0)
+                self.ledger.excuse(0.0, WITH_NODE)
             return last["started_at"] is not None and last["number"] > attempt["number"]
 
         self.wait_for(goes_on, "attempt after a lost one")
@@ -288,7 +288,7 @@ def torture(
         resumed=sum(ledger.found for _, ledger in shared.ledgers),
         finished=sum(ledger.finished for _, ledger in shared.ledgers),
         torn_in_time=shared.aside,
-        excused=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.excused),
+        excused=sum((ledger.excused for _, ledger in shared.ledgers), Counter()),
         lost=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.lost),
         torn=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.torn),
         silent=tuple(shared.silent),
@@ -371,7 +371,7 @@ def main(arguments: Sequence[str]) -> int:
             kinds=parsed.kinds,
         )
         print(told(count))
-        print(f"{'took:':<26}{time.monotonic() - began:.0f} s{f' in {directory}' if parsed.keep else ''}")
+        print(f"{'took:':<29}{time.monotonic() - began:.0f} s{f' in {directory}' if parsed.keep else ''}")
     return 0 if count.clean else 1
 
 
