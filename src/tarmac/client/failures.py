@@ -8,6 +8,7 @@ from typing import Any
 
 from tarmac.model.errors import (
     InvalidInput,
+    NeverFits,
     NotFound,
     Problem,
     Refused,
@@ -33,9 +34,11 @@ def failure(status: int, body: bytes) -> TarmacError:
             f"the server answered with status {status} and no explanation",
             hint="is this the address of a tarmac server?",
         )
+    problems = tuple(_problem(item) for item in form.get("problems") or ())
     if code == InvalidInput.code:
-        problems = tuple(_problem(item) for item in form.get("problems") or ())
         return InvalidInput(problems or message, hint=hint)
+    if code == NeverFits.code:
+        return NeverFits(message, hint=hint, reasons=[problem.message for problem in problems])
     error = _CLASSES.get(code, TarmacError)(message, hint=hint)
     error.code = code
     error.exit_code = int(form.get("exit_code", error.exit_code))

@@ -18,7 +18,7 @@ from tarmac.client.launching import json_text
 from tarmac.client.records import RunRecord
 from tarmac.clusterfudge.describing import details_form, launch_form
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.model.errors import InvalidInput, NotFound, TarmacError, Unauthorized
+from tarmac.model.errors import InvalidInput, NeverFits, NotFound, TarmacError, Unauthorized
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode
 
@@ -129,9 +129,9 @@ def error_form(error: TarmacError) -> dict[str, Any]:
         return {**form, "kind": "request", "message": "\n".join(told)}
     if isinstance(error, Unauthorized):
         return {**form, "kind": "authentication", "message": str(error)}
-    if "can never start here" in error.message:
-        head, _, reasons = error.message.partition(": ")
-        log = "\n".join([_by_node(reasons), *([error.hint] if error.hint else [])])
+    if isinstance(error, NeverFits):
+        head = error.message.removesuffix(f": {'; '.join(error.reasons)}")
+        log = "\n".join([*error.reasons, *([error.hint] if error.hint else [])])
         return {"kind": "scheduling", "message": f"failed to schedule launch: {head}", "log": log}
     return {**form, "kind": "request" if isinstance(error, NotFound) else "tarmac"}
 

@@ -17,7 +17,7 @@ from tarmac.launch import site_name
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
-from tarmac.model.errors import Refused
+from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
@@ -111,7 +111,9 @@ class Admission:
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
             hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
-            raise Refused(f"{run.name} can never start here: {refusal_text(verdict)}", hint=hint)
+            reasons = refusal_reasons(verdict)
+            message = f"{run.name} can never start here: {'; '.join(reasons)}"
+            raise NeverFits(message, hint=hint, reasons=reasons)
         return tuple(_unequal(verdict.allocation)) if isinstance(verdict, Placement) else ()
 
 
@@ -234,12 +236,15 @@ def new_run_record(submission: Submission, *, run_id: str, now: float, server: s
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """The reason per node (C10); nodes that share one are named together, the first few of them."""
+    """The reason per node (C10), as one sentence."""
+    return "; ".join(refusal_reasons(refusal))
+
+
+def refusal_reasons(refusal: Refusal) -> list[str]:
+    """The reason per node; nodes that share one are named together, the first few of them."""
     nodes: dict[str, list[str]] = {}
     for reason in refusal.reasons:
         named = nodes.setdefault(reason.text, [])
         if reason.node is not None:
             named.append(reason.node)
-    return "; ".join(
-        f"{listed(named, NODES_NAMED)}: {text}" if named else text for text, named in nodes.items()
-    )
+    return [f"{listed(named, NODES_NAMED)}: {text}" if named else text for text, named in nodes.items()]

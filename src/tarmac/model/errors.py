@@ -4,6 +4,7 @@
     +-- InvalidInput      what the user wrote is wrong: all problems at once   (exit code 2, HTTP 422)
     +-- NotFound          no such run, node, ...: the nearest name is offered   (exit code 2, HTTP 404)
     +-- Refused           understood, but not allowed in this state             (exit code 2, HTTP 409)
+    |   +-- NeverFits     a run that no empty cluster here could hold, with the reasons
     +-- TooLarge          more than may be sent at once                         (exit code 2, HTTP 413)
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
     +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
@@ -82,6 +83,16 @@ class Refused(TarmacError):
     code = "refused"
     exit_code = 2
     http_status = 409
+
+
+class NeverFits(Refused):
+    """A run can never start here; `reasons` has one for each node or group of nodes."""
+
+    code = "never_fits"
+
+    def __init__(self, message: str, *, hint: str | None = None, reasons: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.reasons = tuple(reasons)
 
 
 class TooLarge(TarmacError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from tarmac.model.errors import InvalidInput, Problem, TarmacError
+from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.answers import JsonAnswer
 
@@ -55,7 +55,11 @@ def response(error: TarmacError) -> JsonAnswer:
 
 def form(error: TarmacError) -> dict[str, Any]:
     """The one form of an error."""
-    problems = error.problems if isinstance(error, InvalidInput) else ()
+    problems: Sequence[Problem] = ()
+    if isinstance(error, InvalidInput):
+        problems = error.problems
+    elif isinstance(error, NeverFits):
+        problems = [Problem(message=reason) for reason in error.reasons]
     return {
         "code": error.code,
         "message": error.message,

@@ -36,7 +36,10 @@ def replies(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         (errors.Unauthorized("the token is wrong"), cf.AuthenticationError, "Details: the token is wrong"),
         (errors.Unavailable("nobody listens", hint="start it"), TarmacError, "nobody listens (start it)"),
         (
-            errors.Refused("a can never start here: h1: too small; h2: too slow"),
+            errors.NeverFits(
+                "a can never start here: h1: too small; h2: too slow",
+                reasons=["h1: too small", "h2: too slow"],
+            ),
             cf.SchedulingError,
             "failed to schedule launch: a can never start here",
         ),

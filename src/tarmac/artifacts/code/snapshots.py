@@ -61,9 +61,6 @@ def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Ma
 
 def summary(path: Path) -> Summary:
     """What a snapshot amounts to; raises OSError where there is none."""
-    if path.is_dir():  # of a version that kept each as a tree
-        sizes = [file.lstat().st_size for file in path.rglob("*") if file.is_file()]
-        return Summary(sum(sizes), frozenset())
     with path.open(encoding="ascii") as file:
         head = json.loads(file.readline())
     return Summary(head["bytes"], frozenset(head["packs"]))

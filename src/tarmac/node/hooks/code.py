@@ -31,10 +31,7 @@ def copy_code(run: NodeRun) -> None:
 
     try:
         for directory in run.directories:
-            if os.path.isdir(run.part.code):  # of a version that kept snapshots as trees
-                _copy_tree(run.part.code, directory, between)
-            else:
-                make_tree(run.part.code, directory, between)
+            make_tree(run.part.code, directory, between)
     except (OSError, ValueError) as error:
         _clear(run.node.work)
         message = f"the code cannot be copied to {run.part.node}: {error}"
@@ -119,40 +116,3 @@ def _inside(target: str, path: str) -> str:
     if path.startswith("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} leads out of the directory")
     return os.path.join(target, path)
-
-
-def _copy_tree(source: str, target: str, between: Callable[[], None]) -> None:
-    """Copy files, links and directories with their modes and times; `between` is called after each piece."""
-    with os.scandir(source) as entries:
-        for entry in entries:
-            to = os.path.join(target, entry.name)
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), to)
-            elif entry.is_dir():
-                os.mkdir(to)
-                _copy_tree(entry.path, to, between)
-                _copy_stat(entry.stat(), to, owner=0o700)
-            else:
-                _copy_file(entry.path, to, between)
-                _copy_stat(entry.stat(), to, owner=0o600)
-            between()
-
-
-def _copy_file(source: str, target: str, between: Callable[[], None]) -> None:
-    reading = os.open(source, os.O_RDONLY)
-    try:
-        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            # In the kernel, and without copying at all where the disk can share blocks.
-            while os.sendfile(writing, reading, None, _CHUNK_BYTES):
-                between()
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
-
-
-def _copy_stat(stat: os.stat_result, target: str, *, owner: int) -> None:
-    """Mode and time of the original; what a snapshot protects from writing is the run's own to change."""
-    os.chmod(target, (stat.st_mode & 0o777) | owner)
-    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
