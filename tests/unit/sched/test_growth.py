@@ -111,11 +111,7 @@ def test_an_event_under_fair_share_scores_only_who_changed(preemption):
 
     def cost(users):
         ledger = Ledger(shared(users, preemption=preemption))
-        ledger.plan(NOW)
-        ledger.forget("x0")
-        ledger.plan(NOW + 1)  # who waits is ranked once for each kind that may start
-        ledger.queue(candidate("before", gang(1), owner="u7"))
-        ledger.plan(NOW + 2)
+        ledger.plan(NOW)  # here all are ranked, and not by the event that first looks at a kind
 
         def events():
             ledger.queue(candidate("new", gang(2), owner="u5"))
@@ -126,6 +122,38 @@ def test_an_event_under_fair_share_scores_only_who_changed(preemption):
         return calls_of(events)
 
     assert cost(600) <= 1.3 * cost(60) + 200
+
+
+@pytest.mark.parametrize("began_s_ago", [10.0, 1000.0])
+def test_an_event_under_fair_share_does_not_meet_everybody_who_holds_slots(began_s_ago):
+    """Within their guaranteed time and beyond it: who holds slots is ranked like who waits."""
+
+    def cost(users):
+        rules = replace(RULES, policy=Policy.FAIR_SHARE, preemption=True, guaranteed_s=300.0)
+        began_at = NOW - began_s_ago
+        held = [
+            holding(
+                f"x{number}",
+                {f"n{number + 1}": range(8)},
+                owner=f"u{number}",
+                granted_at=began_at,
+                started_at=began_at,
+            )
+            for number in range(users)
+        ]
+        queue = [
+            candidate(f"r{number}", gang(8), owner=f"u{number}", queued_at=NOW - 900) for number in range(8)
+        ]
+        ledger = Ledger(replace(snapshot(nodes(users, 8), queue, held), pools=(rules,)))
+        ledger.plan(NOW)
+
+        def events():
+            ledger.queue(candidate("new", gang(2), owner="u5"))
+            ledger.plan(NOW + 1)
+
+        return calls_of(events)
+
+    assert cost(400) <= 1.3 * cost(40) + 200
 
 
 @pytest.mark.parametrize("preemption", [False, True])

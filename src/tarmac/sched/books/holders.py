@@ -8,22 +8,20 @@ slots; what happens by itself as time goes by is caught up with at the beginning
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.books.forecast import Held
+from tarmac.sched.books.groups import Group, Groups
 from tarmac.sched.policies.fairness import entity_of
 from tarmac.sched.policies.order import CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import climbs_next_at, held_key
 
 Timed = list[tuple[float, str, Held, Key]]
 """Sorted by the moment at which something happens to a holding; its key from then on."""
-
-Group = tuple[str, int]
-"""Under fair share: an entity, and how many slots a holding of it has; as much is held against all these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +32,34 @@ class _Place:
     """
 
     guarded_until: float | None
-    group: Group | None
     key: Key
     climbs_at: float = inf
 
 
 class Holders:
-    """The holdings of one pool that have not been asked to leave."""
+    """The holdings of one pool that have not been asked to leave.
+
+    Under fair share the batch runs among them are in groups as well, as far as it is known when their
+    guaranteed time is over.
+    """
 
     __slots__ = (
+        "_changed",
         "_climbs",
         "_now",
         "_places",
         "_rules",
         "cycle",
         "guarded",
+        "guarded_groups",
         "interruptible",
         "ready",
-        "ready_slots",
+        "ready_groups",
     )
 
-    def __init__(self, rules: Pool) -> None:
+    def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
+        """`changed` is told of whom groups of a fair share came or went."""
+        self._changed = changed
         self._now = -inf
         self._begin(rules)
 
@@ -78,8 +83,7 @@ class Holders:
         self.interruptible.pop(run_id, None)
         place = self._places.get(run_id)
         if place is not None and place.guarded_until is not None:
-            del self._places[run_id]
-            _cut(self.guarded, (place.guarded_until, run_id))
+            self._unguard(held, place.guarded_until)
         elif place is not None:
             self._unready(held, place)
 
@@ -93,13 +97,12 @@ class Holders:
         """Catch up with what the time has brought."""
         back, self._now = now < self._now, now
         if back:  # somebody asks what would have been decided before
-            for line in list(self.ready.values()):
-                for _, held in list(line):
-                    self._unready(held, self._places[held.ends[2]])
-                    self._guard(held)
+            for _, held in list(self.ready):
+                self._unready(held, self._places[held.ends[2]])
+                self._guard(held)
         while self.guarded and self.guarded[0][0] <= now:
-            _, run_id, held, _ = self.guarded.pop(0)
-            del self._places[run_id]
+            until, _, held, _ = self.guarded[0]
+            self._unguard(held, until)
             self._make_ready(held)
         for climbs in list(self._climbs.values()):
             while climbs and climbs[0][0] <= now:
@@ -109,22 +112,20 @@ class Holders:
 
     def last_first(self) -> Iterator[tuple[Key, Held]]:
         """Ready batch runs with their keys, the last in order first (not for fair shares)."""
-        line = self.ready.get(None, [])
+        line = self.ready
         index = len(line) - 1
         while index >= 0:
             known, held = line[index]
             if held.holding.candidate.time_limit_s is not None and self._key(held) != known:
                 self._unready(held, self._places[held.ends[2]])  # what is left of its limit became less
                 self._make_ready(held)
-                line = self.ready[None]
             else:
                 yield known, held
                 index -= 1
 
     def last(self) -> Key | None:
         """A key that no ready batch run is ordered after (not for fair shares)."""
-        line = self.ready.get(None)
-        return line[-1][0] if line else None
+        return self.ready[-1][0] if self.ready else None
 
     def climbing(self, rung: float) -> list[Timed]:
         """Ready runs that climb from this rung, and from the one below it."""
@@ -136,8 +137,9 @@ class Holders:
         self.cycle: dict[str, Held] = {}
         self.interruptible: dict[str, Held] = {}
         self.guarded: Timed = []
-        self.ready: dict[Group | None, list[tuple[Key, Held]]] = {}
-        self.ready_slots = 0
+        self.guarded_groups = Groups(self._changed)
+        self.ready: list[tuple[Key, Held]] = []
+        self.ready_groups = Groups(self._changed)
         self._climbs: dict[float, Timed] = {}
         self._places: dict[str, _Place] = {}
 
@@ -146,18 +148,26 @@ class Holders:
         until = inf if started_at is None else started_at + self._rules.guaranteed_s
         run_id = held.holding.candidate.run_id
         key = held_key(held.holding, self._rules, until if until < inf else self._now, slots=held.slots)
-        self._places[run_id] = _Place(until, None, key)
+        self._places[run_id] = _Place(until, key)
         insort(self.guarded, (until, run_id, held, key))
+        if self._fair and until < inf:
+            self.guarded_groups.add(self._group(held), (until, run_id, held))
+
+    def _unguard(self, held: Held, until: float) -> None:
+        run_id = held.holding.candidate.run_id
+        del self._places[run_id]
+        _cut(self.guarded, (until, run_id))
+        if self._fair and until < inf:
+            self.guarded_groups.cut(self._group(held), (until, run_id))
 
     def _make_ready(self, held: Held) -> None:
         candidate = held.holding.candidate
-        fair = self._rules.policy is Policy.FAIR_SHARE
-        group = (entity_of(candidate, self._rules), held.slots) if fair else None
         key = self._key(held)
         climbs_at = climbs_next_at(held.holding, held.slots, self._rules, self._now)
-        self._places[candidate.run_id] = _Place(None, group, key, climbs_at)
-        insort(self.ready.setdefault(group, []), (key, held))
-        self.ready_slots += held.slots
+        self._places[candidate.run_id] = _Place(None, key, climbs_at)
+        insort(self.ready, (key, held))
+        if self._fair:
+            self.ready_groups.add(self._group(held), (key, held))
         if climbs_at < inf:
             climbed = held_key(held.holding, self._rules, climbs_at, slots=held.slots)
             insort(self._climbs.setdefault(rung_of(key), []), (climbs_at, candidate.run_id, held, climbed))
@@ -165,13 +175,18 @@ class Holders:
     def _unready(self, held: Held, place: _Place) -> None:
         run_id = held.holding.candidate.run_id
         del self._places[run_id]
-        line = self.ready[place.group]
-        _cut(line, (place.key,))
-        if not line:
-            del self.ready[place.group]
-        self.ready_slots -= held.slots
+        _cut(self.ready, (place.key,))
+        if self._fair:
+            self.ready_groups.cut(self._group(held), (place.key,))
         if place.climbs_at < inf:
             _cut(self._climbs[rung_of(place.key)], (place.climbs_at, run_id))
+
+    @property
+    def _fair(self) -> bool:
+        return self._rules.policy is Policy.FAIR_SHARE
+
+    def _group(self, held: Held) -> Group:
+        return entity_of(held.holding.candidate, self._rules), held.slots
 
     def _key(self, held: Held) -> Key:
         return held_key(held.holding, self._rules, self._now, slots=held.slots)

@@ -191,7 +191,8 @@ class PoolQueue:
             entry = (queued.key, queued)
             queued.line.side(kind).append(entry)
             queued.lane.entries.append(entry)
-        self._changes.restart()
+            if queued.line.entity is not None:
+                self._changes.note(queued.line.entity)
         for line in self.lines.values():
             line.entries.sort()
             line.shut.sort()

@@ -6,23 +6,23 @@ Changed by `Ledger` as facts change; a pass (`deciding`) plays on it and leaves 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import count
 from math import inf
 from typing import Any
 
 from tarmac.model.cluster import Node, Packing, Pool
+from tarmac.sched.books.fair_order import FairOrder
 from tarmac.sched.books.forecast import Forecast, Held, ReleaseKey
 from tarmac.sched.books.holders import Holders
-from tarmac.sched.books.lanes import Kind, Lane, Line, PoolQueue, Track
+from tarmac.sched.books.lanes import Kind, PoolQueue
 from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
-from tarmac.sched.policies.fairness import Accounts, FairClaims, epoch_of
-from tarmac.sched.policies.order import Key
-from tarmac.sched.policies.ranking import Changes, Ranking, Score
+from tarmac.sched.policies.fairness import Accounts
+from tarmac.sched.policies.ranking import Changes
 
 
 class PoolState:
@@ -34,21 +34,19 @@ class PoolState:
 
     __slots__ = (
         "_empty",
-        "_epoch",
         "_sorted_out",
         "_stamp",
         "_stamped",
         "accounts",
         "board",
-        "changes",
         "epoch",
+        "fair",
         "forecasts",
         "holders",
         "holdings",
         "key",
         "leaving",
         "queue",
-        "ranking",
         "releases",
         "rules",
         "version",
@@ -58,12 +56,11 @@ class PoolState:
         self.key: PoolKey = rules.key
         self.rules = rules
         self.board = board
-        self.changes = Changes()
-        self.ranking = Ranking()
-        self.queue = PoolQueue(rules, self.changes)
-        self.holders = Holders(rules)
-        self.accounts = Accounts(rules, self.changes.note)
-        self._epoch = 0
+        changes = Changes()
+        self.queue = PoolQueue(rules, changes)
+        self.holders = Holders(rules, changes.note)
+        self.accounts = Accounts(rules, changes.note)
+        self.fair = FairOrder(rules, self.queue, self.accounts, changes)
         self.holdings: dict[str, Held] = {}
         self.leaving: set[str] = set()
         self.releases: list[tuple[ReleaseKey, Held]] = []
@@ -123,36 +120,11 @@ class PoolState:
     def refresh(self, now: float) -> None:
         """Bring the queue up to date for a pass: its order, and who is shut out while nodes take no work."""
         self.queue.refresh(now)
-        if (epoch := epoch_of(self.rules, now)) != self._epoch:
-            self._epoch = epoch
-            self.changes.restart()
+        self.fair.refresh(now)
         if not self._sorted_out:
             self._sorted_out = True
             kinds = (kind for together in self.queue.kinds.values() for kind in together)
             self.queue.shut([kind for kind in kinds if not self.possible(kind)] if self.board.closed else ())
-
-    def claims(self, now: float) -> FairClaims | None:
-        """What a pass goes by where shares are fair; None elsewhere."""
-        return self.accounts.claims(now, self._width)
-
-    def lines(self, claims: FairClaims) -> Iterator[tuple[float, Key, Line]]:
-        """The lines of a fair share, the least claim first, each with it and the key of its first run."""
-        fair = self.queue.fair
-        self.ranking.refresh(fair, self.changes, self._score)
-        return ((claim, key, fair[entity]) for claim, key, entity in self.ranking.ordered(claims.of))
-
-    def lanes(self, track: Track, claims: FairClaims) -> Iterator[tuple[float, Key, Lane]]:
-        """The lanes of a track in that order."""
-        track.ranking.refresh(track.lanes, self.changes, self._score)
-        return ((claim, key, track.lanes[entity]) for claim, key, entity in track.ranking.ordered(claims.of))
-
-    def _width(self, entity: str) -> int:
-        """How many slots the first queued run of an entity asks for."""
-        line = self.queue.fair.get(entity)
-        return 0 if line is None else line.first.kind.slots
-
-    def _score(self, entity: str) -> Score:
-        return self.accounts.score(entity, self._width(entity), self._epoch)
 
     def possible(self, kind: Kind) -> bool:
         """Whether the nodes that take work now could hold a kind, if all were empty."""
@@ -191,7 +163,7 @@ class PoolState:
             self._sorted_out = False
             self.holders.restart(rules, self.holdings.values())
             self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
-            self.changes.restart()
+            self.fair.set_rules(rules)
             self.moved(freed=True)
 
     def settle(self, name: str, loads: Any) -> None:

@@ -69,7 +69,7 @@ class PoolPass(Asking):
                     walk.enter(lane)
             for track in kind.tracks.values():
                 if self._claims is not None:
-                    lanes = self.state.lanes(track, self._claims)
+                    lanes = self.state.fair.lanes(track, self._claims)
                     walk.follow(BATCH, ((claim, key, lane, 0) for claim, key, lane in lanes))
         return walk
 
@@ -84,7 +84,9 @@ class PoolPass(Asking):
             if plain.rank not in self._resting:
                 walk.enter(plain)
         if self._claims is not None and BATCH not in self.opening.passable:
-            walk.follow(BATCH, ((claim, key, fair, 0) for claim, key, fair in self.state.lines(self._claims)))
+            walk.follow(
+                BATCH, ((claim, key, fair, 0) for claim, key, fair in self.state.fair.lines(self._claims))
+            )
         stop = self._place_of(until)
         while len(self._blocked) + len(self.keepings) < PROTECTED:
             step = walk.next()
@@ -138,7 +140,7 @@ class PoolPass(Asking):
         self, track: Track, reached: dict[Line, Key | None], claims: FairClaims
     ) -> Iterator[tuple[float, Key, Lane, int]]:
         """The lanes of a fair share of which a run could start, as long as the kind fits."""
-        for claim, _, lane in self.state.lanes(track, claims):
+        for claim, _, lane in self.state.fair.lanes(track, claims):
             if self.hopeless(lane.kind) or self.now + track.shortest_s > lane.kind.window_at:
                 return
             index = _index(lane, reached)
@@ -155,7 +157,7 @@ class PoolPass(Asking):
                 for _, _, lane, index in self._movers(line, reached, displacer):
                     walk.enter(lane, index)
         if self._claims is not None:
-            lines = islice(self.state.lines(self._claims), MOVING_LINES)
+            lines = islice(self.state.fair.lines(self._claims), MOVING_LINES)
             walk.follow(
                 BATCH,
                 (

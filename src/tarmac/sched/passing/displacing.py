@@ -8,10 +8,12 @@ not start by it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from heapq import merge
+from itertools import chain, count, islice, takewhile
 from math import inf
 
 from tarmac.sched.books.forecast import Held
+from tarmac.sched.books.groups import Group, Groups
 from tarmac.sched.books.lanes import Kind, Line, Queued
 from tarmac.sched.books.pool_state import PoolState
 from tarmac.sched.decisions import Preemption, PreemptionReason
@@ -20,7 +22,7 @@ from tarmac.sched.passing.asking import Displacement
 from tarmac.sched.passing.victims import Found, fewest
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.blocks import Member
-from tarmac.sched.policies.fairness import FairClaims, entity_of
+from tarmac.sched.policies.fairness import entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import Precedence
 
@@ -52,7 +54,9 @@ class PoolDisplacer:
         self._refused: set[tuple[Kind, Line]] = set()
         self._may: dict[Line, bool] = {}
         self._awaited = False
-        self._groups: list[tuple[float, str, int]] | None = None
+        self._standings = state.fair.claims(precedence.now)
+        self._by_standing: list[tuple[float, Group]] = []
+        self._more_standing = self._overdrawn_first(state.holders.ready_groups)
         self._last_first: list[tuple[Key, Held]] = []
         self._more_before = state.holders.last_first()
 
@@ -98,8 +102,7 @@ class PoolDisplacer:
             last = holders.last()
             return last is not None and last > line.entries[0][0]
         floor = self._claims.of(line.entity or "")
-        first = next((group for group in self._by_standing() if group[1] != line.entity), None)
-        return first is not None and -first[0] >= floor
+        return next(self._overdrawn(line.entity, floor), None) is not None
 
     def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
@@ -123,13 +126,17 @@ class PoolDisplacer:
 
     def _guarded(self, queued: Queued) -> Iterator[Held]:
         """Who may be displaced by a batch run as soon as guarantees have ended, the soonest first."""
-        claims = self._claims
-        floor = -inf if claims is None else claims.of(queued.line.entity or "")
-        for until, _, held, key in self._state.holders.guarded:
-            if until == inf:
-                return
-            if key > queued.key if claims is None else self._standing(held, claims) >= floor:
-                yield held
+        holders = self._state.holders
+        if self._claims is None:
+            for until, _, held, key in holders.guarded:
+                if until == inf:
+                    return
+                if key > queued.key:
+                    yield held
+            return
+        floor, groups = self._claims.of(queued.line.entity or ""), holders.guarded_groups
+        overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
+        yield from (held for _, _, held in merge(*(groups[group] for _, group in overdrawn)))
 
     def _waited_long(self, queued: Queued) -> bool:
         """Whether nodes are to be kept for a run; those of one run at a time are: the others follow.
@@ -138,9 +145,6 @@ class PoolDisplacer:
         """
         waited_s = self._now - queued.candidate.queued_at
         return not self._awaited and waited_s >= 2 * self._state.rules.guaranteed_s
-
-    def _standing(self, held: Held, claims: FairClaims) -> float:
-        return claims.standing(entity_of(held.holding.candidate, self._state.rules), held.slots)
 
     def _victims(self, queued: Queued) -> Iterator[Held]:
         """Who may be displaced by a run, in the order in which they would give way."""
@@ -179,25 +183,27 @@ class PoolDisplacer:
                 yield known[index][1]
                 index += 1
 
-    def _by_standing(self) -> list[tuple[float, str, int]]:
-        """Under fair share: the groups of ready batch runs, the one most is held against first.
+    def _overdrawn_first(self, groups: Groups) -> Iterator[tuple[float, Group]]:
+        """Under fair share: groups of holdings, the one most is held against first.
 
         As at the beginning of the pass: what is placed in it is held against nobody who holds slots already.
         """
-        if self._groups is None:
-            claims = self._claims
-            groups = [group for group in self._state.holders.ready if group is not None]
-            if claims is not None:
-                self._groups = sorted((-claims.standing(*group), *group) for group in groups)
-        return self._groups or []
+        return iter(()) if self._standings is None else self._state.fair.holdings(groups, self._standings)
 
     def _overdrawn(self, own: str | None, floor: float) -> Iterator[Held]:
-        """Under fair share: ready batch runs of others who used too much, the most first."""
-        for below, entity, slots in self._by_standing():
-            if -below < floor:
+        """Under fair share: ready batch runs of others who used too much, the most first.
+
+        Groups are looked up once for all who ask, as far as any of them looks.
+        """
+        known = self._by_standing
+        for index in count():
+            if index == len(known):
+                known += islice(self._more_standing, 1)
+            if index == len(known) or known[index][0] < floor:
                 return
-            if entity != own:
-                yield from (held for _, held in reversed(self._state.holders.ready[entity, slots]))
+            group = known[index][1]
+            if group[0] != own:
+                yield from (held for _, held in reversed(self._state.holders.ready_groups[group]))
 
     def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
         """Those who have had most of what they may expect first; then who loses least."""

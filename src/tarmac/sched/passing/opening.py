@@ -31,7 +31,7 @@ def open_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) 
     state.refresh(now)
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
-    claims = state.claims(now)
+    claims = state.fair.claims(now)
     if not _timed(state):
         return Opening(claims=claims, passable=_PASSABLE[False], allotted_s=_allotted(rules, now))
     over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]

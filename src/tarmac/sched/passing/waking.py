@@ -6,7 +6,7 @@ have given them up. So each moment at which one more holding could be displaced 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import inf
@@ -21,6 +21,7 @@ from tarmac.sched.policies import blocks, turns
 from tarmac.sched.policies.fairness import FairClaims
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, Key
 from tarmac.sched.policies.precedence import Precedence
+from tarmac.sched.policies.ranking import Place
 
 LOOKED_AT = 16
 """So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
@@ -79,7 +80,7 @@ def _waiting(current: Asking) -> Iterator[Queued]:
                 yield from _left_waiting(current, lane)
     claims = current.opening.claims
     if claims is not None:
-        for _, _, line in islice(current.state.lines(claims), ENTITIES):
+        for _, _, line in islice(current.state.fair.lines(claims), ENTITIES):
             yield from _left_waiting(current, line)
 
 
@@ -146,14 +147,30 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
 
 def _overdrawn_at(state: PoolState, claims: FairClaims, batch: Sequence[Queued]) -> float:
     """When an entity will have used too much for the next one of those waiting that it has not yet."""
-    entities = sorted({queued.line.entity for queued in batch if queued.line.entity is not None})
+    entities = {queued.line.entity for queued in batch if queued.line.entity is not None}
     floors = sorted((claims.of(entity), entity) for entity in entities)
     at = inf
-    for group in state.holders.ready:
-        if group is not None:
-            entity, standing = group[0], claims.standing(*group)
+    for alike in state.fair.alike(state.holders.ready_groups):
+        for _, entity, slots in _nearest(alike, floors, claims):
+            standing = claims.standing(entity, slots)
             above = bisect_right(floors, (standing, chr(0x10FFFF)))
             floor = next((floor for floor, other in floors[above:] if other != entity), None)
             if floor is not None:
                 at = min(at, claims.reaches_at(entity, floor - standing))
     return at
+
+
+def _nearest(
+    alike: Sequence[Place], floors: Sequence[tuple[float, str]], claims: FairClaims
+) -> Iterator[Place]:
+    """Of groups whose use grows alike, sorted, those that are next below one of the floors."""
+    if len(alike) <= len(floors):
+        yield from alike
+        return
+    waiting = {entity for _, entity in floors}
+    for floor in dict.fromkeys(floor for floor, _ in floors):
+        first = bisect_left(alike, True, key=lambda place: claims.standing(place[1], place[2]) < floor)
+        for place in islice(alike, first, None):
+            yield place
+            if place[1] not in waiting:  # nobody's own floor: nothing further below comes to it sooner
+                break

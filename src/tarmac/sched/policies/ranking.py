@@ -1,43 +1,44 @@
-"""Entities of a fair share in the order of what is held against them: only who changed is scored anew.
+"""Entities of a fair share in the order of what is held against them: only who changed is placed anew.
 
 What is held against an entity is a part that fades, alike for all, and a part that stays (see `fairness`). So
 among those of whom the same stays the order never changes as time goes by: each such class is kept sorted,
-and a pass merges the classes as far as it looks. Kept by `PoolState` for lines, by each kind for its lanes.
+and a pass merges the classes as far as it looks. Used by `books.fair_order` for lines, lanes and holdings.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
-
-from tarmac.sched.policies.order import Key
 
 REMEMBERED = 32_768
 """So many changes are remembered; who has not looked for longer begins anew."""
 
-Score = tuple[float, float]
-"""What stays of what is held against an entity, and what fades, as of the beginning of the epoch."""
+Place = tuple[Any, ...]
+"""Where something lies in its class: what fades of what is held against it, then what no two have alike."""
 
-Member = Any
-"""What is ranked for an entity: has `entries`, of which the first tells who goes before an equal."""
+Placed = tuple[Hashable, Place]
+"""A class, of which all have in common whatever does not fade, and a place in it."""
+
+Places = Callable[[str], Sequence[Placed]]
+"""Where what counts for an entity lies; empty if nothing does."""
 
 
 class Changes:
-    """Whose score, or first run, has changed: a list that every ranking reads as far as it has not yet."""
+    """Of whom something has changed: a list that every ranking reads as far as it has not yet."""
 
-    __slots__ = ("_dropped", "_entities", "_era")
+    __slots__ = ("_dropped", "_entities", "era")
 
     def __init__(self) -> None:
-        self._era = 0
+        self.era = 0
         self._dropped = 0
         self._entities: list[str] = []
 
     @property
     def position(self) -> tuple[int, int]:
         """Up to where a ranking has read that has read all."""
-        return self._era, self._dropped + len(self._entities)
+        return self.era, self._dropped + len(self._entities)
 
     def note(self, entity: str) -> None:
         """Something about an entity has changed."""
@@ -48,81 +49,85 @@ class Changes:
 
     def restart(self) -> None:
         """Everything has changed."""
-        self._era += 1
+        self.era += 1
         self._dropped = 0
         self._entities.clear()
 
     def since(self, position: tuple[int, int]) -> Iterable[str] | None:
         """Who has changed since then; None if that is not remembered."""
         era, read = position
-        if era != self._era or read < self._dropped:
+        if era != self.era or read < self._dropped:
             return None
         return dict.fromkeys(self._entities[read - self._dropped :])
 
 
 class Ranking:
-    """Members by entity, in the order of what is held against them; of equals, whose first run goes first."""
+    """What counts for entities, by classes."""
 
-    __slots__ = ("_classes", "_places", "_position")
+    __slots__ = ("_classes", "_placed", "_position")
 
     def __init__(self) -> None:
         self._position = (-1, 0)
-        self._classes: dict[float, list[tuple[float, Key, str]]] = {}
-        self._places: dict[str, tuple[float, tuple[float, Key, str]]] = {}
+        self._classes: dict[Hashable, list[Place]] = {}
+        self._placed: dict[str, Sequence[Placed]] = {}
 
-    def refresh(self, members: Mapping[str, Member], changes: Changes, score: Callable[[str], Score]) -> None:
+    @property
+    def classes(self) -> Iterable[list[Place]]:
+        """The classes, each in order."""
+        return self._classes.values()
+
+    def placed(self, entity: str) -> Sequence[Placed]:
+        """Where what counts for an entity lies."""
+        return self._placed.get(entity, ())
+
+    def refresh(self, entities: Iterable[str], changes: Changes, places: Places) -> None:
         """Bring the order up to date with what has changed since the last time."""
         if self._position == changes.position:
             return
         changed = changes.since(self._position)
         self._position = changes.position
         if changed is None:
-            self._classes.clear()
-            self._places.clear()
-            for entity, member in members.items():
-                if member.entries:
-                    stays, place = self._place(entity, member, score)
-                    self._classes.setdefault(stays, []).append(place)
-            for places in self._classes.values():
-                places.sort()
+            self._begin(entities, places)
             return
         for entity in changed:
-            self._drop(entity)
-            member = members.get(entity)
-            if member is not None and member.entries:
-                stays, place = self._place(entity, member, score)
-                insort(self._classes.setdefault(stays, []), place)
+            for key, place in self._placed.pop(entity, ()):
+                self._cut(key, place)
+            found = places(entity)
+            if found:
+                self._placed[entity] = found
+            for key, place in found:
+                insort(self._classes.setdefault(key, []), place)
 
-    def ordered(self, claim: Callable[[str], float]) -> Iterator[tuple[float, Key, str]]:
-        """What is held against each entity now, the key of its first run, and its name: the least first."""
-        heap = [_head(places, 0, claim) for places in self._classes.values()]
+    def ordered(self, value: Callable[[Place], float]) -> Iterator[tuple[float, Place]]:
+        """Everything with its value now, which keeps the order of a class: the least first."""
+        heap = [_head(places, 0, value) for places in self._classes.values()]
         heapq.heapify(heap)
         while heap:
-            held_against, key, entity, index, places = heap[0]
-            yield held_against, key, entity
+            least, _, index, places = heap[0]
+            yield least, places[index]
             if index + 1 < len(places):
-                heapq.heapreplace(heap, _head(places, index + 1, claim))
+                heapq.heapreplace(heap, _head(places, index + 1, value))
             else:
                 heapq.heappop(heap)
 
-    def _place(
-        self, entity: str, member: Member, score: Callable[[str], Score]
-    ) -> tuple[float, tuple[float, Key, str]]:
-        stays, fades = score(entity)
-        found = self._places[entity] = (stays, (fades, member.entries[0][0], entity))
-        return found
+    def _begin(self, entities: Iterable[str], places: Places) -> None:
+        self._classes = {}
+        self._placed = {entity: found for entity in entities if (found := places(entity))}
+        for placed in self._placed.values():
+            for key, place in placed:
+                self._classes.setdefault(key, []).append(place)
+        for together in self._classes.values():
+            together.sort()
 
-    def _drop(self, entity: str) -> None:
-        place = self._places.pop(entity, None)
-        if place is not None:
-            places = self._classes[place[0]]
-            del places[bisect_left(places, place[1])]
-            if not places:
-                del self._classes[place[0]]
+    def _cut(self, key: Hashable, place: Place) -> None:
+        together = self._classes[key]
+        del together[bisect_left(together, place)]
+        if not together:
+            del self._classes[key]
 
 
 def _head(
-    places: list[tuple[float, Key, str]], index: int, claim: Callable[[str], float]
-) -> tuple[float, Key, str, int, list[tuple[float, Key, str]]]:
-    _, key, entity = places[index]
-    return claim(entity), key, entity, index, places
+    places: list[Place], index: int, value: Callable[[Place], float]
+) -> tuple[float, Place, int, list[Place]]:
+    place = places[index]
+    return value(place), place[1:], index, places
