@@ -41,8 +41,8 @@ class PublishedSet:
 
 
 REFERENCE = (
-    "an event-driven simulation by slot count alone (no placement, no restart cost); SJF, SRTF and SRSF know "
-    "durations, 2DLAS (two queues split at 8 slot-hours) does not"
+    "an event-driven simulation by slot count alone (no placement, no restart cost); EASY, SJF, SRTF and "
+    "SRSF know durations, 2DLAS (two queues split at 8 slot-hours) does not"
 )
 
 _MURI = (
@@ -76,6 +76,7 @@ MURI_1 = PublishedSet(
     source=_MURI,
     lines=(
         Published(policy="FIFO", completion_s=10.31e6),
+        Published(policy="EASY", completion_s=7_103_458),
         Published(policy="SJF", completion_s=1_560_496),
         Published(policy="SRTF", completion_s=1_333_917),
         Published(policy="SRSF", completion_s=952_245),
@@ -94,6 +95,7 @@ MURI_3 = PublishedSet(
     source=_MURI,
     lines=(
         Published(policy="FIFO", completion_s=0.991e6),
+        Published(policy="EASY", completion_s=421_204),
         Published(policy="SJF", completion_s=262_107),
         Published(policy="SRTF", completion_s=180_116),
         Published(policy="SRSF", completion_s=172_684),
@@ -113,6 +115,7 @@ MURI_400 = PublishedSet(
     lines=(
         Published(policy="FIFO", completion_s=747_485),
         Published(policy="FIFO, smaller may pass", completion_s=428_066),
+        Published(policy="EASY", completion_s=368_934),
         Published(policy="SJF", completion_s=279_097),
         Published(policy="SRTF", completion_s=219_557),
         Published(policy="SRSF", completion_s=215_287),
@@ -127,8 +130,11 @@ MURI_400 = PublishedSet(
 SHOCKWAVE = PublishedSet(
     name="Shockwave 120",
     cluster="8x4",
-    source="Shockwave (NSDI 2023), simulated, published with github.com/uw-mad-dash/shockwave (MIT)",
+    source="Shockwave (NSDI 2023), simulated, published with github.com/uw-mad-dash/shockwave (MIT), and "
+    + REFERENCE
+    + " (EASY)",
     lines=(
+        Published(policy="EASY", completion_s=10_555, makespan_s=33_371, p99_s=22_057),
         Published(
             policy="Shockwave", completion_s=9_944, makespan_s=23_399, worst_fairness=1.50, unfair_share=0.042
         ),

@@ -7,11 +7,13 @@ and `close` takes everything back: facts change only when the caller has recorde
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from typing import Protocol
 
+from tarmac.model.cluster import Policy
 from tarmac.model.run import Allocation
 from tarmac.sched.books.forecast import Forecast, Held, ends, soonest
 from tarmac.sched.books.lanes import Kind, Line, Queued, limit_s
@@ -23,6 +25,13 @@ from tarmac.sched.placing.gangs import allot, fit
 from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import FairClaims
+from tarmac.sched.policies.order import BATCH
+
+STRETCH = 4
+"""Among equals in priority, nodes are kept for a run that has waited so many times as long as it is to run.
+
+decisions/0027 tells what was measured.
+"""
 
 IN_VAIN = 16
 """After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
@@ -216,19 +225,47 @@ class Asking:
         for queued in blocked:
             known = not self._out_of_patience(queued.candidate)
             forecast = self.forecast(queued.kind, known=known)
-            if forecast is not None:
+            if forecast is not None and self._worth_keeping(queued, forecast):
                 self.keep(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
         if blocked or self._stamp < 0:
             self._stamp = self.state.stamp(tuple(self.keepings))
 
     def _out_of_patience(self, candidate: Candidate) -> bool:
-        """Whether a run whose start nobody knows has been passed long enough (M3).
+        """Whether a run whose start nobody knows may have nodes kept for it (M3).
 
         From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
         holds them now has ended. One at a time in a pool: nodes may stand idle for long.
         """
         waited_s = self.now - candidate.queued_at
         return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.keepings)
+
+    def _worth_keeping(self, queued: Queued, forecast: Forecast) -> bool:
+        """Whether a run has waited so long, beside how long it is to run, that nodes may stand idle for it.
+
+        Where nobody knows when it could start, the measure is how long those have run for which it waits; and
+        where its start is known, but no limit of its own, how long it has to wait. Where it goes before
+        somebody by priority, a known start is promised at once.
+        """
+        waited_s = self.now - queued.candidate.queued_at
+        if forecast.at == inf:
+            return waited_s >= STRETCH * (self.now - self._oldest_on(forecast.nodes))
+        if forecast.at <= self.now or not self._among_equals(queued):
+            return True
+        own_s = limit_s(queued.candidate)
+        return waited_s >= STRETCH * (own_s if own_s < inf else forecast.at - self.now)
+
+    def _among_equals(self, queued: Queued) -> bool:
+        """Whether only its place in the queue puts a run before those behind it."""
+        if queued.line.rank != BATCH or self.state.rules.policy is not Policy.PRIORITY:
+            return False
+        last, _ = queued.line.entries[-1]
+        return last[0] == queued.key[0]
+
+    def _oldest_on(self, nodes: Iterable[str]) -> float:
+        """When the oldest holding on these nodes of which nobody knows the end was granted."""
+        state, wanted = self.state, set(nodes)
+        unknown = islice(state.releases, state.known_releases(), None)
+        return next((held.ends[1] for _, held in unknown if not wanted.isdisjoint(held.loads)), self.now)
 
     def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""
