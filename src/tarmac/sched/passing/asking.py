@@ -30,7 +30,7 @@ from tarmac.sched.policies.order import BATCH
 STRETCH = 4
 """Among equals in priority, nodes are kept for a run that has waited so many times as long as it is to run.
 
-decisions/0027 tells what was measured.
+decisions/0028 tells what was measured.
 """
 
 IN_VAIN = 16
