@@ -83,7 +83,7 @@ def test_an_engine_stands_for_a_described_cluster(harness: Harness) -> None:
             NodeGroup(nodes=2, slots=8, slot_type="h100", cpus=96.0, pool="big", shard="left", prefix="a"),
             NodeGroup(nodes=2, slots=4, memory_bytes=2**40, shard="right", hostnames=("b", "c")),
         ),
-        first_address="127.200.0.254",
+        assigned={"first_address": "127.200.0.254"},
     )
     nodes = engine.cluster_nodes(cluster)
     assert engine.cluster_nodes(replace(cluster)) is nodes

@@ -15,10 +15,11 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from histories import new_run, step
+from histories import attempt_of, new_run, step
 from postgres import Server
+from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import Refused
-from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import Evidence, Standing
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunQuery
@@ -117,6 +118,33 @@ def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tup
         assert store.run("r1") == moved.after
         assert [event.id for event in store.events("r1")] == [1, 2, 4], "ids go on where they were"
         assert store.apply([step(running, RunEvent.RELEASED, attempt=attempt)]) == [True]
+
+
+def test_what_was_assigned_to_a_cluster_stands_apart_from_its_description(two_urls: tuple[str, str]) -> None:
+    url, _ = two_urls
+    body = '{"name":"lab","groups":[{"nodes":2,"slots":8}],"first_address":"127.128.0.1"}'
+    with write(url) as connection:
+        migrate(connection, "0011")
+        connection.execute(text("INSERT INTO cluster (name, body) VALUES ('lab', :body)"), {"body": body})
+    with closing(open_store(url)) as store:
+        (cluster,) = store.clusters()
+    assert cluster.assigned == {"first_address": "127.128.0.1"}
+    assert cluster == Cluster(name="lab", groups=(NodeGroup(nodes=2, slots=8),), assigned=cluster.assigned)
+
+
+def test_a_run_that_was_there_before_may_be_submitted_to_a_queue(two_urls: tuple[str, str]) -> None:
+    """The words of states are changed where they stand: rows, keys and what refers to them stay."""
+    url, _ = two_urls
+    with write(url) as connection:
+        migrate(connection, "0010")
+        for statement in FIRST_VERSION:
+            connection.execute(text(statement))
+    with closing(open_store(url)) as store:
+        queued, _ = store.live_runs()
+        waits = attempt_of(queued, state=AttemptState.SUBMITTED, master_port=None)
+        assert store.apply([step(queued, RunEvent.SUBMITTED, attempt=waits)]) == [True]
+        assert store.attempts(queued.id) == [waits]
+        assert [event.event for event in store.events(queued.id)][-1] is RunEvent.SUBMITTED
 
 
 def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:

@@ -20,8 +20,8 @@ from tarmac.control.passes.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep
-from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, Pool
-from tarmac.model.errors import LeaseLost, Unavailable
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Cluster, Node, Pool
+from tarmac.model.errors import InvalidInput, LeaseLost, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
@@ -181,7 +181,10 @@ class Server:
     def _turn(self, loop: str, key: str) -> None:
         lease = self._take_lease()
         world = self.plane.world
-        engine = next(each for each in world.engines if each.key == key)
+        world.mirror()  # as every pass, and any request
+        engine = next((each for each in world.engines if each.key == key), None)
+        if engine is None:
+            return  # its cluster is not there: it has no such loops
         try:
             match loop:
                 case "stage":
@@ -210,6 +213,20 @@ class Server:
         return self.lease
 
 
+class BatchKind:
+    """A kind of engines in the settings of which a partition is needed: the systems of these clusters."""
+
+    def __init__(self, systems: Mapping[str, SimBatchEngine]) -> None:
+        self._systems = systems
+
+    def check(self, cluster: Cluster) -> None:
+        if "partition" not in cluster.settings:
+            raise InvalidInput(f"{cluster.name}: a partition is missing")
+
+    def open(self, cluster: Cluster) -> SimBatchEngine:
+        return self._systems[cluster.name]
+
+
 LOOPS = ("stage", "schedule", "deliver", "reconcile", "reap")
 ENGINE_LOOPS = LOOPS[2:]
 
@@ -217,7 +234,8 @@ ENGINE_LOOPS = LOOPS[2:]
 class Simulation:
     """A store and engines that outlive servers, and the server of the moment.
 
-    `others` are the nodes of clusters that have an engine of their own, `batches` of those with a queue.
+    `others` are the nodes of clusters that have an engine of their own, `batches` of those with a queue, and
+    `described` of those with a queue that are there once somebody has added them.
     """
 
     def __init__(
@@ -229,6 +247,7 @@ class Simulation:
         news_delay_s: float = 0.0,
         others: Mapping[str, Sequence[Node]] = MappingProxyType({}),
         batches: Mapping[str, Sequence[Node]] = MappingProxyType({}),
+        described: Mapping[str, Sequence[Node]] = MappingProxyType({}),
     ) -> None:
         self.pools = pools
         self.clock = VirtualClock(1_000_000.0)
@@ -236,16 +255,19 @@ class Simulation:
         self.ids = CountingIds()
         self.engine = SimEngine(self.clock, cluster, behaviour=behaviour, news_delay_s=news_delay_s)
         self.batches = {
-            name: SimBatchEngine(self.clock, there, behaviour=behaviour) for name, there in batches.items()
+            name: SimBatchEngine(self.clock, there, behaviour=behaviour)
+            for name, there in {**batches, **described}.items()
         }
-        self.others: dict[str, SimEngine | SimBatchEngine] = dict(self.batches) | {
+        self.kinds: dict[str, BatchKind] = {SimBatchEngine.name: BatchKind(self.batches)} if described else {}
+        self.others: dict[str, SimEngine | SimBatchEngine] = {name: self.batches[name] for name in batches}
+        self.others |= {
             name: SimEngine(self.clock, there, behaviour=behaviour, news_delay_s=news_delay_s)
             for name, there in others.items()
         }
         self.hanging: set[str] = set()
-        self.engines = [self.engine, *self.others.values()]
+        self.engines = [self.engine, *self.others.values(), *(self.batches[name] for name in described)]
         self.loops = [(loop, "") for loop in LOOPS] + [
-            (loop, name) for name in self.others for loop in ENGINE_LOOPS
+            (loop, name) for name in (*self.others, *described) for loop in ENGINE_LOOPS
         ]
         self.crashes = 0
         self.server = self.start()
@@ -266,6 +288,7 @@ class Simulation:
             store=self.store,
             engine=self.engine,
             engines=self.others,
+            kinds=self.kinds,
             code=InstantCode(),
             clock=self.clock,
             ids=self.ids,

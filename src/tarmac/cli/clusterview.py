@@ -6,11 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.amounts import duration, number, size
-from tarmac.cli.table import Column, render
+from tarmac.cli.table import Cell, Column, render
 from tarmac.cli.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
-    from tarmac.client.records import ClusterRecord, NodeKindRecord, PoolRulesRecord
+    from tarmac.client.cluster_records import (
+        ClusterRecord,
+        FindingRecord,
+        NodeKindRecord,
+        PoolRulesRecord,
+    )
 
 _CLUSTERS = (
     Column(title="CLUSTER"),
@@ -50,6 +55,9 @@ _KINDS = (
 )
 
 
+_FINDINGS = (Column(title=""), Column(title="WHAT"), Column(title="FOUND", flexible=True))
+
+
 def cluster_table(clusters: Sequence[ClusterRecord], terminal: Terminal) -> str:
     """A line for each cluster."""
     rows = (
@@ -79,10 +87,25 @@ def cluster_line(cluster: ClusterRecord) -> str:
     nodes, free, slots = cluster["nodes"], cluster["slots_free"], cluster["slots"]
     pools = len(cluster["pools"])
     kind = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}[cluster["kind"]]
+    trouble = f"; it does not answer now: {cluster['trouble']}" if cluster["trouble"] else ""
+    if cluster["delegated"]:
+        return one_line(
+            f"{cluster['name']} ({cluster['engine']}, with a queue of its own): {nodes} node"
+            f"{'s' if nodes != 1 else ''} in {pools} pool{'s' if pools != 1 else ''}, {slots} slots{trouble}"
+        )
     return one_line(
         f"{cluster['name']} ({cluster['engine']}, {kind}): {nodes} node{'s' if nodes != 1 else ''} in "
-        f"{pools} pool{'s' if pools != 1 else ''}, {free} of {slots} slots free"
+        f"{pools} pool{'s' if pools != 1 else ''}, {free} of {slots} slots free{trouble}"
     )
+
+
+def findings_table(findings: Sequence[FindingRecord], terminal: Terminal) -> str:
+    """A line for each thing that was tried."""
+    rows = (
+        (Cell("ok", "green") if found["ok"] else Cell("missing", "red"), found["what"], found["text"])
+        for found in findings
+    )
+    return render(_FINDINGS, rows, terminal)
 
 
 def _types(cluster: ClusterRecord) -> list[str]:

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 from tarmac.client.calls import Calls, segment
 
 if TYPE_CHECKING:
-    from tarmac.client.records import ClusterRecord, NodeRecord, QueuePoolRecord
+    from tarmac.client.cluster_records import ClusterRecord, FindingRecord
+    from tarmac.client.records import NodeRecord, QueuePoolRecord
 
 
 class ClusterCalls(Calls):
@@ -79,6 +80,11 @@ class ClusterCalls(Calls):
     def cluster(self, name: str) -> ClusterRecord:
         """One cluster, of a rehearsal too."""
         answer: ClusterRecord = self._get(f"/clusters/{segment('cluster', name)}")
+        return answer
+
+    def check_cluster(self, name: str) -> list[FindingRecord]:
+        """Try what a run needs on a cluster: what was found, one by one."""
+        answer: list[FindingRecord] = self._get(f"/clusters/{segment('cluster', name)}/check")
         return answer
 
     def add_cluster(

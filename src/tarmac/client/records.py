@@ -306,51 +306,6 @@ class NodeRecord(TypedDict):
     runs: list[NodeRunRecord]
 
 
-class PoolRulesRecord(TypedDict):
-    name: str
-    nodes: int
-    slots: int
-    slots_used: int
-    policy: str
-    preemption: bool
-    packing: str
-    guaranteed_s: float
-    patience_s: float
-    share_by: str
-    shares: dict[str, float]
-    half_life_s: float
-    turn_s: float
-    period_s: float
-    floor_s: float
-
-
-class NodeKindRecord(TypedDict):
-    pool: str
-    shard: str | None
-    slot_type: str | None
-    nodes: int
-    slots_each: int
-    cpus_each: float
-    memory_bytes_each: int
-    slots: int
-    slots_used: int
-    states: dict[str, int]
-    hostnames: list[str]
-
-
-class ClusterRecord(TypedDict):
-    name: str
-    engine: str
-    kind: str
-    nodes: int
-    slots: int
-    slots_used: int
-    slots_free: int
-    pools: list[PoolRulesRecord]
-    node_kinds: list[NodeKindRecord]
-    warnings: list[str]
-
-
 class PlacementRecord(TypedDict):
     node: str
     address: str

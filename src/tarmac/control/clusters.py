@@ -9,28 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from ipaddress import IPv4Address
 
+from tarmac.control.delegated_queue import delegated_pools
+from tarmac.control.delegation import capacity_of
 from tarmac.control.facts import candidate_of
 from tarmac.control.hub import Bell
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.world import World
-from tarmac.model.cluster import REHEARSAL_PREFIX, Cluster, Node, Pool, admits
-from tarmac.model.described import hostnames_of
-from tarmac.model.errors import InvalidInput, NotFound, Refused
+from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, admits
+from tarmac.model.engine_kinds import Finding
+from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
 from tarmac.model.text import listed, nearest
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
-ADDED_FIRST = int(IPv4Address("127.128.0.1"))
-ADDED_LAST = int(IPv4Address("127.255.255.254"))
-"""The half of the loopback network that clusters are added in; below are the local one and rehearsals."""
-
 NAMED = 4
 """How many runs a refusal names."""
-
-Span = tuple[int, int]
 
 
 class ClusterKind(StrEnum):
@@ -43,10 +38,16 @@ class ClusterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReport:
-    """A cluster: its pools with the rules that hold in them, and its nodes with what they hold now."""
+    """A cluster: its pools with the rules that hold in them, and its nodes with what they hold now.
+
+    `delegated`: it has a queue of its own, and its nodes are what can be asked of it. `trouble` says why its
+    engine did not answer when it was last called.
+    """
 
     name: str
     engine: str
+    delegated: bool
+    trouble: str | None
     kind: ClusterKind
     pools: tuple[Pool, ...]
     nodes: tuple[NodeReport, ...]
@@ -88,19 +89,21 @@ class Clusters:
             world.look_at_clusters()
             old = next((known for known in world.fleet.clusters if known.name == cluster.name), None)
             cluster = replace(cluster, server=world.server)
-            if old is not None and replace(old, first_address=None) == cluster:
+            if old is not None and replace(old, assigned={}) == cluster:
                 return self.find(cluster.name)
+            self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in world.store.clusters() if known.name != cluster.name)
-            placed = replace(cluster, first_address=_place(cluster, old, others))
-            nodes = tuple(world.fleet.nodes_of(placed))
+            preparer = world.engines.own.preparer if world.engines.stands_for(cluster) else None
+            prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
+            nodes = tuple(world.fleet.nodes_of(prepared)) if world.engines.stands_for(cluster) else ()
             rest = tuple(node for node in world.standing() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
             if old is None:  # marks that a cluster of this name left, if a server died while it was removed
                 self._undrain({node.name for node in nodes})
             else:
                 self._refuse_loss(old.name, nodes, rest)
-            world.store.put_cluster(placed)
+            world.store.put_cluster(prepared)
             world.look_at_clusters()
         world.hub.ring(Bell.SCHEDULE)
         return self.find(cluster.name)
@@ -125,7 +128,38 @@ class Clusters:
         world.hub.ring(Bell.SCHEDULE)
         return report
 
+    def examine(self, name: str) -> list[Finding]:
+        """Try what a run needs on a cluster; raises NotFound for one that is not there. May take long."""
+        self.find(name)
+        world = self._world
+        engine = world.engines.at(name)
+        described = next((known for known in world.fleet.clusters if known.name == name), Cluster(name=name))
+        try:
+            engine.adapter.observe([])
+            answers = Finding(what="engine", ok=True, text=f"{engine.name} answers")
+            found = [] if engine.examiner is None else list(engine.examiner.examine(described))
+        except Unavailable as error:
+            return [Finding(what="engine", ok=False, text=str(error))]
+        return [answers, *found, _offer(self.find(name))]
+
     # --- inside
+
+    def _check_kind(self, cluster: Cluster) -> None:
+        """Raise InvalidInput for a description that its engine cannot be opened with."""
+        engines = self._world.engines
+        if engines.stands_for(cluster):
+            if cluster.settings or cluster.credentials:
+                raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
+            if not cluster.groups:
+                raise InvalidInput(f"cluster {cluster.name} has no nodes", hint="describe some under 'nodes'")
+            return
+        kind = engines.kinds.get(cluster.engine)
+        if kind is None:
+            known = sorted({LOCAL_ENGINE, *engines.kinds})
+            near = nearest(cluster.engine, known)
+            hint = f"did you mean {near}?" if near else f"engines: {', '.join(known)}"
+            raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
+        kind.check(cluster)
 
     def _reports(self) -> Iterator[ClusterReport]:
         world = self._world
@@ -136,11 +170,20 @@ class Clusters:
         nodes: dict[str, list[NodeReport]] = {}
         for report in reports:
             nodes.setdefault(report.node.cluster, []).append(report)
+        for cluster in world.fleet.clusters:
+            if not world.engines.stands_for(cluster):
+                nodes.setdefault(cluster.name, [])
+        for engine in world.engines:
+            for node in capacity_of(engine):
+                nodes.setdefault(node.cluster, []).append(NodeReport(node=node, slots_used=0, runs=()))
+        pools += delegated_pools(world)
         for name, members in nodes.items():
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
             yield ClusterReport(
                 name=name,
                 engine=world.engines.at(name).name,
+                delegated=world.engines.delegate_of(name) is not None,
+                trouble=world.engines.at(name).trouble,
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
                 pools=tuple(pool for pool in pools if pool.cluster == name),
                 nodes=tuple(members),
@@ -180,6 +223,15 @@ class Clusters:
             )
 
 
+def _offer(report: ClusterReport) -> Finding:
+    """What the cluster has to run on."""
+    nodes, slots = len(report.nodes), sum(item.node.capacity.slots for item in report.nodes)
+    text = (
+        f"{nodes} node{'s' if nodes != 1 else ''}, {slots} slots" if nodes else "nothing is known of them yet"
+    )
+    return Finding(what="nodes", ok=bool(nodes), text=text)
+
+
 def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
     """What runs hold of the cluster and would not find in `nodes`, in words, one for each run and node."""
     held: dict[str, Resources] = {}
@@ -187,6 +239,9 @@ def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
         if attempt.allocation.cluster != name:
             continue
         told: set[str] = set()
+        if attempt.held_from is None:
+            yield f"{run.name} ({run.id}) waits in its queue"
+            continue
         for seat in attempt.held.seats:
             amount = Resources(cpus=seat.cpus, memory_bytes=seat.memory_bytes)
             held[seat.node] = held.get(seat.node, Resources()).plus(amount)
@@ -209,6 +264,12 @@ def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
 
 def _stranded(world: World, name: str, after: tuple[Node, ...]) -> Iterator[str]:
     """Runs that the nodes there are now could ever hold, and those `after` the change could not, in words."""
+    if world.engines.delegate_of(name) is not None:
+        with world.lock:
+            yield from [
+                _waiting(run) for run in world.mirror().runs.values() if run.spec.target.cluster == name
+            ]
+        return
     before = world.standing()
     with world.lock:
         runs = [
@@ -247,45 +308,6 @@ def _refuse_namesakes(nodes: Sequence[Node]) -> None:
                 f"two nodes would be called {node.name!r}: of cluster {other.cluster} and of {node.cluster}",
                 hint="give one of them another host name",
             )
-
-
-def _place(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> str:
-    """Where the nodes of a cluster begin: where they were, if those that stay keep their addresses by that.
-
-    Else in the first gap that is large enough, away from the old ones too: whoever runs there keeps those.
-    """
-    size = sum(group.nodes for group in cluster.groups)
-    taken = sorted(span for other in others if (span := _span(other)) is not None)
-    if old is not None and old.first_address is not None:
-        first = int(IPv4Address(old.first_address))
-        apart = all(start > first + size - 1 or end < first for start, end in taken)
-        if apart and first + size - 1 <= ADDED_LAST and _in_step(old, cluster):
-            return old.first_address
-        taken = sorted([*taken, *filter(None, [_span(old)])])
-    first = ADDED_FIRST
-    for start, end in taken:
-        if first + size <= start:
-            break
-        first = max(first, end + 1)
-    if first + size - 1 > ADDED_LAST:
-        raise Refused(f"there are no {size} addresses left next to one another for cluster {cluster.name}")
-    return str(IPv4Address(first))
-
-
-def _span(cluster: Cluster) -> Span | None:
-    if cluster.first_address is None:
-        return None
-    first = int(IPv4Address(cluster.first_address))
-    return first, first + sum(group.nodes for group in cluster.groups) - 1
-
-
-def _in_step(old: Cluster, new: Cluster) -> bool:
-    """Whether every node of both has the same number in both."""
-    before = {hostname: number for number, (_, hostname) in enumerate(hostnames_of(old.groups))}
-    return all(
-        before.get(hostname, number) == number
-        for number, (_, hostname) in enumerate(hostnames_of(new.groups))
-    )
 
 
 def _unknown(name: str, known: dict[str, ClusterReport]) -> NotFound:

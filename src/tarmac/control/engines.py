@@ -5,7 +5,7 @@ Owned by `world.World`; the deliver, reconcile and reap passes work for one `Att
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
@@ -15,9 +15,13 @@ from tarmac.model.abilities import (
     OffersNodes,
     OffersPorts,
     Pace,
+    PreparesClusters,
     Reaps,
     SetsPace,
 )
+from tarmac.model.cluster import LOCAL_ENGINE, Cluster
+from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
+from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt
 
@@ -64,6 +68,8 @@ class AttachedEngine:
         self.inventory = engine if isinstance(engine, OffersNodes) else None
         self.delegate = engine if isinstance(engine, Delegates) else None
         self.describer = engine if isinstance(engine, DescribesClusters) else None
+        self.preparer = engine if isinstance(engine, PreparesClusters) else None
+        self.examiner = engine if isinstance(engine, ExaminesCluster) else None
         self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.reaper = engine if isinstance(engine, Reaps) else None
         self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
@@ -77,21 +83,58 @@ class AttachedEngine:
         return self.delivery_rest.trouble or self.observation_rest.trouble
 
 
-class Engines:
-    """All engines: `own` serves this server's cluster and every one that has no engine of its own."""
+class _NotOpen:
+    """Stands for the engine of a cluster whose kind this server does not have: nothing can be known."""
 
-    def __init__(self, own: AttachedEngine, others: Mapping[str, Engine[Any]]) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self.name = cluster.engine
+        self._why = f"this server has no engine of the kind {cluster.engine!r}"
+
+    def _refuse(self, *_given: object, **_named: object) -> Any:
+        raise Unavailable(self._why)
+
+    render = submit = observe = ask = workers = notices = read = _refuse
+
+
+class Engines:
+    """All engines: `own` serves this server's cluster, and every described one of its own kind.
+
+    Each cluster of another of `kinds` has an engine of its own, opened for as long as it is described.
+    """
+
+    def __init__(
+        self, own: AttachedEngine, others: Mapping[str, Engine[Any]], kinds: Mapping[str, EngineKind]
+    ) -> None:
         self.own = own
+        self.kinds = kinds
+        self.changed: Callable[[], None] = lambda: None
         self._others = {cluster: AttachedEngine(cluster, engine) for cluster, engine in others.items()}
+        self._opened: dict[str, Cluster] = {}
 
     def __iter__(self) -> Iterator[AttachedEngine]:
         yield self.own
-        yield from self._others.values()
+        yield from tuple(self._others.values())
 
     @property
     def alone(self) -> bool:
         """Whether there is no other engine than the server's own."""
         return not self._others
+
+    def stands_for(self, cluster: Cluster) -> bool:
+        """Whether the server's own engine is the one of this described cluster."""
+        return cluster.engine in (self.own.name, LOCAL_ENGINE)
+
+    def open(self, clusters: Iterable[Cluster]) -> None:
+        """Have an engine open for each of these clusters that needs its own, and for no other."""
+        wanted = {cluster.name: cluster for cluster in clusters if not self.stands_for(cluster)}
+        if wanted == self._opened:
+            return
+        others = {name: engine for name, engine in self._others.items() if name not in self._opened}
+        for name, cluster in wanted.items():
+            same = self._opened.get(name) == cluster
+            others[name] = self._others[name] if same else AttachedEngine(name, self._open(cluster))
+        self._others, self._opened = others, wanted
+        self.changed()
 
     def at(self, cluster: str) -> AttachedEngine:
         """The engine of a cluster."""
@@ -105,3 +148,7 @@ class Engines:
     def of(self, attempt: Attempt) -> AttachedEngine:
         """The engine that an attempt was given to."""
         return self.at(attempt.allocation.cluster)
+
+    def _open(self, cluster: Cluster) -> Engine[Any]:
+        kind = self.kinds.get(cluster.engine)
+        return kind.open(cluster) if kind is not None else _NotOpen(cluster)

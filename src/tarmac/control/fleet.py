@@ -70,8 +70,11 @@ class Fleet:
         parts = tuple(engine.inventory.nodes() for engine in self._engines if engine.inventory is not None)
         if parts != self._own:
             self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
-        if self._own_names:
-            clusters = [cluster for cluster in clusters if cluster.name not in self._own_names]
+        clusters = [
+            cluster
+            for cluster in clusters
+            if cluster.name not in self._own_names and self._engines.stands_for(cluster)
+        ]
         return (*parts, *map(self.nodes_of, clusters))
 
     def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:

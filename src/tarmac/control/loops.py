@@ -68,25 +68,51 @@ class Loops:
             self._loop(Bell.SCHEDULE, _schedule, 1.0),
             self._loop(Bell.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
         ]
-        self._of_engines = [loop for engine in world.engines for loop in self._loops_of(engine)]
+        self._started = False
+        self._lock = threading.Lock()
+        self._of_engines: dict[AttachedEngine, list[_Loop]] = {}
+        world.engines.changed = self._follow_engines
+        self._follow_engines()
 
     def start(self, *, on_lost: Callable[[], None] = _nothing) -> None:
         """Start every loop; each looks at once. `on_lost` is called when another server took the cluster."""
         self._on_lost = on_lost
-        for loop in (*self._loops, *self._of_engines):
-            loop.start()
+        with self._lock:
+            self._started = True
+            for loop in self._every():
+                loop.start()
 
     def stop(self) -> None:
         """End every loop after the pass it is in. Running work goes on; a call that hangs is left behind."""
-        for loop in (*self._loops, *self._of_engines):
+        self._world.engines.changed = _nothing
+        with self._lock:
+            loops = self._every()
+        for loop in loops:
             loop.ask_to_end()
         for loop in self._loops:
             loop.join()
         until = time.monotonic() + LEAVE_S
-        for loop in self._of_engines:
+        for loop in loops:
             loop.join(max(0.0, until - time.monotonic()))
         if self._fetches is not None:
             self._fetches.close()
+
+    def _every(self) -> list[_Loop]:
+        return [*self._loops, *(loop for loops in self._of_engines.values() for loop in loops)]
+
+    def _follow_engines(self) -> None:
+        """Begin the loops of engines that have come, and end those of engines that have gone."""
+        with self._lock:
+            there = set(self._world.engines)
+            for engine in [known for known in self._of_engines if known not in there]:
+                for loop in self._of_engines.pop(engine):
+                    loop.ask_to_end()
+            for engine in self._world.engines:
+                if engine not in self._of_engines:
+                    self._of_engines[engine] = self._loops_of(engine)
+                    if self._started:
+                        for loop in self._of_engines[engine]:
+                            loop.start()
 
     def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
         world, news = self._world, _News()
@@ -109,7 +135,9 @@ class Loops:
         if self._lost.is_set():
             return
         self._lost.set()
-        for loop in (*self._loops, *self._of_engines):
+        with self._lock:
+            loops = self._every()
+        for loop in loops:
             loop.ask_to_end()
         step_down(self._world)
         self._on_lost()

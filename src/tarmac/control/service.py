@@ -26,6 +26,7 @@ from tarmac.control.why import Why, why
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
+from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import RunState
@@ -46,6 +47,7 @@ from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.sched import WHOLE, Part
 
 NO_ENGINES: Mapping[str, Engine[Any]] = MappingProxyType({})
+NO_KINDS: Mapping[str, EngineKind] = MappingProxyType({})
 
 COMMAND_TRIES = 20
 """How often a command is decided anew when the run moves under it."""
@@ -76,6 +78,7 @@ class ControlPlane:
         store: Store,
         engine: Engine[Any],
         engines: Mapping[str, Engine[Any]] = NO_ENGINES,
+        kinds: Mapping[str, EngineKind] = NO_KINDS,
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -86,8 +89,9 @@ class ControlPlane:
         allow_system_packages: bool = False,
         settle: Settle = nothing_to_settle,
     ) -> None:
-        """`engine` serves this server's own cluster, and every one for which `engines` has none.
+        """`engine` serves this server's own cluster, and every described one of its own kind.
 
+        `engines` are those of other clusters that are always there; `kinds` open those of described ones.
         `pools` are those of the own cluster that have rules of their own.
         `serving`: which cluster this is the server of; without it, of the local one and of every attempt.
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
@@ -97,6 +101,7 @@ class ControlPlane:
             store=store,
             engine=engine,
             engines=engines,
+            kinds=kinds,
             code=code,
             clock=clock,
             ids=ids,

@@ -19,6 +19,7 @@ from tarmac.control.shapes import Shapes
 from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
 from tarmac.model.launch import Equip, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
@@ -57,6 +58,7 @@ class World:
         store: Store,
         engine: Engine[Any],
         engines: Mapping[str, Engine[Any]],
+        kinds: Mapping[str, EngineKind],
         code: CodeStore,
         clock: Clock,
         ids: Ids,
@@ -68,7 +70,7 @@ class World:
     ) -> None:
         self.store = store
         self.serving = serving
-        self.engines = Engines(AttachedEngine("", engine), engines)
+        self.engines = Engines(AttachedEngine("", engine), engines, kinds)
         self.code = code
         self.clock = clock
         self.ids = ids
@@ -156,13 +158,14 @@ class World:
             now = self.clock.now()
             if now - self._looked_at >= self._look_every_s:
                 self._looked_at = now
+                self.look_at_clusters()  # first: it says which runs are for the queue of a cluster
                 self._mirror.refresh(self.store, self.check_lease)
-                self.look_at_clusters()
             return self._mirror
 
     def look_at_clusters(self) -> None:
         """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
         own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
+        self.engines.open(own)
         self.fleet.learn(own, self.store.drained_nodes())
 
     def known_attempts(self) -> list[Attempt]:

@@ -7,20 +7,22 @@ by simulations. docs/clusters.md explains the fields.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tarmac.dialects import names
-from tarmac.dialects.kinds import Kind, Misfit, matching
+from tarmac.dialects.kinds import Kind, Misfit, matching, text
 from tarmac.dialects.located import Scalar, Table, quote
 from tarmac.dialects.node_groups import DISKS, read_groups
+from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import read_pools
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.dialects.yaml_tree import compose
-from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
+from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
 from tarmac.model.text import nearest
 
 CLUSTER = Fields(
-    known=frozenset({"name", "nodes", "pools", "disks"}),
+    known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
     synonyms={
         "cluster": "name",
         "groups": "nodes",
@@ -80,7 +82,10 @@ def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
     groups: tuple[NodeGroup, ...] = ()
     nodes = section.get("nodes")
     disks = section.read("disks", DISKS, Disks.SHARED)
-    if nodes is None:
+    engine = section.read("engine", text(), LOCAL_ENGINE)
+    if engine != LOCAL_ENGINE:
+        section.exclude("engine", "nodes", "disks", reason=f"the engine {engine} finds the nodes itself")
+    elif nodes is None:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
         groups = read_groups(nodes, warnings, disks=disks)
@@ -91,7 +96,32 @@ def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
             meant = nearest(pool.name, there)
             hint = f"did you mean '{meant}'?" if meant else f"pools with nodes: {', '.join(there)}"
             value.refuse("no node is in this pool", hint)
-    return Cluster(name=name, groups=groups, pools=tuple(pool for pool, _ in read))
+    return Cluster(
+        name=name,
+        groups=groups,
+        pools=tuple(pool for pool, _ in read),
+        engine=engine,
+        settings=_settings(section),
+        credentials=_credentials(section),
+    )
+
+
+def _settings(section: Section) -> dict[str, Any]:
+    """The engine's own settings, as they stand: the engine reads them."""
+    value = section.get("settings")
+    if value is None:
+        return {}
+    return {key.read(text(), ""): to_plain(item.node) for key, item in value.entries("settings by name")}
+
+
+def _credentials(section: Section) -> dict[str, str]:
+    """What for, and the name of the secret that has it."""
+    value = section.get("credentials")
+    if value is None:
+        return {}
+    return {
+        key.read(text(), ""): item.read(text(), "") for key, item in value.entries("names of secrets by use")
+    }
 
 
 def _name_from_file(section: Section, filename: str) -> str:

@@ -32,7 +32,19 @@ class DescribesClusters(Protocol):
         """The nodes of a described cluster, as they are now; a rehearsal's is named `rehearsal-<run id>`.
 
         Answers at once, and with the same object while nothing about them changes. No two clusters share a
-        node's name or, where both were given a `first_address`, an address.
+        node's name or, where both were prepared (`PreparesClusters`), an address.
+        """
+        ...
+
+
+@runtime_checkable
+class PreparesClusters(Protocol):
+    """An engine that gives a cluster something when it is added, which stays with it."""
+
+    def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
+        """The cluster with all that is `assigned` to it; `old` is the one in whose place it comes. Pure.
+
+        `others` are all other clusters of the database. Raises Refused where there is nothing left to give.
         """
         ...
 

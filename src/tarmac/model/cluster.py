@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from tarmac.model.resources import CPU_ONLY, Resources
 
 LOCAL_CLUSTER = "local"
 """The cluster that is there without any settings."""
+
+LOCAL_ENGINE = "local"
+"""The kind of engine that is there without any settings."""
 
 DEFAULT_POOL = "default"
 
@@ -127,16 +131,21 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as it was described: its nodes, and the rules of those pools that have rules of their own.
+    """A cluster as it was described: where it comes from, and the rules of those pools that have their own.
 
-    `first_address` is where its nodes begin on the loopback network, given to it when it was added; `server`
-    names the server that it was added to, by that server's own cluster.
+    `engine` is the kind of its engine, which reads the `settings`; `credentials` say by what names of secrets
+    it gets in, never what they are. `groups` are its nodes, for an engine that stands for them; others find
+    theirs. `assigned` is what its engine gave it when it was added; `server` names the server that it was
+    added to, by that server's own cluster.
     """
 
     name: str
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[NodeGroup, ...] = ()
     pools: tuple[Pool, ...] = ()
-    first_address: str | None = None
+    engine: str = LOCAL_ENGINE
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    assigned: Mapping[str, str] = field(default_factory=dict)
     server: str = LOCAL_CLUSTER
 
 

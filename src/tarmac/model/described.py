@@ -17,6 +17,9 @@ MOST_NODES = 1 << 16
 """The most nodes that one described cluster may have."""
 
 
+FIRST_ADDRESS = "first_address"
+"""What may be assigned to a cluster: the address of its first node; the others follow."""
+
 CLUSTERS_KEPT = 4096
 """How many clusters an engine remembers the nodes of."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from tarmac.control.clusters import ClusterReport
 from tarmac.control.reports import NodeReport
 from tarmac.model.cluster import NodeState, Pool
+from tarmac.model.engine_kinds import Finding
 
 Json = dict[str, Any]
 
@@ -18,6 +19,8 @@ def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> Js
     return {
         "name": report.name,
         "engine": report.engine,
+        "delegated": report.delegated,
+        "trouble": report.trouble,
         "kind": report.kind,
         **_amounts(report.nodes),
         "slots_free": sum(
@@ -29,6 +32,11 @@ def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> Js
         "node_kinds": _kinds(report.nodes),
         "warnings": list(warnings),
     }
+
+
+def finding_record(finding: Finding) -> Json:
+    """A `Finding`."""
+    return {"what": finding.what, "ok": finding.ok, "text": finding.text}
 
 
 def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> Json:

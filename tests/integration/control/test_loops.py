@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from simulated import CountingIds, InstantCode, InterruptibleStore, nodes, spec
+from simulated import BatchKind, CountingIds, InstantCode, InterruptibleStore, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
-from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.engines.sim.behaviour import Moment
+from tarmac.model.cluster import Cluster
 from tarmac.model.lifecycle import RunState
 from tarmac.model.serving import HomeIdentity, Lease
 from tarmac.model.spec import Target
@@ -38,11 +39,13 @@ def a_plane(
     *,
     serving: Lease | None = None,
     engines: Mapping[str, SimEngine] = MappingProxyType({}),
+    kinds: Mapping[str, BatchKind] = MappingProxyType({}),
 ) -> ControlPlane:
     return ControlPlane(
         store=store,
         engine=engine,
         engines=engines,
+        kinds=kinds,
         code=InstantCode(),
         clock=SystemClock(),
         ids=IDS,
@@ -195,3 +198,21 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         loops.stop()
         answers.set()
     assert time.monotonic() - began_at < LIMIT_S, "nobody waits for it"
+
+
+def test_an_engine_that_comes_while_the_loops_run_has_its_own_until_it_goes() -> None:
+    store, batch = InterruptibleStore(), SimBatchEngine(VirtualClock(time.time()), nodes(1, 1, cluster="far"))
+    plane = a_plane(store, an_engine(), kinds={"sim-batch": BatchKind({"far": batch})})
+    loops = Loops(plane)
+    loops.start()
+    try:
+        plane.clusters.add(Cluster(name="far", engine="sim-batch", settings={"partition": "gpu"}))
+        batch.closed = True
+        run_id = submit(plane, "far")
+        wait_for(plane, run_id, RunState.SUBMITTED)
+        plane.stop(run_id)
+        wait_for(plane, run_id, RunState.ENDED)
+        plane.clusters.remove("far")
+        wait_for(plane, submit(plane, "local"), RunState.ENDED)
+    finally:
+        loops.stop()

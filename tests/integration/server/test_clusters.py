@@ -128,3 +128,18 @@ def test_a_rehearsal_may_come_as_a_file_or_as_a_description(plane: Served) -> No
     assert refused.value.problems[0].file == "empty.yaml"
     with pytest.raises(Refused, match="can never start here"):
         client.submit(HELLO, overrides={"rehearse": file, "slots": 25, "pool": "big"})
+
+
+def test_what_a_run_needs_on_a_cluster_is_tried(plane: Served) -> None:
+    found = plane.client().check_cluster("local")
+    assert [(item["what"], item["ok"]) for item in found] == [("engine", True), ("nodes", True)]
+    with pytest.raises(NotFound, match="no cluster 'loca'"):
+        plane.client().check_cluster("loca")
+
+
+def test_an_engine_that_is_not_here_is_refused_by_name(plane: Served) -> None:
+    source = "engine: slrum\nsettings: {partition: gpu}\ncredentials: {ssh: hpc-key}\n"
+    with pytest.raises(InvalidInput, match="there is no engine 'slrum' here"):
+        plane.client().add_cluster(source, filename="hpc.yaml")
+    with pytest.raises(InvalidInput, match="finds the nodes itself"):
+        plane.client().add_cluster("engine: slurm\nnodes: [{slots: 1}]\n", filename="hpc.yaml")

@@ -48,6 +48,8 @@ def kind(**facts: Any) -> dict[str, Any]:
 LAB: Any = {
     "name": "lab",
     "engine": "local",
+    "delegated": False,
+    "trouble": None,
     "kind": "added",
     "nodes": 4,
     "slots": 28,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv4Address
 
 import pytest
 
@@ -56,10 +55,6 @@ def running(simulation: Simulation, **wanted: object) -> Run:
     simulation.turn_all()
     assert plane.find(run.id).state is RunState.RUNNING
     return run
-
-
-def addresses(plane: ControlPlane, cluster: str) -> dict[str, str]:
-    return {report.node.hostname: report.node.address for report in plane.clusters.find(cluster).nodes}
 
 
 def test_an_added_cluster_is_there_at_once_with_its_rules(plane: ControlPlane) -> None:
@@ -154,31 +149,17 @@ def test_an_unknown_name_is_told_with_the_nearest(plane: ControlPlane) -> None:
             ask("sit")
 
 
-def test_a_run_on_a_node_that_stays_goes_on_and_keeps_its_address(simulation: Simulation) -> None:
+def test_a_run_on_a_node_that_stays_goes_on(simulation: Simulation) -> None:
     plane = simulation.server.plane
     plane.clusters.add(SITE)
     run = running(simulation, slots=16)
-    before = addresses(plane, "site")
     plane.clusters.add(
         shaped(NodeGroup(nodes=3, slots=8, slot_type="h100", pool="big", prefix="a")), replacing=True
     )
-    after = addresses(plane, "site")
-    assert set(after) == {"a1", "a2", "a3"}
-    assert (after["a1"], after["a2"]) == (before["a1"], before["a2"])
+    assert {report.node.hostname for report in plane.clusters.find("site").nodes} == {"a1", "a2", "a3"}
     simulation.settle()
     assert plane.find(run.id).outcome is Outcome.COMPLETED
     assert len(plane.attempts(run.id)) == 1
-
-
-def test_where_nodes_change_their_order_no_new_one_gets_an_address_that_is_in_use(
-    simulation: Simulation,
-) -> None:
-    plane = simulation.server.plane
-    plane.clusters.add(SITE)
-    running(simulation, slots=16)
-    before = addresses(plane, "site")
-    plane.clusters.add(shaped(NodeGroup(nodes=1, slots=1, prefix="z"), *SITE.groups[:1]), replacing=True)
-    assert not set(addresses(plane, "site").values()) & set(before.values())
 
 
 @pytest.mark.parametrize(
@@ -277,18 +258,6 @@ def test_marks_that_a_dying_server_left_do_not_drain_a_new_cluster(simulation: S
     assert states == {NodeState.UP}
 
 
-def test_clusters_share_no_address_and_no_name(plane: ControlPlane) -> None:
-    """Clusters are added, removed and grown; at every moment each node has its own address and name."""
-    shapes = {"a": 300, "b": 1, "c": 2000}
-    for name, count in shapes.items():
-        plane.clusters.add(Cluster(name=name, groups=(NodeGroup(nodes=count, slots=1),)))
-        _apart(plane)
-    plane.clusters.remove("b")
-    for name, count in {"d": 2, "a": 301, "c": 1, "b": 5000}.items():
-        plane.clusters.add(Cluster(name=name, groups=(NodeGroup(nodes=count, slots=1),)), replacing=True)
-        _apart(plane)
-
-
 def test_a_node_cannot_be_called_like_one_of_this_machine() -> None:
     own = [replace(node, name="a.b") for node in nodes(1, 4)]
     plane = Simulation(behaviour=lambda _launch: Behaviour(), cluster=own).server.plane
@@ -314,9 +283,107 @@ def test_the_cluster_of_a_rehearsal_can_be_looked_at(simulation: Simulation) -> 
     assert attempt.allocation.nodes == (f"a1.{run.id}", f"a2.{run.id}")
 
 
-def _apart(plane: ControlPlane) -> None:
-    found = [report.node for report in plane.nodes()]
-    assert len({node.name for node in found}) == len(found)
-    added = [IPv4Address(node.address) for node in found if node.cluster != "local"]
-    assert len(set(added)) == len(added)
-    assert all(IPv4Address("127.128.0.0") <= address for address in added)
+# --- clusters with an engine of their own
+
+BATCH = Cluster(name="batch", engine="sim-batch", settings={"partition": "gpu"}, credentials={"ssh": "key"})
+
+
+@pytest.fixture
+def with_kind() -> Simulation:
+    """A server that knows a kind of batch systems; such a system of two nodes is at `batch`."""
+    return Simulation(
+        behaviour=lambda _launch: Behaviour(duration_s=600.0),
+        cluster=nodes(1, 4),
+        described={"batch": nodes(2, 8, cluster="batch")},
+    )
+
+
+def test_a_cluster_of_another_kind_has_an_engine_of_its_own_for_as_long_as_it_is_described(
+    with_kind: Simulation,
+) -> None:
+    plane = with_kind.server.plane
+    report = plane.clusters.add(BATCH)
+    assert (report.engine, report.delegated, report.trouble, len(report.nodes)) == (
+        "sim-batch",
+        True,
+        None,
+        2,
+    )
+    assert [cluster.name for cluster in plane.clusters.all()] == ["local", "batch"]
+    assert plane.clusters.add(BATCH) == report
+    run = submit(plane, slots=16, target=Target(cluster="batch"))
+    with_kind.settle_until(lambda: plane.find(run.id).state is RunState.RUNNING)
+    with pytest.raises(Refused, match="holds batch1, which would be gone"):
+        plane.clusters.remove("batch")
+    with_kind.settle()
+    assert plane.find(run.id).outcome is Outcome.COMPLETED
+    assert plane.clusters.remove("batch").name == "batch"
+    assert with_kind.store.clusters() == []
+    with pytest.raises(Refused, match="can never start here"):
+        submit(plane, slots=1, target=Target(cluster="batch"))
+
+
+def test_it_is_there_again_after_the_server_died_and_what_waits_in_it_goes_on(with_kind: Simulation) -> None:
+    with_kind.server.plane.clusters.add(BATCH)
+    batch = with_kind.batches["batch"]
+    batch.closed = True
+    run = submit(with_kind.server.plane, slots=1, target=Target(cluster="batch"))
+    with_kind.settle_until(lambda: bool(batch.waiting()))
+    plane = with_kind.start().plane
+    with_kind.turn_all()
+    assert plane.find(run.id).state is RunState.SUBMITTED
+    with pytest.raises(Refused, match="waits in its queue"):
+        plane.clusters.remove("batch")
+    batch.closed = False
+    with_kind.settle()
+    assert plane.find(run.id).outcome is Outcome.COMPLETED
+
+
+def test_what_runs_on_a_cluster_of_a_kind_that_this_server_lacks_is_not_taken_for_lost(
+    with_kind: Simulation,
+) -> None:
+    """An older tarmac is started by mistake: nothing is known of such a cluster, nothing done to it."""
+    with_kind.server.plane.clusters.add(BATCH)
+    run = submit(with_kind.server.plane, slots=1, target=Target(cluster="batch"))
+    with_kind.settle_until(lambda: with_kind.store.run(run.id).state is RunState.RUNNING)
+    kinds, with_kind.kinds = with_kind.kinds, {}
+    plane = with_kind.start().plane
+    for _ in range(5):
+        with_kind.turn_all()
+        with_kind.clock.advance(100.0)
+    assert plane.find(run.id).state is RunState.RUNNING
+    assert plane.clusters.find("batch").trouble == "this server has no engine of the kind 'sim-batch'"
+    (finding,) = plane.clusters.examine("batch")
+    assert not finding.ok
+    with_kind.kinds = kinds
+    plane = with_kind.start().plane
+    with_kind.settle()
+    assert (plane.find(run.id).outcome, plane.find(run.id).faults) == (Outcome.COMPLETED, 0)
+
+
+def test_a_description_that_no_engine_can_be_opened_with_is_refused(with_kind: Simulation) -> None:
+    plane = with_kind.server.plane
+    with pytest.raises(InvalidInput, match="there is no engine 'sim-bach' here") as unknown:
+        plane.clusters.add(replace(BATCH, engine="sim-bach"))
+    assert "did you mean sim-batch?" in str(unknown.value.hint)
+    with pytest.raises(InvalidInput, match="a partition is missing"):
+        plane.clusters.add(replace(BATCH, settings={}))
+    with pytest.raises(InvalidInput, match="takes no settings"):
+        plane.clusters.add(replace(SITE, settings={"a": 1}))
+    with pytest.raises(InvalidInput, match="has no nodes"):
+        plane.clusters.add(replace(SITE, groups=()))
+    assert with_kind.store.clusters() == []
+
+
+def test_a_cluster_can_be_examined(with_kind: Simulation) -> None:
+    plane = with_kind.server.plane
+    plane.clusters.add(BATCH)
+    assert [(finding.what, finding.ok, finding.text) for finding in plane.clusters.examine("batch")] == [
+        ("engine", True, "sim-batch answers"),
+        ("nodes", True, "2 nodes, 16 slots"),
+    ]
+    with_kind.batches["batch"].unreachable = True
+    (finding,) = plane.clusters.examine("batch")
+    assert (finding.ok, finding.text) == (False, "the simulated batch system cannot be reached")
+    with pytest.raises(NotFound, match=r"did you mean batch\?"):
+        plane.clusters.examine("bach")

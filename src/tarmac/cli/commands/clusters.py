@@ -1,10 +1,10 @@
-"""`tarmac clusters`: which there are and what is in them; adding and removing described ones."""
+"""`tarmac clusters`: which there are and what is in them; adding, checking and removing described ones."""
 
 from __future__ import annotations
 
 import click
 
-from tarmac.cli.clusterview import cluster_line, cluster_page, cluster_table
+from tarmac.cli.clusterview import cluster_line, cluster_page, cluster_table, findings_table
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_cluster, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
@@ -44,11 +44,29 @@ def show(*, name: str, as_json: bool) -> None:
 
 
 @clusters.command()
+@click.argument("name", metavar="NAME", shell_complete=complete_cluster)
+@json_option
+@click.pass_context
+def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Try what a run needs on a cluster, and print what was found.
+
+    The exit code is 1 if something is missing.
+    """
+    found = connect().check_cluster(name)
+    if as_json:
+        print_json({"cluster": name, "findings": found})
+    else:
+        print_text(findings_table(found, stdout_terminal()))
+    if not all(finding["ok"] for finding in found):
+        ctx.exit(1)
+
+
+@clusters.command()
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.option("--replace", is_flag=True, help="In place of the cluster of the same name.")
 @json_option
 def add(*, file: str, replace: bool, as_json: bool) -> None:
-    """Add the cluster that FILE describes; this machine stands for its nodes.
+    """Add the cluster that FILE describes; this machine stands for its nodes, unless it names an engine.
 
     FILE may be - for standard input. What runs on nodes that stay goes on; a replacement that takes away
     what runs hold or need is refused.

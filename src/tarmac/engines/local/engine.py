@@ -15,7 +15,9 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.engines.local import care, devices, ports, remains, staging
+from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.cleared import cleared_notices
+from tarmac.engines.local.examining import examined
 from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.news import NewsBoard
@@ -27,6 +29,7 @@ from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
+from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
@@ -169,6 +172,12 @@ class LocalEngine:
 
     def cluster_nodes(self, cluster: Cluster) -> Sequence[Node]:
         return self._described.nodes(cluster)
+
+    def prepared(self, cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
+        return addressed(cluster, old, others)
+
+    def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - this machine stands for all
+        return examined(self._layout)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
         return ports.free_port(address, taken)

@@ -20,13 +20,13 @@ from tarmac.model.cluster import (
     Node,
     NodeGroup,
 )
-from tarmac.model.described import MOST_NODES, described_nodes, hostnames_of
+from tarmac.model.described import FIRST_ADDRESS, MOST_NODES, described_nodes, hostnames_of
 from tarmac.model.errors import InvalidInput
 
 LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
 REHEARSAL_LAST = int(IPv4Address("127.127.255.254"))
-"""Above them, to the end of the loopback network, are clusters that were added (`control.clusters`)."""
+"""Above them, to the end of the loopback network, are clusters that were added (`addresses`)."""
 
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -45,7 +45,7 @@ def local_nodes(
             nodes=1, slots=machine.slots, slot_type=machine.slot_type, hostnames=(machine.hostname,)
         )
         groups = (whole,)
-    cluster = Cluster(name=name, groups=tuple(groups), first_address=LASTING_FIRST)
+    cluster = Cluster(name=name, groups=tuple(groups), assigned={FIRST_ADDRESS: LASTING_FIRST})
     return cluster_nodes(machine, cluster)
 
 
@@ -53,7 +53,7 @@ def cluster_nodes(machine: Machine, cluster: Cluster) -> tuple[Node, ...]:
     """The nodes of a described cluster; what it does not say of them is as this machine has it."""
     return described_nodes(
         cluster,
-        first_address=cluster.first_address or _place(cluster),
+        first_address=cluster.assigned.get(FIRST_ADDRESS) or _place(cluster),
         cpus=machine.cpus,
         memory_bytes=machine.memory_bytes,
     )

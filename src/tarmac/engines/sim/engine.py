@@ -19,7 +19,7 @@ from tarmac.engines.sim.request import SimRequest
 from tarmac.engines.sim.window import Window
 from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Cluster, Node, NodeState
-from tarmac.model.described import NodeCache, described_nodes
+from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, WorkerStatus
@@ -30,7 +30,7 @@ Listener = Callable[[str], None]
 FIRST_PORT = 10_000
 LAST_PORT = 65_535
 
-FIRST_ADDRESS = "10.0.0.1"
+USUAL_FIRST_ADDRESS = "10.0.0.1"
 NODE_CPUS = 64.0
 NODE_MEMORY_BYTES = 2**38
 """What a simulated node has where its description does not say."""
@@ -190,7 +190,7 @@ class SimEngine:
     def _make(self, cluster: Cluster) -> tuple[Node, ...]:
         nodes = described_nodes(
             cluster,
-            first_address=cluster.first_address or FIRST_ADDRESS,
+            first_address=cluster.assigned.get(FIRST_ADDRESS, USUAL_FIRST_ADDRESS),
             cpus=NODE_CPUS,
             memory_bytes=NODE_MEMORY_BYTES,
         )

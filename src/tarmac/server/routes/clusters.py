@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from tarmac.dialects.clusterfile import read_cluster
 from tarmac.server.answers import JsonAnswer
-from tarmac.server.cluster_records import cluster_record
-from tarmac.server.schemas.clusters import Cluster, ClusterBody
+from tarmac.server.cluster_records import cluster_record, finding_record
+from tarmac.server.schemas.clusters import Cluster, ClusterBody, Finding
 from tarmac.server.service import Service
 
 
@@ -25,6 +25,11 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
     def one(name: str) -> Response:
         """One cluster, its pools with their rules, and its nodes by kind."""
         return JsonAnswer(cluster_record(clusters.find(name)))
+
+    @router.get("/clusters/{name}/check", response_model=list[Finding])
+    def check(name: str) -> Response:
+        """Try what a run needs on a cluster, and say what was found. May take long."""
+        return JsonAnswer([finding_record(finding) for finding in clusters.examine(name)])
 
     @router.post("/clusters", response_model=Cluster)
     def add(body: ClusterBody) -> Response:

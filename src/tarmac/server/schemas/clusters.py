@@ -52,6 +52,8 @@ class Cluster(BaseModel):
 
     name: str
     engine: str
+    delegated: bool
+    trouble: str | None
     kind: str
     nodes: int
     slots: int
@@ -60,6 +62,16 @@ class Cluster(BaseModel):
     pools: list[PoolRules]
     node_kinds: list[NodeKind]
     warnings: list[str]
+
+
+class Finding(BaseModel):
+    """One thing that a cluster needs, and whether it is so."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    what: str
+    ok: bool
+    text: str
 
 
 class ClusterBody(BaseModel):

@@ -1,0 +1,70 @@
+"""The loopback addresses of clusters that the local engine stands for. Called by `LocalEngine`.
+
+Each cluster that is added is given a stretch of the upper half of the loopback network, which it keeps; below
+are the lasting cluster and rehearsals (`nodes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+from tarmac.model.cluster import Cluster
+from tarmac.model.described import FIRST_ADDRESS, hostnames_of
+from tarmac.model.errors import Refused
+
+ADDED_FIRST = int(IPv4Address("127.128.0.1"))
+ADDED_LAST = int(IPv4Address("127.255.255.254"))
+
+Span = tuple[int, int]
+
+
+def addressed(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> Cluster:
+    """The cluster with an address to begin at; raises Refused where no stretch is long enough.
+
+    It begins where it did before, if those nodes that stay keep their addresses by that. Else in the first
+    gap that is large enough, away from the old ones too: whoever runs there keeps those.
+    """
+    return replace(cluster, assigned={FIRST_ADDRESS: _first_address(cluster, old, others)})
+
+
+def _first_address(cluster: Cluster, old: Cluster | None, others: Sequence[Cluster]) -> str:
+    size = _size(cluster)
+    taken = sorted(span for other in others if (span := _span(other)) is not None)
+    before = _span(old) if old is not None else None
+    if old is not None and before is not None:
+        first = before[0]
+        apart = all(start > first + size - 1 or end < first for start, end in taken)
+        if apart and first + size - 1 <= ADDED_LAST and _in_step(old, cluster):
+            return old.assigned[FIRST_ADDRESS]
+        taken = sorted([*taken, before])
+    first = ADDED_FIRST
+    for start, end in taken:
+        if first + size <= start:
+            break
+        first = max(first, end + 1)
+    if first + size - 1 > ADDED_LAST:
+        raise Refused(f"there are no {size} addresses left next to one another for cluster {cluster.name}")
+    return str(IPv4Address(first))
+
+
+def _span(cluster: Cluster) -> Span | None:
+    address = cluster.assigned.get(FIRST_ADDRESS)
+    if address is None:
+        return None
+    first = int(IPv4Address(address))
+    return first, first + _size(cluster) - 1
+
+
+def _size(cluster: Cluster) -> int:
+    return sum(group.nodes for group in cluster.groups)
+
+
+def _in_step(old: Cluster, new: Cluster) -> bool:
+    """Whether every node of both has the same number in both."""
+    before = {hostname: number for number, (_, hostname) in enumerate(hostnames_of(old.groups))}
+    return all(
+        before.get(hostname, number) == number
+        for number, (_, hostname) in enumerate(hostnames_of(new.groups))
+    )

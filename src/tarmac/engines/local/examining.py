@@ -1,0 +1,33 @@
+"""Whether this machine has what runs need, for `tarmac clusters check`. Called by `LocalEngine`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+
+from tarmac.engines.local.layout import Layout
+from tarmac.model.engine_kinds import Finding
+
+LEAST_FREE_BYTES = 1 << 30
+
+
+def examined(layout: Layout) -> Sequence[Finding]:
+    """The home can be written, and there is room in it."""
+    return [_writable(layout), _room(layout)]
+
+
+def _writable(layout: Layout) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=layout.home):
+            pass
+    except OSError as error:
+        return Finding(what="home", ok=False, text=f"{layout.home}: {error.strerror}")
+    return Finding(what="home", ok=True, text=f"{layout.home} can be written")
+
+
+def _room(layout: Layout) -> Finding:
+    free_bytes = shutil.disk_usage(layout.home).free
+    free = f"{free_bytes / 2**30:.1f} GiB free"
+    enough = free_bytes >= LEAST_FREE_BYTES
+    return Finding(what="disk", ok=enough, text=free if enough else f"{free}: checkpoints and logs need more")
