@@ -11,13 +11,13 @@ from typing import Any
 
 from tarmac.dialects import names
 from tarmac.dialects.kinds import Kind, Misfit, matching, text
-from tarmac.dialects.located import Scalar, Table, quote
+from tarmac.dialects.located import Scalar
 from tarmac.dialects.node_groups import DISKS, read_groups
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import read_pools
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
 from tarmac.model.text import nearest
 
@@ -51,34 +51,28 @@ def read_cluster(text: str, *, filename: str, named: str | None = None) -> Clust
     whatever the file says.
     """
     problems = Problems(filename)
-    tree = compose(text, problems)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'nodes: [...]' are expected, not {quote(tree)}")
-    if not isinstance(tree, Table):
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    warnings: list[str] = []
+    tree = compose_table(text, problems, "fields such as 'nodes: [...]' are")
     section = Section(tree, CLUSTER, problems=problems)
     name = section.read("name", CLUSTER_NAME, "")
     if named is not None:
         name = named
     elif "name" not in section:
         name = _name_from_file(section, filename)
-    cluster = _cluster(section, name, warnings)
+    cluster = _cluster(section, name)
     problems.raise_any()
-    return ClusterReading(cluster=cluster, warnings=tuple(warnings))
+    return ClusterReading(cluster=cluster, warnings=tuple(problems.warnings))
 
 
-def read_inline(value: Value, warnings: list[str]) -> Cluster | None:
+def read_inline(value: Value) -> Cluster | None:
     """A description inside another file, for one run alone; problems are noted, None where it is not one."""
     section = value.section(CLUSTER)
     if section is None:
         return None
     section.read("name", CLUSTER_NAME, "")
-    return _cluster(section, UNNAMED, warnings)
+    return _cluster(section, UNNAMED)
 
 
-def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
+def _cluster(section: Section, name: str) -> Cluster:
     groups: tuple[NodeGroup, ...] = ()
     nodes = section.get("nodes")
     disks = section.read("disks", DISKS, Disks.SHARED)
@@ -88,7 +82,7 @@ def _cluster(section: Section, name: str, warnings: list[str]) -> Cluster:
     elif nodes is None:
         section.missing("nodes", "a cluster has nodes, such as 'nodes: [{count: 4, slots: 8}]'")
     else:
-        groups = read_groups(nodes, warnings, disks=disks)
+        groups = read_groups(nodes, disks=disks)
     read = read_pools(section.get("pools"), name)
     there = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:

@@ -42,7 +42,7 @@ MOST_CPUS = 1_000_000.0
 PREFIX = matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_' and '-', first no sign,")
 
 
-def read_groups(value: Value, warnings: list[str], *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
+def read_groups(value: Value, *, disks: Disks = Disks.SHARED) -> tuple[NodeGroup, ...]:
     """The groups of a list; noted are also names that stand twice, and too many nodes.
 
     `disks` are those of groups that do not say.
@@ -51,7 +51,7 @@ def read_groups(value: Value, warnings: list[str], *, disks: Disks = Disks.SHARE
     for item in value.items("a list of groups of nodes, such as [{count: 4, slots: 8}],"):
         section = item.section(GROUP)
         if section is not None:
-            read.append((_group(section, item, warnings, disks), item))
+            read.append((_group(section, item, disks), item))
     groups = tuple(group for group, _ in read)
     if isinstance(value.node, Items) and not value.node.items:
         value.refuse("a cluster has at least one node", "such as [{count: 4, slots: 8}]")
@@ -63,15 +63,15 @@ def read_groups(value: Value, warnings: list[str], *, disks: Disks = Disks.SHARE
     return groups
 
 
-def _group(section: Section, item: Value, warnings: list[str], disks: Disks) -> NodeGroup:
-    hostnames = _hostnames(section.get("hostnames"))
+def _group(section: Section, item: Value, disks: Disks) -> NodeGroup:
+    hostnames = section.read_list("hostnames", names.HOSTNAME, "a list of host names")
     count = section.read("count", integer(1, MOST_NODES), len(hostnames) or 1)
     if hostnames and count != len(hostnames) and (wrong := section.get("count")) is not None:
         wrong.refuse(f"{count} nodes have {len(hostnames)} hostnames", "leave 'count' out, or name each node")
     section.exclude("hostnames", "prefix", reason="nodes with host names need no others")
     slots = _slots(section, item)
     if (uncertain := doubt(slots.slot_type or CPU_ONLY)) is not None:
-        warnings.append(f"{item.path}.slot_type: {uncertain}")
+        item.problems.warn(None, f"{item.path}.slot_type: {uncertain}")
     return NodeGroup(
         nodes=count,
         slots=slots.slots,
@@ -99,12 +99,6 @@ def _slots(section: Section, item: Value) -> Resources:
     if wanted.slot_type is not None and slot_type not in (None, wanted.slot_type):
         value.refuse(f"its type is {wanted.slot_type} here and {slot_type} in 'slot_type'", "say it once")
     return Resources(slots=wanted.slots, slot_type=wanted.slot_type or slot_type)
-
-
-def _hostnames(value: Value | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
 
 
 def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:

@@ -108,7 +108,7 @@ def _placed(spec: RunSpec, flags: Section) -> RunSpec:
 
     Where a rehearsal was described, its parts can be named too.
     """
-    rehearsal = read_rehearsal(flags, [])
+    rehearsal = read_rehearsal(flags)
     spec = with_rehearsal(spec, rehearsal)
     target = read_target(flags)
     given = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
@@ -156,7 +156,7 @@ def _bare(role: Role) -> bool:
 
 
 def _with_command(spec: RunSpec, role: Role, value: Value) -> Role:
-    command = read_command(value, [])
+    command = read_command(value)
     if len(spec.roles) > 1 or len(role.processes) > 1:
         value.refuse("the run has several commands", "change the run file instead")
     if command is None:
@@ -207,7 +207,7 @@ def _environment(environment: Environment, flags: Section) -> Environment:
     value = flags.get("env")
     variables = environment.variables
     if value is not None:
-        variables = {**variables, **read_variables(value, [])}
+        variables = {**variables, **read_variables(value)}
     return replace(environment, image=image, variables=variables)
 
 

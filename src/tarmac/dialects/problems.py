@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.dialects.located import Node
+from tarmac.dialects.located import Node, on_line
 from tarmac.model.errors import InvalidInput, Problem
 
 MOST_LISTED = 50
@@ -16,10 +16,14 @@ MOST_LISTED = 50
 
 
 class Problems:
-    """What was found wrong so far in one input; `file` is its name, None for command-line flags."""
+    """What was found wrong so far in one input; `file` is its name, None for command-line flags.
+
+    `warnings` are for the user too, and refuse nothing.
+    """
 
     def __init__(self, file: str | None) -> None:
         self.file = file
+        self.warnings: list[str] = []
         self._found: list[Problem] = []
 
     def __bool__(self) -> bool:
@@ -43,6 +47,10 @@ class Problems:
     def add_at(self, line: int | None, column: int | None, message: str, hint: str | None = None) -> None:
         """Note one problem at a line and column."""
         self._found.append(Problem(message=message, file=self.file, line=line, column=column, hint=hint))
+
+    def warn(self, at: Node | None, text: str) -> None:
+        """Note a warning, with the line of a value where it is about one."""
+        self.warnings.append(f"{on_line(at) if at is not None else ''}{text}")
 
     def raise_any(self) -> None:
         """Raise InvalidInput with all problems in the order of the text, if there are any."""

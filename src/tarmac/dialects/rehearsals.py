@@ -25,7 +25,7 @@ FILE = Fields(known=frozenset({"source", "filename"}))
 """A cluster file that came along with a submission: its text, and its name for messages."""
 
 
-def read_rehearsal(section: Section, warnings: list[str]) -> Rehearsal | None:
+def read_rehearsal(section: Section) -> Rehearsal | None:
     """The field `rehearse`: `2x1`, a description of a cluster, or (in overrides) the file of one.
 
     Noted is also what cannot stand beside it. Raises InvalidInput for what is wrong in a file.
@@ -33,7 +33,7 @@ def read_rehearsal(section: Section, warnings: list[str]) -> Rehearsal | None:
     value = section.get("rehearse")
     if value is None:
         return None
-    rehearsal = _read(value, warnings)
+    rehearsal = _read(value)
     if rehearsal is not None and rehearsal.described is not None:
         section.exclude("rehearse", "cluster", reason="a rehearsal is a cluster of its own")
     else:
@@ -62,19 +62,19 @@ def with_rehearsal(spec: RunSpec, rehearsal: Rehearsal | None) -> RunSpec:
     )
 
 
-def _read(value: Value, warnings: list[str]) -> Rehearsal | None:
+def _read(value: Value) -> Rehearsal | None:
     if isinstance(value.node, Scalar):
         return value.read(quantities.rehearsal(), None)
     if not isinstance(value.node, Table):
         value.expected("nodes x slots per node, such as 2x1, or the description of a cluster")
         return None
     if any(key.text == "source" for key, _ in value.node.entries):
-        return _from_file(value, warnings)
-    cluster = read_inline(value, warnings)
+        return _from_file(value)
+    cluster = read_inline(value)
     return Rehearsal(described=cluster) if cluster is not None else None
 
 
-def _from_file(value: Value, warnings: list[str]) -> Rehearsal | None:
+def _from_file(value: Value) -> Rehearsal | None:
     section = value.section(FILE)
     source, filename = (section.get("source"), section.get("filename")) if section else (None, None)
     if source is None or not isinstance(source.node, Scalar):
@@ -82,7 +82,7 @@ def _from_file(value: Value, warnings: list[str]) -> Rehearsal | None:
         return None
     name = filename.read(text(), "") if filename is not None else "cluster.yaml"
     reading = read_cluster(source.node.text, filename=name, named=UNNAMED)
-    warnings += reading.warnings
+    value.problems.warnings += reading.warnings
     return Rehearsal(described=reading.cluster)
 
 

@@ -65,6 +65,12 @@ class Value:
         for index, item in enumerate(self.node.items):
             yield Value(item, f"{self.path}[{index}]", self.problems)
 
+    def read_list(self, kind: Kind[T], wanted: str, *, or_one: bool = False) -> tuple[T, ...]:
+        """The members of a list, less those that are noted; with `or_one`, also a single one for a list."""
+        values = [self] if or_one and isinstance(self.node, Scalar) else self.items(wanted)
+        read = [value.read(kind, None) for value in values]
+        return tuple(found for found in read if found is not None)
+
     def entries(self, wanted: str) -> Iterator[tuple[Value, Value]]:
         """Keys and values of a mapping whose keys the user chooses; noted, and none, where it is not one."""
         if not isinstance(self.node, Table):
@@ -89,6 +95,11 @@ class Value:
             self.refuse(f"there is no value; {wanted} is expected", hint)
         else:
             self.refuse(f"{wanted} is expected, not {quote(self.node)}", hint)
+
+    def warn(self, text: str, at: Node | None = None) -> None:
+        """Note a warning about this value, with the line of `at` where that is another part of it."""
+        path = f"{self.path}: " if self.path else ""
+        self.problems.warn(at or self.node, f"{path}{text}")
 
     def refuse(self, message: str, hint: str | None = None) -> None:
         """Note a problem with this value."""
@@ -127,6 +138,11 @@ class Section:
         """A scalar field, or the default where it is not given or wrong."""
         value = self._values.get(name)
         return default if value is None else value.read(kind, default)
+
+    def read_list(self, name: str, kind: Kind[T], wanted: str, *, or_one: bool = False) -> tuple[T, ...]:
+        """A field that is a list of values of one kind, none where it is not given."""
+        value = self._values.get(name)
+        return () if value is None else value.read_list(kind, wanted, or_one=or_one)
 
     def exclude(self, name: str, *others: str, reason: str) -> None:
         """Note every one of the others that stands beside `name`, if that is given."""

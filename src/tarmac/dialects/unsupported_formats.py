@@ -47,7 +47,7 @@ def _by_lines(text: str) -> tuple[str, str] | None:
 def _by_keys(text: str, filename: str) -> tuple[str, str] | None:
     """The kind that the keys of the file show; of several documents, the first that shows one."""
     for document in _NEXT_DOCUMENT.split(text, maxsplit=MOST_DOCUMENTS)[:MOST_DOCUMENTS]:
-        tree = compose(document, Problems(filename), leniently=[])
+        tree = compose(document, Problems(filename), lenient=True)
         found = _of_table(tree) if isinstance(tree, Table) else None
         if found is not None:
             return found

@@ -23,12 +23,12 @@ DEEPEST = 20
 """How deep lists and mappings may nest."""
 
 
-def compose(text: str, problems: Problems, *, leniently: list[str] | None = None) -> Node | None:
+def compose(text: str, problems: Problems, *, lenient: bool = False) -> Node | None:
     """The tree of the one document in `text`; None, with the problem noted, where there is none.
 
-    Duplicate keys are noted too, and the first of them stays; merge keys are refused. With `leniently`, both
+    Duplicate keys are noted too, and the first of them stays; merge keys are refused. With `lenient`, both
     are as other programs have them: what is merged is taken over, the last of equal keys counts, and
-    warnings of the latter go into the list.
+    the latter is a warning.
     """
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
@@ -39,10 +39,10 @@ def compose(text: str, problems: Problems, *, leniently: list[str] | None = None
     text = text.removeprefix("\ufeff")
     try:
         try:
-            return _build(text, problems, _FAST, leniently)
+            return _build(text, problems, _FAST, lenient)
         except (yaml.YAMLError, ValueError, OverflowError):
             # Again with the parser whose messages do not depend on how PyYAML was built.
-            return _build(text, problems, yaml.SafeLoader, leniently)
+            return _build(text, problems, yaml.SafeLoader, lenient)
     except _Unreadable as stop:
         problems.add_at(stop.line, stop.column, stop.message, stop.hint)
     except yaml.MarkedYAMLError as error:
@@ -53,6 +53,17 @@ def compose(text: str, problems: Problems, *, leniently: list[str] | None = None
     except (ValueError, OverflowError):
         problems.add_at(None, None, "this is not YAML: an escape names a character that does not exist")
     return None
+
+
+def compose_table(text: str, problems: Problems, expected: str, *, lenient: bool = False) -> Table:
+    """The mapping that a text is; raises InvalidInput with what is wrong where it is none."""
+    tree = compose(text, problems, lenient=lenient)
+    if isinstance(tree, Table):
+        return tree
+    if tree is not None:
+        problems.add(tree, f"{expected} expected, not {quote(tree)}")
+    problems.raise_any()
+    raise AssertionError("a text without a tree has a problem")
 
 
 _YAML_TAGS = "tag:yaml.org,2002:"
@@ -79,10 +90,9 @@ class _Open:
     parts: list[Node] = field(default_factory=list)
 
 
-def _build(text: str, problems: Problems, loader: Any, leniently: list[str] | None) -> Node | None:
-    builder = _parsed(text, loader, leniently is not None)
-    if leniently is not None:
-        leniently += builder.warnings
+def _build(text: str, problems: Problems, loader: Any, lenient: bool) -> Node | None:
+    builder = _parsed(text, loader, lenient)
+    problems.warnings += builder.warnings
     for at, message, hint in builder.notes:
         problems.add(at, message, hint)
     if builder.root is None or (isinstance(builder.root, Scalar) and builder.root.empty):

@@ -10,12 +10,12 @@ from tarmac.dialects.clusterfudge.fields import DEPLOYMENT, KIND, MARK, QUEUEING
 from tarmac.dialects.clusterfudge.roles import Roles, read_roles
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import flag, matching, text
-from tarmac.dialects.located import Items, Node, Scalar, Table, quote
+from tarmac.dialects.located import Items, Node, Scalar, Table
 from tarmac.dialects.native.code import COMMIT, REFERENCE, read_url
 from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Conventions, LocalDirectory, Queueing, Repository, RunSpec, Target
 
 NAME = "clusterfudge"
@@ -29,20 +29,14 @@ _KIND = matching(KIND, f"the word {KIND}")
 def read_request(source: str, *, filename: str, directory: str) -> Reading:
     """The spec in a request; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
-    tree = compose(source, problems)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"a launch request is expected, not {quote(tree)}")
-    if not isinstance(tree, Table):
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    warnings: list[str] = []
+    tree = compose_table(source, problems, "a launch request is")
     request = Section(_given(tree), REQUEST, problems=problems)
     request.read(MARK, _KIND, None)
     script = request.read("launch_script", text(), "")
     request.read("launch_script_body", text("the text of a script"), None)
     title = _title(request)
-    name = _name(title, script or filename, warnings)
-    roles = read_roles(request, warnings)
+    name = _name(request, title, script or filename)
+    roles = read_roles(request)
     facts = _facts(request, roles, title=title if title != name else "", script=script)
     spec = RunSpec(
         name=name,
@@ -54,12 +48,12 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
         target=Target(
             cluster=request.read("cluster", names.NAME, None),
             shard=request.read("shard", names.NAME, None),
-            hostnames=_hostnames(request),
+            hostnames=request.read_list("hostnames", names.HOSTNAME, "a list of host names"),
         ),
         queueing=_queueing(request),
     )
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(warnings))
+    return Reading(spec=spec, warnings=tuple(problems.warnings))
 
 
 def _given(table: Table) -> Table:
@@ -81,13 +75,13 @@ def _title(request: Section) -> str:
     return value.read(text("a name"), "") if value is not None else ""
 
 
-def _name(title: str, fallback: str, warnings: list[str]) -> str:
+def _name(request: Section, title: str, fallback: str) -> str:
     """The run's name: the launch's, made fit, else that of its script."""
     if not title:
         return names.name_from_file(fallback)
     fit = names.fit(title) or names.name_from_file(fallback)
     if fit != title:
-        warnings.append(f"name: {title[:80]!r} is called {fit!r} here")
+        request.problems.warn(None, f"name: {title[:80]!r} is called {fit!r} here")
     return fit
 
 
@@ -101,13 +95,6 @@ def _facts(request: Section, roles: Roles, *, title: str, script: str) -> dict[s
         "short_names": dict(roles.short_names),
     }
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _hostnames(request: Section) -> tuple[str, ...]:
-    value = request.get("hostnames")
-    if value is None:
-        return ()
-    return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
 
 
 def _queueing(request: Section) -> Queueing:

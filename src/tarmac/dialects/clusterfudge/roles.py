@@ -30,7 +30,7 @@ class Roles:
     short_names: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_roles(request: Section, warnings: list[str]) -> Roles:
+def read_roles(request: Section) -> Roles:
     """All roles of a request."""
     listed = request.get("jobs")
     if listed is None:
@@ -53,8 +53,8 @@ def read_roles(request: Section, warnings: list[str]) -> Roles:
         name = _role_name(short_name or "job", roles)
         if short_name and name != short_name:
             short_names[name] = short_name
-            warnings.append(f"{value.path}.short_name: {short_name!r} is called {name!r} here")
-        roles[name] = _role(name, section, warnings)
+            value.problems.warn(None, f"{value.path}.short_name: {short_name!r} is called {name!r} here")
+        roles[name] = _role(name, section)
     return Roles(roles=tuple(role for role in roles.values() if role.processes), short_names=short_names)
 
 
@@ -84,14 +84,14 @@ def _role_name(short_name: str, taken: Mapping[str, object]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-def _role(name: str, section: Section, warnings: list[str]) -> Role:
+def _role(name: str, section: Section) -> Role:
     """One role; without a process, and a problem noted, where it has nothing to execute."""
     if "replicas" not in section:
         section.missing("replicas", "how many copies of the job there are")
     return Role(
         name=name,
         replicas=section.read("replicas", integer(1, MOST_REPLICAS), 1),
-        processes=_processes(section, warnings),
+        processes=_processes(section),
         # What happens where a job does not say was never written down; the names suggest this.
         on_failure=section.read(
             "replica_failure_behaviour", choice(FailureBehaviour), FailureBehaviour.CONTINUE
@@ -99,7 +99,7 @@ def _role(name: str, section: Section, warnings: list[str]) -> Role:
     )
 
 
-def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
+def _processes(section: Section) -> tuple[Process, ...]:
     listed = section.get("processes")
     if listed is None:
         section.missing("processes", "each with a command")
@@ -110,7 +110,7 @@ def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
     processes = []
     for item in listed.items("a list of processes, each with a command,"):
         process = item.section(PROCESS)
-        if process is not None and (argv := _argv(process, warnings)):
+        if process is not None and (argv := _argv(process)):
             processes.append(Process(command=Command(argv=argv), resources=_resources(process)))
     types = sorted({process.resources.slot_type or "" for process in processes} - {""})
     if len(types) > 1:
@@ -118,7 +118,7 @@ def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
     return tuple(processes)
 
 
-def _argv(process: Section, warnings: list[str]) -> tuple[str, ...]:
+def _argv(process: Section) -> tuple[str, ...]:
     value = process.get("command")
     if value is None:
         process.missing("command", 'a list such as ["python3", "train.py"]')
@@ -130,7 +130,8 @@ def _argv(process: Section, warnings: list[str]) -> tuple[str, ...]:
     argv = tuple(item.read(text("a text"), "") for item in value.items(wanted))
     if isinstance(value.node, Items) and blank(value.node.items[0]):
         value.refuse("the name of the program is empty", wanted)
-    warnings += [f"{value.path}: {doubt}" for doubt in argv_doubts(argv)]
+    for doubt in argv_doubts(argv):
+        value.problems.warn(None, f"{value.path}: {doubt}")
     return argv
 
 

@@ -18,7 +18,7 @@ from tarmac.dialects.determined.identity import experiment_id, number_of, trial_
 from tarmac.dialects.determined.master import ADDRESS, NO_RETRY
 from tarmac.dialects.determined.merging import complete, normalise
 from tarmac.dialects.determined.reader import WORK_DIRECTORY
-from tarmac.dialects.determined.schema import Walk
+from tarmac.dialects.determined.schema import read_value
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
@@ -277,7 +277,7 @@ def _sound(given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         return {}
     problems = Problems(None)
-    found = Walk().value(Value(from_plain(given), "config", problems), _RELAXED)
+    found = read_value(Value(from_plain(given), "config", problems), _RELAXED)
     return {} if problems else normalise(found)
 
 

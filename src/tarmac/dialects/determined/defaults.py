@@ -12,7 +12,7 @@ from typing import Any
 from tarmac.dialects.determined.environment import ENVIRONMENT
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import normalise
-from tarmac.dialects.determined.schema import Walk, record, whole, word
+from tarmac.dialects.determined.schema import read_value, record, whole, word
 from tarmac.dialects.determined.statuses import FIRST, LAST, USUAL
 from tarmac.dialects.located import from_plain
 from tarmac.dialects.problems import Problems
@@ -51,7 +51,7 @@ def read_defaults(table: Mapping[str, Any], *, filename: str) -> ClusterDefaults
     if not table:
         return NO_DEFAULTS
     problems = Problems(filename)
-    found = Walk().value(Value(from_plain(table), "determined", problems), SETTINGS)
+    found = read_value(Value(from_plain(table), "determined", problems), SETTINGS)
     problems.raise_any()
     containers = found.get("task_container_defaults", {})
     own = {"image", "environment_variables", "startup_hook"}

@@ -42,7 +42,7 @@ class DeterminedDialect:
     def detect(self, filename: str, text: str) -> Detection:
         """Certain of a mapping with a searcher or an entry point; possible where other fields are telling."""
         problems = Problems(filename)
-        tree = compose(text, problems, leniently=[])
+        tree = compose(text, problems, lenient=True)
         if tree is not None:
             return _judge(tree)
         return Detection(certainty=Certainty.NO, missed=str(problems.first))

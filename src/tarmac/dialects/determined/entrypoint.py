@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from tarmac.dialects.located import on_line
 from tarmac.dialects.section import Value
 from tarmac.model.spec import Command
 
@@ -18,20 +17,20 @@ _OPERATORS = re.compile(r"[;&|<>()]+")
 _WRAPPER = "wrap_rank"
 
 
-def read_entrypoint(value: Value, entrypoint: Any, warnings: list[str]) -> Command:
+def read_entrypoint(value: Value, entrypoint: Any) -> Command:
     """The command of an entry point that was read before; what it does not mean is noted."""
-    place = on_line(value.node)
     if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint):
-        warnings.append(
-            f"{place}entrypoint: a trial class alone is run by 'determined.launch.autohorovod'; tarmac has "
-            "no launcher of its own yet, so the package 'determined' must be there"
+        value.problems.warn(
+            value.node,
+            "entrypoint: a trial class alone is run by 'determined.launch.autohorovod'; tarmac has "
+            "no launcher of its own yet, so the package 'determined' must be there",
         )
         return Command(argv=("python3", "-m", "determined.launch.autohorovod", "--trial", entrypoint))
     words = _words(entrypoint)
     if not words:
         value.refuse("there is nothing to execute", "such as: python3 train.py")
         return Command(argv=("true",))
-    _check_launchers(value, words, place, warnings)
+    _check_launchers(value, words)
     if isinstance(entrypoint, str):
         return Command(argv=("sh", "-c", entrypoint))
     return Command(argv=tuple(entrypoint))
@@ -51,7 +50,7 @@ def _words(entrypoint: Any) -> list[str]:
         return entrypoint.split()
 
 
-def _check_launchers(value: Value, words: Sequence[str], place: str, warnings: list[str]) -> None:
+def _check_launchers(value: Value, words: Sequence[str]) -> None:
     launchers = [
         index
         for index, word in enumerate(words)
@@ -61,9 +60,10 @@ def _check_launchers(value: Value, words: Sequence[str], place: str, warnings: l
         _check_arguments(value, words[index], _arguments(words[index + 1 :]))
     if launchers:
         names = ", ".join(dict.fromkeys(words[index] for index in launchers))
-        warnings.append(
-            f"{place}entrypoint: {names} is run as it is written; tarmac has no launcher of its own yet, so "
-            "the package 'determined' must be there"
+        value.problems.warn(
+            value.node,
+            f"entrypoint: {names} is run as it is written; tarmac has no launcher of its own yet, so "
+            "the package 'determined' must be there",
         )
 
 

@@ -20,7 +20,7 @@ def _value(path: str, text: str, problems: Problems) -> Node:
     if not text.strip():
         return Scalar(text="", quoted=True)
     own = Problems(None)
-    found = compose(text, own, leniently=[])
+    found = compose(text, own, lenient=True)
     if found is None:
         # A bare null is a value too; what is no YAML is the text that it is, as in a shell.
         return Scalar(text=text, quoted=not Scalar(text=text).empty)

@@ -18,7 +18,7 @@ from tarmac.dialects.determined.entrypoint import read_entrypoint
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.dialects.determined.merging import complete, merge, normalise
 from tarmac.dialects.determined.overrides import override_values
-from tarmac.dialects.determined.schema import Walk
+from tarmac.dialects.determined.schema import read_record
 from tarmac.dialects.determined.searchers import SUPPORTED
 from tarmac.dialects.determined.secrets import holds_secret, mask
 from tarmac.dialects.determined.statuses import to_tarmac
@@ -26,11 +26,11 @@ from tarmac.dialects.determined.steps import in_batches
 from tarmac.dialects.determined.storage import DEFAULT_STORAGE
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
-from tarmac.dialects.located import Scalar, Table, on_line, quote
+from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.environment import image_warning
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Value
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.resources import Resources
 from tarmac.model.spec import (
     Bind,
@@ -64,16 +64,10 @@ def read_experiment(
     `changes` are values in place of the file's, each a dotted path and a text of YAML.
     """
     problems = Problems(filename)
-    walk = Walk()
-    tree = compose(text, problems, leniently=walk.warnings)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'entrypoint: ...' are expected, not {quote(tree)}")
-    if not isinstance(tree, Table):
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    tree = in_batches(override_values(tree, changes, problems), walk.warnings)
-    given = walk.record(Value(tree, "", problems), EXPERIMENT)
-    file = _File(tree, problems, walk.warnings)
+    tree = compose_table(text, problems, "fields such as 'entrypoint: ...' are", lenient=True)
+    tree = in_batches(override_values(tree, changes, problems), problems)
+    given = read_record(Value(tree, "", problems), EXPERIMENT)
+    file = _File(tree, problems)
     file.refuse_other_searchers(given)
     config = _whole(given, filename, defaults)
     spec = RunSpec(
@@ -103,7 +97,7 @@ def read_experiment(
     file.warn_of_storage(given)
     file.refuse_too_large(config)
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(walk.warnings))
+    return Reading(spec=spec, warnings=tuple(problems.warnings))
 
 
 def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
@@ -125,10 +119,9 @@ def _facts(config: Mapping[str, Any], defaults: ClusterDefaults) -> dict[str, An
 class _File:
     """The file under reading: turns parts of its configuration into parts of a spec, problems located."""
 
-    def __init__(self, tree: Table, problems: Problems, warnings: list[str]) -> None:
+    def __init__(self, tree: Table, problems: Problems) -> None:
         self._tree = tree
         self._problems = problems
-        self._warnings = warnings
 
     def refuse_other_searchers(self, given: Mapping[str, Any]) -> None:
         word = (given.get("searcher") or {}).get("name", SUPPORTED)
@@ -157,7 +150,7 @@ class _File:
             )
         command = Command(argv=("true",))
         if "entrypoint" in given:
-            command = read_entrypoint(self._at("entrypoint"), given["entrypoint"], self._warnings)
+            command = read_entrypoint(self._at("entrypoint"), given["entrypoint"])
         if slots == 0:
             return Role(processes=(Process(command=command),))
         if resources["is_single_node"]:
@@ -185,7 +178,7 @@ class _File:
         asked = config["environment"]
         image = (asked["image"] or {}).get(kind)
         if image is not None:
-            self._warnings.append(image_warning(image))
+            self._problems.warn(None, image_warning(image))
         return Environment(
             variables=self._variables(asked["environment_variables"].get(kind) or []), image=image
         )
@@ -199,9 +192,10 @@ class _File:
                 "$CHECKPOINT_ARTIFACT_PATH",
             )
         if holds_secret(given):
-            self._warnings.append(
+            self._problems.warn(
+                None,
                 "the file holds a password or key, and its text stays in the record of the run: a file of "
-                "the node is a better place"
+                "the node is a better place",
             )
 
     def refuse_too_large(self, config: Mapping[str, Any]) -> None:
@@ -230,7 +224,7 @@ class _File:
         return variables
 
     def _warn(self, path: str, text: str) -> None:
-        self._warnings.append(f"{on_line(self._at(*path.split('.')).node)}{path}: {text}")
+        self._problems.warn(self._at(*path.split(".")).node, f"{path}: {text}")
 
     def _at(self, *keys: str) -> Value:
         """The value at a path, or the nearest thing above it that is there."""

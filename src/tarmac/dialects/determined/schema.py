@@ -16,7 +16,7 @@ from tarmac.dialects.determined.hyperparameters import read_hyperparameters
 from tarmac.dialects.kinds import Kind, did_you_mean, flag, integer, matching, secret, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value, where
+from tarmac.dialects.section import Fields, Section, Value
 
 Json = Any
 """A value as JSON has it."""
@@ -126,123 +126,122 @@ def record(fields: Mapping[str, Field | Shape], *checks: Check, **more: Any) -> 
     return Record(known, checks=checks, **more)
 
 
-@dataclass(slots=True)
-class Walk:
-    """One reading of one file; `warnings` gathers what is ignored."""
+def read_value(value: Value, shape: Shape) -> Json:
+    """The JSON value, or MISSING with the problem noted."""
+    match shape:
+        case Kind():
+            return value.read(shape, MISSING)
+        case Record():
+            return read_record(value, shape)
+        case Union():
+            return _union(value, shape)
+        case ListOf():
+            return _list(value, shape)
+        case MapOf():
+            return _map(value, shape)
+        case Alternatives():
+            return _alternative(value, shape)
+        case Hyperparameters():
+            return read_hyperparameters(value)
+    if shape.table and not isinstance(value.node, Table):
+        value.expected("a mapping")
+        return MISSING
+    return to_plain(value.node, yaml12)
 
-    warnings: list[str] = field(default_factory=list)
 
-    def value(self, value: Value, shape: Shape) -> Json:
-        """The JSON value, or MISSING with the problem noted."""
-        match shape:
-            case Kind():
-                return value.read(shape, MISSING)
-            case Record():
-                return self.record(value, shape)
-            case Union():
-                return self._union(value, shape)
-            case ListOf():
-                return self._list(value, shape)
-            case MapOf():
-                return self._map(value, shape)
-            case Alternatives():
-                return self._alternative(value, shape)
-            case Hyperparameters():
-                return read_hyperparameters(value)
-        if shape.table and not isinstance(value.node, Table):
-            value.expected("a mapping")
-            return MISSING
-        return to_plain(value.node, yaml12)
+def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Json:
+    """A mapping with known fields; `besides` are known, and of no use here."""
+    if not isinstance(value.node, Table):
+        value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
+        return MISSING
+    known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
+    section = Section(
+        _without_nulls(value.node, known),
+        Fields(known=known, synonyms=shape.synonyms),
+        problems=value.problems,
+        path=value.path,
+    )
+    found = dict(_fields(section, shape))
+    for name, rule in shape.fields.items():
+        if rule.required is not None and name not in section:
+            section.missing(name, rule.required)
+    for check in shape.checks:
+        check(section, found)
+    return found
 
-    def record(self, value: Value, shape: Record, *, besides: frozenset[str] = frozenset()) -> Json:
-        """A mapping with known fields; `besides` are known, and of no use here."""
-        if not isinstance(value.node, Table):
-            value.expected(f"a mapping with the fields {', '.join(sorted(shape.fields))}")
-            return MISSING
-        known = frozenset(shape.fields) | frozenset(shape.aliases) | besides
-        section = Section(
-            _without_nulls(value.node, known),
-            Fields(known=known, synonyms=shape.synonyms),
-            problems=value.problems,
-            path=value.path,
-        )
-        found = dict(self._fields(section, shape))
-        for name, rule in shape.fields.items():
-            if rule.required is not None and name not in section:
-                section.missing(name, rule.required)
-        for check in shape.checks:
-            check(section, found)
-        return found
 
-    def _fields(self, section: Section, shape: Record) -> Iterator[tuple[str, Json]]:
-        for name, rule in shape.fields.items():
-            given = section.get(name)
-            for legacy, current in shape.aliases.items():
-                if current == name and (old := section.get(legacy)) is not None:
-                    if given is not None:
-                        old.refuse(f"is the former name of '{name}', which is given too")
-                    else:
-                        given = old
-            if given is not None and (found := self._field(given, rule)) is not MISSING:
-                yield name, found
+def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Json]]:
+    for name, rule in shape.fields.items():
+        given = section.get(name)
+        for legacy, current in shape.aliases.items():
+            if current == name and (old := section.get(legacy)) is not None:
+                if given is not None:
+                    old.refuse(f"is the former name of '{name}', which is given too")
+                else:
+                    given = old
+        if given is not None and (found := _field(given, rule)) is not MISSING:
+            yield name, found
 
-    def _field(self, given: Value, rule: Field) -> Json:
-        if rule.refused is not None:
-            given.refuse(rule.refused)
-            return MISSING
-        found = self.value(given, rule.shape)
-        if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
-            self.warnings.append(f"{where(given)}{rule.ignored}")
-        return found
 
-    def _union(self, value: Value, shape: Union) -> Json:
-        if not isinstance(value.node, Table):
-            value.expected(f"a mapping with '{shape.key}'")
-            return MISSING
-        kind = next((item for key, item in value.node.entries if key.text == shape.key), None)
-        words = ", ".join(shape.cases)
-        if kind is None or (isinstance(kind, Scalar) and kind.empty):
-            if shape.completes:
-                return self.record(value, _any_case(shape), besides=frozenset({shape.key}))
-            value.refuse(f"'{shape.key}' is missing", f"one of {words}")
-            return MISSING
-        named = Value(kind, f"{value.path}.{shape.key}", value.problems)
-        word = kind.text if isinstance(kind, Scalar) else ""
-        if word in shape.removed:
-            named.refuse(f"{word!r} has been removed and is not valid for new experiments", f"one of {words}")
-            return MISSING
-        if word not in shape.cases:
-            named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
-            return MISSING
-        found = self.record(value, shape.cases[word], besides=frozenset({shape.key}))
-        return found if found is MISSING else {shape.key: word, **found}
+def _field(given: Value, rule: Field) -> Json:
+    if rule.refused is not None:
+        given.refuse(rule.refused)
+        return MISSING
+    found = read_value(given, rule.shape)
+    if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
+        given.warn(rule.ignored)
+    return found
 
-    def _list(self, value: Value, shape: ListOf) -> Json:
-        found = [self.value(item, shape.item) for item in value.items(shape.wanted)]
-        if not isinstance(value.node, Items):
-            return MISSING
-        if len(found) < shape.least:
-            value.expected(shape.wanted)
-            return MISSING
-        return [item for item in found if item is not MISSING]
 
-    def _map(self, value: Value, shape: MapOf) -> Json:
-        pairs = [(key, self.value(item, shape.item)) for key, item in value.entries(shape.wanted)]
-        if not isinstance(value.node, Table):
-            return MISSING
-        return {
-            key.node.text: found
-            for key, found in pairs
-            if found is not MISSING and isinstance(key.node, Scalar)
-        }
+def _union(value: Value, shape: Union) -> Json:
+    if not isinstance(value.node, Table):
+        value.expected(f"a mapping with '{shape.key}'")
+        return MISSING
+    kind = next((item for key, item in value.node.entries if key.text == shape.key), None)
+    words = ", ".join(shape.cases)
+    if kind is None or (isinstance(kind, Scalar) and kind.empty):
+        if shape.completes:
+            return read_record(value, _any_case(shape), besides=frozenset({shape.key}))
+        value.refuse(f"'{shape.key}' is missing", f"one of {words}")
+        return MISSING
+    named = Value(kind, f"{value.path}.{shape.key}", value.problems)
+    word = kind.text if isinstance(kind, Scalar) else ""
+    if word in shape.removed:
+        named.refuse(f"{word!r} has been removed and is not valid for new experiments", f"one of {words}")
+        return MISSING
+    if word not in shape.cases:
+        named.expected(f"one of {words}", did_you_mean(word, shape.cases) if word else None)
+        return MISSING
+    found = read_record(value, shape.cases[word], besides=frozenset({shape.key}))
+    return found if found is MISSING else {shape.key: word, **found}
 
-    def _alternative(self, value: Value, shape: Alternatives) -> Json:
-        kinds = ((Scalar, shape.scalar), (Items, shape.items), (Table, shape.table))
-        chosen = next((found for kind, found in kinds if isinstance(value.node, kind)), None)
-        if chosen is None or (isinstance(value.node, Scalar) and value.node.empty):
-            value.expected(shape.wanted)
-            return MISSING
-        return self.value(value, chosen)
+
+def _list(value: Value, shape: ListOf) -> Json:
+    found = [read_value(item, shape.item) for item in value.items(shape.wanted)]
+    if not isinstance(value.node, Items):
+        return MISSING
+    if len(found) < shape.least:
+        value.expected(shape.wanted)
+        return MISSING
+    return [item for item in found if item is not MISSING]
+
+
+def _map(value: Value, shape: MapOf) -> Json:
+    pairs = [(key, read_value(item, shape.item)) for key, item in value.entries(shape.wanted)]
+    if not isinstance(value.node, Table):
+        return MISSING
+    return {
+        key.node.text: found for key, found in pairs if found is not MISSING and isinstance(key.node, Scalar)
+    }
+
+
+def _alternative(value: Value, shape: Alternatives) -> Json:
+    kinds = ((Scalar, shape.scalar), (Items, shape.items), (Table, shape.table))
+    chosen = next((found for kind, found in kinds if isinstance(value.node, kind)), None)
+    if chosen is None or (isinstance(value.node, Scalar) and value.node.empty):
+        value.expected(shape.wanted)
+        return MISSING
+    return read_value(value, chosen)
 
 
 def _any_case(shape: Union) -> Record:

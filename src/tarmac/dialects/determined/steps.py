@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Node, Scalar, Table
+from tarmac.dialects.problems import Problems
 
 _UNIT = "batches_per_step"
 _USUAL_BATCHES = 100
@@ -17,7 +18,7 @@ _PERIODS = frozenset({"min_validation_period", "min_checkpoint_period"})
 _LENGTHS = {"max_steps": "max_length", "target_trial_steps": "max_length"}
 
 
-def in_batches(tree: Table, warnings: list[str]) -> Table:
+def in_batches(tree: Table, problems: Problems) -> Table:
     """The tree without steps; a warning says where they were and how long one is."""
     batches = _whole(_get(tree, _UNIT))
     if _get(tree, _UNIT) is not None and (not batches or _get(tree, "scheduling_unit") is not None):
@@ -37,10 +38,10 @@ def in_batches(tree: Table, warnings: list[str]) -> Table:
             entries.append((key, value))
     if not found:
         return tree
-    place = f"line {found[0].line}: " if found[0].line is not None else ""
-    warnings.append(
-        f"{place}{', '.join(key.text for key in found)}: a step is read as {batches or _USUAL_BATCHES} "
-        "batches; lengths and periods are in batches since 0.13"
+    problems.warn(
+        found[0],
+        f"{', '.join(key.text for key in found)}: a step is read as "
+        f"{batches or _USUAL_BATCHES} batches; lengths and periods are in batches since 0.13",
     )
     return Table(entries=tuple(entries), line=tree.line, column=tree.column)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from tarmac.dialects.located import Node, Scalar, Table, key_text, on_line, quote
+from tarmac.dialects.located import Node, Scalar, Table, key_text, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.text import nearest
@@ -43,7 +43,7 @@ _SYNONYMS: Mapping[str, str] = {
 }
 
 
-def split_keys(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Section, dict[str, Value]]:
+def split_keys(tree: Table, problems: Problems) -> tuple[Section, dict[str, Value]]:
     """The file with today's keys alone, and the values of retired ones; the rest is warned of or refused.
 
     Where a key is missing that an unknown one was probably meant to be, that is noted here.
@@ -69,7 +69,7 @@ def split_keys(tree: Table, problems: Problems, warnings: list[str]) -> tuple[Se
     table = Table(entries=tuple(known), line=tree.line, column=tree.column)
     section = Section(table, RUN, problems=problems)
     for key in unknown:
-        _judge(key, section, warnings)
+        _judge(key, section)
     return section, retired
 
 
@@ -83,14 +83,13 @@ def _is_credential(key: str) -> bool:
     return names_secret(key) or key.lower() == "username"
 
 
-def at_line(key: Scalar | Value, text: str) -> str:
-    """A warning with the line it is about."""
-    node = key.node if isinstance(key, Value) else key
-    return f"{on_line(node)}{text}"
+def warn(value: Value, text: str) -> None:
+    """Note a warning with the line it is about; its text says which key."""
+    value.problems.warn(value.node, text)
 
 
 def line_of(warning: str) -> int:
-    """The line that a warning of `at_line` is about."""
+    """The line that a warning of `warn` is about."""
     found = re.match(r"line (\d+): ", warning)
     return int(found[1]) if found is not None else 0
 
@@ -103,14 +102,14 @@ def keys_of_lines(text: str, marks: str = "=:") -> set[str]:
 _KEY = re.compile(r"^([A-Za-z_]+)[ \t]*([=:])(?!=)", re.ASCII | re.MULTILINE)
 
 
-def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:
+def _judge(key: Scalar, section: Section) -> None:
     """Say that a key is passed over, or that it is one that must not be."""
     if key.text.startswith("_"):
-        warnings.append(at_line(key, f"{quote(key)} is ignored: a key with '_' before it is put aside"))
+        section.problems.warn(key, f"{quote(key)} is ignored: a key with '_' before it is put aside")
         return
     if key.text in _PLACES:
         told = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
-        warnings.append(at_line(key, f"{quote(key)} is no key of a launch file and {told}"))
+        section.problems.warn(key, f"{quote(key)} is no key of a launch file and {told}")
         return
     meant = nearest(key.text, RUN.known, _SYNONYMS)
     if meant in REQUIRED and meant not in section and meant not in section.meant:
@@ -120,4 +119,4 @@ def _judge(key: Scalar, section: Section, warnings: list[str]) -> None:
         )
         return
     hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(RUN.known))}"
-    warnings.append(at_line(key, f"{quote(key)} is no key of a launch file and is ignored; {hint}"))
+    section.problems.warn(key, f"{quote(key)} is no key of a launch file and is ignored; {hint}")

@@ -11,7 +11,7 @@ from typing import Any
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
 from tarmac.dialects.isc.conventions import DATASET_AT_DATA
-from tarmac.dialects.isc.fields import at_line, line_of, only_credentials, split_keys
+from tarmac.dialects.isc.fields import line_of, only_credentials, split_keys, warn
 from tarmac.dialects.kinds import Kind, choice, integer, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import fit
@@ -57,7 +57,7 @@ class ComputeMode(StrEnum):
 
 def read_isc(source: str, *, filename: str) -> Reading:
     """The spec in a launch file; raises InvalidInput with every problem in it."""
-    problems, warnings = Problems(filename), list[str]()
+    problems = Problems(filename)
     tree = compose(source, problems)
     if tree is None or not tree.entries:
         if not problems:
@@ -67,44 +67,45 @@ def read_isc(source: str, *, filename: str) -> Reading:
     if only_credentials({key.text for key, _ in tree.entries}):
         problems.add(tree.entries[0][0], *_CREDENTIALS)
         problems.raise_any()
-    run, retired = split_keys(tree, problems, warnings)
+    run, retired = split_keys(tree, problems)
     facts: dict[str, Any] = {}
-    slots = _slots(run, retired, warnings)
-    _warn_of_output(retired, warnings)
+    slots = _slots(run, retired)
+    _warn_of_output(retired)
     mode = _mode(run, slots)
     spec = RunSpec(
-        name=_name(run, facts, warnings),
-        project=_project(run, retired, facts, warnings),
+        name=_name(run, facts),
+        project=_project(run, retired, facts),
         dialect=NAME,
         source=source,
-        roles=(_role(run, retired, slots, warnings),),
+        roles=(_role(run, retired, slots),),
         mode=mode,
-        max_rapid_cycles=_turns(run, mode, warnings),
-        datasets=_datasets(run, retired, facts, warnings),
-        input_artifacts=_inputs(run, warnings),
+        max_rapid_cycles=_turns(run, mode),
+        datasets=_datasets(run, retired, facts),
+        input_artifacts=_inputs(run),
     )
-    _shapes(run, mode, facts, warnings)
+    _shapes(run, mode, facts)
     problems.raise_any()
     return Reading(
         spec=replace(spec, conventions=Conventions(system=NAME, facts=facts)),
-        warnings=tuple(sorted(warnings, key=line_of)),
+        warnings=tuple(sorted(problems.warnings, key=line_of)),
     )
 
 
-def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Role:
+def _role(run: Section, retired: Mapping[str, Value], slots: int | None) -> Role:
     """The command once on each node: of as many nodes as it says itself, else of the fewest."""
-    command = _command(run, retired, slots, warnings)
+    command = _command(run, retired, slots)
     nodes = fixed_nodes(str(command), slots)
     if nodes is not None and nodes > 1 and (value := run.get("command")) is not None:
-        warnings.append(
-            at_line(value, f"command: it says itself that there are {nodes} nodes: it waits for as many; ")
-            + "with $NNODES and $N_PROC in their place, any that have the GPUs will do"
+        warn(
+            value,
+            f"command: it says itself that there are {nodes} nodes: it waits for as many; "
+            "with $NNODES and $N_PROC in their place, any that have the GPUs will do",
         )
     return Role(
         processes=(Process(command=command),),
         replicas=None,
         slots=slots or 1,
-        slot_type=_slot_type(retired, warnings) or ACCELERATOR,
+        slot_type=_slot_type(retired) or ACCELERATOR,
         nodes=nodes,
         uneven=nodes is None,
     )
@@ -113,7 +114,7 @@ def _role(run: Section, retired: Mapping[str, Value], slots: int | None, warning
 # --- names
 
 
-def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
+def _name(run: Section, facts: dict[str, Any]) -> str:
     value = run.get("experiment_name")
     if value is None:
         run.missing("experiment_name", 'as in experiment_name = "my-experiment"')
@@ -122,29 +123,23 @@ def _name(run: Section, facts: dict[str, Any], warnings: list[str]) -> str:
     facts["experiment_name"] = given
     name = fit(given) or "experiment"
     if given and name != given:
-        warnings.append(
-            at_line(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
-        )
+        warn(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
     return name
 
 
-def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]) -> str:
+def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any]) -> str:
     value = run.get("isc_project_id")
     if value is None and "nnodes" in retired and "gpus" not in run:
-        warnings.append(
-            at_line(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
-        )
+        warn(retired["nnodes"], "'isc_project_id' is missing, as in files of 2023: project 'default'")
         return "default"
     if value is None:
         run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
         return "default"
-    given = _stripped(value, _words(value), warnings)
+    given = _stripped(value, _words(value))
     facts["isc_project_id"] = given
     project = fit(given) or "default"
     if re.fullmatch(r"<.*>", given):
-        warnings.append(
-            at_line(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
-        )
+        warn(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
     return project
 
 
@@ -159,20 +154,20 @@ def _words(value: Value) -> str:
     return found
 
 
-def _stripped(value: Value, given: str, warnings: list[str]) -> str:
+def _stripped(value: Value, given: str) -> str:
     if given != given.strip():
-        warnings.append(at_line(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out"))
+        warn(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out")
     return given.strip()
 
 
 # --- how much, and how
 
 
-def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> int | None:
+def _slots(run: Section, retired: Mapping[str, Value]) -> int | None:
     value, old = run.get("gpus"), retired.get("nnodes")
     if value is not None:
         if old is not None:
-            warnings.append(at_line(old, "'nnodes' is retired and ignored: 'gpus' says how many"))
+            warn(old, "'nnodes' is retired and ignored: 'gpus' says how many")
         return value.read(integer(1, MOST_SLOTS), None)
     if old is None:
         run.missing("gpus", "how many GPUs in all, as in gpus = 8")
@@ -181,26 +176,20 @@ def _slots(run: Section, retired: Mapping[str, Value], warnings: list[str]) -> i
     if nodes is None:
         return None
     slots = nodes * OLD_SLOTS_PER_NODE
-    warnings.append(
-        at_line(
-            old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that"
-        )
-    )
+    warn(old, f"'nnodes' is retired: {nodes} x {OLD_SLOTS_PER_NODE} is read as gpus = {slots}; write that")
     return slots
 
 
-def _slot_type(retired: Mapping[str, Value], warnings: list[str]) -> str | None:
+def _slot_type(retired: Mapping[str, Value]) -> str | None:
     """A type that is known by name is asked for; others told the memory of the one type there was."""
     value = retired.get("gpu_type")
     if value is None:
         return None
     given = value.read(text("a text in quotes"), "").strip().lower()
     if is_known(given) and given != CPU_ONLY:
-        warnings.append(at_line(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type"))
+        warn(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type")
         return given
-    warnings.append(
-        at_line(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
-    )
+    warn(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
     return None
 
 
@@ -215,20 +204,18 @@ def _mode(run: Section, slots: int | None) -> Mode:
     return mode
 
 
-def _turns(run: Section, mode: Mode, warnings: list[str]) -> int:
+def _turns(run: Section, mode: Mode) -> int:
     value = run.get("max_rapid_cycles")
     if value is None:
         return DEFAULT_RAPID_CYCLES
     turns = value.read(integer(1, MOST_RAPID_CYCLES), DEFAULT_RAPID_CYCLES)
     if mode is not Mode.CYCLE:
-        warnings.append(
-            at_line(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
-        )
+        warn(value, f"'max_rapid_cycles' has no effect: only cycle experiments cycle, this is {mode}")
         return DEFAULT_RAPID_CYCLES
     return turns
 
 
-def _shapes(run: Section, mode: Mode, facts: dict[str, Any], warnings: list[str]) -> None:
+def _shapes(run: Section, mode: Mode, facts: dict[str, Any]) -> None:
     value = run.get("burst_shape_priority_list")
     if value is None:
         return
@@ -236,15 +223,13 @@ def _shapes(run: Section, mode: Mode, facts: dict[str, Any], warnings: list[str]
     if mode is Mode.BURST:
         facts["burst_shapes"] = [shape.strip() for shape in shapes if shape.strip()]
     else:
-        warnings.append(
-            at_line(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
-        )
+        warn(value, f"'burst_shape_priority_list' has no effect: it is for burst, this is {mode}")
 
 
 # --- what it runs, and on what
 
 
-def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warnings: list[str]) -> Command:
+def _command(run: Section, retired: Mapping[str, Value], slots: int | None) -> Command:
     value = run.get("command")
     if value is None:
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
@@ -255,11 +240,12 @@ def _command(run: Section, retired: Mapping[str, Value], slots: int | None, warn
             "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
             "take the comment out",
         )
-    warnings += [at_line(value, f"command: {doubt}") for doubt in doubts(given, slots)]
-    return command_of(_activated(given, retired, warnings))
+    for doubt in doubts(given, slots):
+        warn(value, f"command: {doubt}")
+    return command_of(_activated(given, retired))
 
 
-def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) -> str:
+def _activated(command: str, retired: Mapping[str, Value]) -> str:
     """The command of a file with the retired `venv_path`: its script of activation goes before it.
 
     In those years torchrun was called by the ISC itself: a command could be no more than a program for it.
@@ -276,11 +262,9 @@ def _activated(command: str, retired: Mapping[str, Value], warnings: list[str]) 
         return command
     if not path.endswith("/activate"):  # the directory of the environment was taken too
         path = f"{path.rstrip('/')}/bin/activate"
-    warnings.append(at_line(value, f"'venv_path' is retired: the command begins with source {path} && now"))
+    warn(value, f"'venv_path' is retired: the command begins with source {path} && now")
     if re.match(r"\s*(-m\s|[\w./~-]+\.py(\s|$))", command, re.ASCII):
-        warnings.append(
-            at_line(value, "the command names only a program, as in files of 2023: torchrun starts it")
-        )
+        warn(value, "the command names only a program, as in files of 2023: torchrun starts it")
         command = f"{TORCHRUN} {command}"
     return f"source {path} && {command}"
 
@@ -292,43 +276,39 @@ TORCHRUN = (
 """As the document calls it."""
 
 
-def _warn_of_output(retired: Mapping[str, Value], warnings: list[str]) -> None:
+def _warn_of_output(retired: Mapping[str, Value]) -> None:
     value = retired.get("output_path")
     if value is not None:
-        warnings.append(
-            at_line(
-                value,
-                "'output_path' is retired and ignored: what is kept is written to $OUTPUT_PATH, chosen here",
-            )
+        warn(
+            value,
+            "'output_path' is retired and ignored: what is kept is written to $OUTPUT_PATH, chosen here",
         )
 
 
-def _datasets(
-    run: Section, retired: Mapping[str, Value], facts: dict[str, Any], warnings: list[str]
-) -> tuple[str, ...]:
+def _datasets(run: Section, retired: Mapping[str, Value], facts: dict[str, Any]) -> tuple[str, ...]:
     """The ids; the content of the one that the retired key names lies at /data itself too."""
     value, old = run.get("dataset_id_list"), retired.get("dataset_id")
-    found = _ids(value, warnings)
+    found = _ids(value)
     if old is None:
         return found
     if value is not None:
-        warnings.append(at_line(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'"))
+        warn(old, "'dataset_id' is retired and ignored beside 'dataset_id_list'")
         return found
     if isinstance(old.node, Scalar) and not old.node.text.strip():
-        warnings.append(at_line(old, "'dataset_id' is retired and empty: ignored"))
+        warn(old, "'dataset_id' is retired and empty: ignored")
         return found
-    given = _stripped(old, old.read(text("an id in quotes"), ""), warnings)
+    given = _stripped(old, old.read(text("an id in quotes"), ""))
     told = f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}] and read it at /data/ID"
-    warnings.append(at_line(old, f"{told}; until then it is at /data too"))
+    warn(old, f"{told}; until then it is at /data too")
     identifier = _read_id(old, given)
     if identifier:
         facts[DATASET_AT_DATA] = identifier
     return (identifier,) if identifier else ()
 
 
-def _inputs(run: Section, warnings: list[str]) -> tuple[str, ...]:
+def _inputs(run: Section) -> tuple[str, ...]:
     value = run.get("input_artifact_id_list")
-    found = _ids(value, warnings)
+    found = _ids(value)
     if value is not None and isinstance(value.node, Items) and len(value.node.items) > MOST_INPUTS:
         value.refuse(f"it has {len(value.node.items)} artifacts, and at most {MOST_INPUTS} are allowed")
     return found
@@ -337,15 +317,15 @@ def _inputs(run: Section, warnings: list[str]) -> tuple[str, ...]:
 _LIST_OF_IDS = 'a list of ids in quotes, as in ["id"],'
 
 
-def _ids(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+def _ids(value: Value | None) -> tuple[str, ...]:
     if value is None:
         return ()
     found: list[str] = []
     for item in value.items(_LIST_OF_IDS):
-        given = _stripped(item, _words(item), warnings)
+        given = _stripped(item, _words(item))
         identifier = _read_id(item, given) if given else None
         if identifier in found:
-            warnings.append(at_line(item, f"{item.path}: {identifier!r} stands there already"))
+            warn(item, f"{item.path}: {identifier!r} stands there already")
         elif identifier is not None:
             found.append(identifier)
     return tuple(found)

@@ -24,7 +24,7 @@ class MantikDialect:
         The one key that nobody else has is known in small letters, too: the reader says how it is spelt.
         """
         problems = Problems(filename)
-        tree = compose(text, problems, leniently=[])
+        tree = compose(text, problems, lenient=True)
         if tree is None:
             return Detection(certainty=Certainty.NO, missed=str(problems.first))
         if not isinstance(tree, Table):

@@ -21,7 +21,7 @@ from tarmac.dialects.mantik.fields import (
     known_part,
 )
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, Hooks
 from tarmac.node.secrecy import is_reference, names_secret
@@ -38,16 +38,14 @@ class SiteEnvironment:
     hooks: Hooks = field(default_factory=Hooks)
 
 
-def read_environment(
-    config: Section, directory: str, warnings: list[str], *, firecrest: bool
-) -> SiteEnvironment:
+def read_environment(config: Section, directory: str, *, firecrest: bool) -> SiteEnvironment:
     """The environment, every problem noted; relative paths of this machine are below `directory`."""
-    image = _old_image(config, directory, warnings)
+    image = _old_image(config, directory)
     value = config.get("Environment")
     if value is None:
         return SiteEnvironment(apptainer=image)
-    old, value = _split_old_variables(value, warnings)
-    section = known_part(value, ENVIRONMENT, warnings)
+    old, value = _split_old_variables(value)
+    section = known_part(value, ENVIRONMENT)
     if section is None:
         return SiteEnvironment(apptainer=image)
     variables = section.get("Variables")
@@ -61,27 +59,27 @@ def read_environment(
                     f"use {name.replace('LoginNode', 'ComputeNode')}",
                 )
     return SiteEnvironment(
-        apptainer=_image(section, directory, warnings) or image,
-        venv=_venv(section, warnings),
-        modules=_modules(section.get("Modules"), warnings),
-        variables=old | (_variables(variables, warnings) if variables is not None else {}),
+        apptainer=_image(section, directory) or image,
+        venv=_venv(section),
+        modules=_modules(section.get("Modules")),
+        variables=old | (_variables(variables) if variables is not None else {}),
         hooks=Hooks(**hooks),
     )
 
 
-def _old_image(config: Section, directory: str, warnings: list[str]) -> Apptainer | None:
+def _old_image(config: Section, directory: str) -> Apptainer | None:
     """`SingularityImage` at the top, as first versions had it."""
     value = config.get("SingularityImage")
     if value is None:
         return None
-    warnings.append(f"{where(value)}this is now 'Environment.Apptainer.Path'; it is read as that")
+    value.warn("this is now 'Environment.Apptainer.Path'; it is read as that")
     read = value.read(path_of_site("the path of an image"), None)
     if read is None:
         return None
     return _local_image(read, directory, ())
 
 
-def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer | None:
+def _image(section: Section, directory: str) -> Apptainer | None:
     """`Apptainer`, or `Singularity` as it was called before; never beside a virtual environment."""
     section.exclude(
         "Apptainer", "Singularity", reason="Apptainer is the new name of Singularity: one image is run"
@@ -92,17 +90,17 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
     if (python := section.get("Python")) is not None:
         python.refuse("cannot stand beside an image", "the application runs in one environment: choose")
     if "Singularity" in section:
-        warnings.append(f"{where(value)}Singularity is now called Apptainer; 'apptainer' is what is run")
+        value.warn("Singularity is now called Apptainer; 'apptainer' is what is run")
     if isinstance(value.node, Scalar):
         value.refuse("a mapping with 'Path' is expected", f"write Path: {quote(value.node)}")
         return None
-    parts = known_part(value, APPTAINER, warnings)
+    parts = known_part(value, APPTAINER)
     if parts is None:
         return None
     if "Path" not in parts:
         parts.missing("Path", "name the image file")
     path = parts.read("Path", path_of_site("the path of an image file"), None)
-    options = _options(parts.get("Options"), warnings)
+    options = _options(parts.get("Options"))
     kind = (parts.read("Type", text("local or remote"), "local")).strip().lower()
     if kind not in ("local", "remote") and (given := parts.get("Type")) is not None:
         given.expected("'local' (in or beside the project) or 'remote' (on the site)")
@@ -116,9 +114,7 @@ def _image(section: Section, directory: str, warnings: list[str]) -> Apptainer |
             )
         return Apptainer(path=path, remote=True, options=options)
     if "$" in path and (given := parts.get("Path")) is not None:
-        warnings.append(
-            f"{where(given)}a local path is read on this machine, where no variable is expanded in it"
-        )
+        given.warn("a local path is read on this machine, where no variable is expanded in it")
     return _local_image(path, directory, options)
 
 
@@ -133,7 +129,7 @@ def _local_image(path: str, directory: str, options: tuple[str, ...]) -> Apptain
     return Apptainer(path=posixpath.basename(source), source=source, options=options)
 
 
-def _options(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+def _options(value: Value | None) -> tuple[str, ...]:
     """A string or a list of them, as the words a shell would make of them."""
     if value is None:
         return ()
@@ -142,10 +138,10 @@ def _options(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
     for item in given:
         read = item.read(text("options, as one text or a list of texts,"), "")
         if "\\$" in read or any("$" in part for part in re.findall(r"'[^']*+'", read)):
-            warnings.append(f"{where(item)}variables in options are expanded in quotes, too")
+            item.warn("variables in options are expanded in quotes, too")
         if found := re.search(r"\$\([^)]*\)?|`[^`]*`?|\$\{[A-Za-z0-9_]*[^A-Za-z0-9_}][^}]*\}?", read):
-            warnings.append(
-                f"{where(item)}only variables are expanded in options: {found[0]!r} stays as it is; set a "
+            item.warn(
+                f"only variables are expanded in options: {found[0]!r} stays as it is; set a "
                 "variable in PreRunCommandOnComputeNode"
             )
         try:
@@ -155,12 +151,12 @@ def _options(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _venv(section: Section, warnings: list[str]) -> str | None:
+def _venv(section: Section) -> str | None:
     value = section.get("Python")
     if value is None:
         return None
     if isinstance(value.node, Table):
-        parts = known_part(value, PYTHON, warnings)
+        parts = known_part(value, PYTHON)
         if parts is not None and "Path" not in parts:
             parts.missing("Path", "name the virtual environment")
         value = parts.get("Path") if parts is not None else None
@@ -169,44 +165,42 @@ def _venv(section: Section, warnings: list[str]) -> str | None:
     path = value.read(path_of_site("the path of a virtual environment"), None)
     if path is None:
         return None
-    trimmed = posixpath.normpath(_without_semicolon(path, value, warnings))
+    trimmed = posixpath.normpath(_without_semicolon(path, value))
     if trimmed.startswith("../") or trimmed == "..":
         value.refuse(
             f"{path!r} leads out of the project",
             "a path within the project, or an absolute one of the site",
         )
     if trimmed.endswith("/bin/activate"):
-        warnings.append(
-            f"{where(value)}the directory of the virtual environment is meant, without /bin/activate"
-        )
+        value.warn("the directory of the virtual environment is meant, without /bin/activate")
         trimmed = trimmed.removesuffix("/bin/activate")
     return trimmed
 
 
-def _modules(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+def _modules(value: Value | None) -> tuple[str, ...]:
     """A list of modules; one text is one module, or several with blanks between them."""
     if value is None:
         return ()
     if isinstance(value.node, Scalar):
-        warnings.append(f"{where(value)}a list is expected; the text is taken for the names of modules")
+        value.warn("a list is expected; the text is taken for the names of modules")
         return tuple(value.read(line("the name of a module", 255), "").split())
     return tuple(
         name
         for item in value.items("a list of modules")
-        for name in _without_semicolon(item.read(_MODULE, ""), item, warnings).split()
+        for name in _without_semicolon(item.read(_MODULE, ""), item).split()
     )
 
 
-def _without_semicolon(read: str, value: Value, warnings: list[str]) -> str:
+def _without_semicolon(read: str, value: Value) -> str:
     """The text less the `;` that a line of a shell would end with."""
     trimmed = read.rstrip("; ")
     if trimmed == read or not trimmed:
         return read
-    warnings.append(f"{where(value)}the ';' at its end is left out: this is no line of a shell")
+    value.warn("the ';' at its end is left out: this is no line of a shell")
     return trimmed
 
 
-def _variables(value: Value, warnings: list[str]) -> dict[str, str]:
+def _variables(value: Value) -> dict[str, str]:
     """Variables by name, their values as they are written."""
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
@@ -222,21 +216,19 @@ def _variables(value: Value, warnings: list[str]) -> dict[str, str]:
             continue
         found = "" if item.node.empty else item.read(text("a text or number"), "")
         if item.node.empty:
-            warnings.append(f"{where(item)}there is no value; it is set to nothing")
+            item.warn("there is no value; it is set to nothing")
         if reserved(name):
-            warnings.append(
-                f"{where(item)}where it is rehearsed, tarmac sets this variable, and its value wins"
-            )
+            item.warn("where it is rehearsed, tarmac sets this variable, and its value wins")
         if expansion := _EXPANSION.search(found):
-            warnings.append(
-                f"{where(item)}values are given as they stand: {expansion[0]!r} is not expanded; to have it "
+            item.warn(
+                f"values are given as they stand: {expansion[0]!r} is not expanded; to have it "
                 f"expanded, export {name} in PreRunCommandOnComputeNode"
             )
         variables[name] = found
     return variables
 
 
-def _split_old_variables(value: Value, warnings: list[str]) -> tuple[dict[str, str], Value]:
+def _split_old_variables(value: Value) -> tuple[dict[str, str], Value]:
     """What first versions had: variables straight in `Environment`. They are in capitals, as no key is."""
     if not isinstance(value.node, Table):
         return {}, value
@@ -251,7 +243,7 @@ def _split_old_variables(value: Value, warnings: list[str]) -> tuple[dict[str, s
     if not old:
         return {}, value
     names = ", ".join(key_text(key) for key, _ in old)
-    warnings.append(f"{where(value)}variables belong into 'Environment.Variables'; read as that: {names}")
+    value.warn(f"variables belong into 'Environment.Variables'; read as that: {names}")
     moved = {key.text for key, _ in old}
     rest = Table(
         entries=tuple(entry for entry in value.node.entries if entry[0].text not in moved),
@@ -259,7 +251,7 @@ def _split_old_variables(value: Value, warnings: list[str]) -> tuple[dict[str, s
         column=value.node.column,
     )
     listed = Value(Table(entries=tuple(old)), value.path, value.problems)
-    return _variables(listed, warnings), Value(rest, value.path, value.problems)
+    return _variables(listed), Value(rest, value.path, value.problems)
 
 
 def _commands(value: Value | None) -> tuple[Command, ...]:

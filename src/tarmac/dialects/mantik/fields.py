@@ -6,7 +6,7 @@ original does, but with a warning. A key that would hold a secret is refused wit
 
 from __future__ import annotations
 
-from tarmac.dialects.located import Scalar, Table, key_text, on_line
+from tarmac.dialects.located import Scalar, Table, key_text
 from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.text import nearest
 from tarmac.node.secrecy import names_secret
@@ -57,9 +57,7 @@ MLFLOW_KEYS = frozenset(
 """What MLflow itself adds to a configuration that it hands to a backend: it says nothing about the run."""
 
 
-def known_part(
-    value: Value, fields: Fields, warnings: list[str], *, ignored: frozenset[str] = frozenset()
-) -> Section | None:
+def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozenset()) -> Section | None:
     """The mapping with these fields, less the keys that are none; noted, and None, where it is no mapping.
 
     `ignored` are left out without a word. Keys without a value count as not given.
@@ -72,13 +70,13 @@ def known_part(
         if key.text in fields.known:
             if not (isinstance(item, Scalar) and item.empty):
                 kept.append((key, item))
-        elif key.text not in ignored and not _waved_through(key, fields, value, warnings):
+        elif key.text not in ignored and not _waved_through(key, fields, value):
             kept.append((key, item))  # the section refuses it, with the nearest right name
     table = Table(entries=tuple(kept), line=value.node.line, column=value.node.column)
     return Section(table, fields, problems=value.problems, path=value.path)
 
 
-def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str]) -> bool:
+def _waved_through(key: Scalar, fields: Fields, value: Value) -> bool:
     """Whether an unknown key is done with: refused as a secret, or ignored with a warning."""
     path = f"{value.path}.{key_text(key)}" if value.path else key_text(key)
     if names_secret(key.text):
@@ -89,5 +87,5 @@ def _waved_through(key: Scalar, fields: Fields, value: Value, warnings: list[str
     if nearest(key.text, fields.known, fields.synonyms) is not None:
         return False
     known = ", ".join(sorted(fields.known - _LEGACY))
-    warnings.append(f"{on_line(key)}{path}: there is no such key; it is ignored (known here: {known})")
+    value.problems.warn(key, f"{path}: there is no such key; it is ignored (known here: {known})")
     return True

@@ -19,18 +19,18 @@ _LEGACY_COMMANDS = ("PreRunCommand", "PostRunCommand")
 _OF_IMAGES = ("Apptainer", "Singularity")
 
 
-def update_keys(tree: Table, problems: Problems, warnings: list[str]) -> Table:
+def update_keys(tree: Table, problems: Problems) -> Table:
     """The configuration with every key in today's place; what is wrong in a legacy one is noted."""
-    tree = _without_docker(tree, warnings)
-    tree = _moved_down(tree, ENVIRONMENT.known | {*_LEGACY_COMMANDS}, "Environment", warnings)
-    tree = _moved_down(tree, RESOURCES.known, "Resources", warnings)
+    tree = _without_docker(tree, problems)
+    tree = _moved_down(tree, ENVIRONMENT.known | {*_LEGACY_COMMANDS}, "Environment", problems)
+    tree = _moved_down(tree, RESOURCES.known, "Resources", problems)
     inside = _found(tree, "Environment")
     if not isinstance(inside, Table):
         return tree
     for image in _OF_IMAGES:
         if isinstance(_found(inside, image), Table):
-            inside = _moved_down(inside, frozenset({"Options"}), image, warnings, below="Environment.")
-    return _with(tree, "Environment", _with_commands(inside, problems, warnings))
+            inside = _moved_down(inside, frozenset({"Options"}), image, problems, below="Environment.")
+    return _with(tree, "Environment", _with_commands(inside, problems))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,32 +41,30 @@ class _Renamed:
     command: Node
 
 
-def _with_commands(inside: Table, problems: Problems, warnings: list[str]) -> Table:
+def _with_commands(inside: Table, problems: Problems) -> Table:
     """`PreRunCommand: {Command, ExecuteOnLoginNode}` as the key of the node that it runs on."""
     entries: list[tuple[Scalar, Node]] = []
     for key, node in inside.entries:
         if key.text not in _LEGACY_COMMANDS or (isinstance(node, Scalar) and node.empty):
             entries.append((key, node))
             continue
-        renamed = _renamed(key, node, problems, warnings)
+        renamed = _renamed(key, node, problems)
         if renamed is None:
             continue
         if _found(inside, renamed.key.text) is not None:
             problems.add(key, f"Environment: {key.text} cannot stand beside '{renamed.key.text}'", _BOTH)
             continue
-        warnings.append(
-            f"line {key.line}: Environment.{key.text}: this is now '{renamed.key.text}'; it is read as that"
-        )
+        problems.warn(key, f"Environment.{key.text}: this is now '{renamed.key.text}'; it is read as that")
         entries.append((renamed.key, renamed.command))
     return replace(inside, entries=tuple(entries))
 
 
-def _renamed(key: Scalar, node: Node, problems: Problems, warnings: list[str]) -> _Renamed | None:
+def _renamed(key: Scalar, node: Node, problems: Problems) -> _Renamed | None:
     """The command, by default on the compute node; None where it is wrong, which is noted."""
     path = f"Environment.{key.text}"
     if not isinstance(node, Table):
         return _Renamed(key=replace(key, text=f"{key.text}OnComputeNode"), command=node)
-    parts = known_part(Value(node, path, problems), _COMMAND, warnings)
+    parts = known_part(Value(node, path, problems), _COMMAND)
     assert parts is not None, "it is a mapping"
     on_login = parts.read("ExecuteOnLoginNode", flag(lenient), False)
     command = parts.get("Command")
@@ -78,19 +76,20 @@ def _renamed(key: Scalar, node: Node, problems: Problems, warnings: list[str]) -
     return _Renamed(key=replace(key, text=f"{key.text}On{where}Node"), command=command.node)
 
 
-def _without_docker(tree: Table, warnings: list[str]) -> Table:
+def _without_docker(tree: Table, problems: Problems) -> Table:
     """`DockerImage` of the first version, which made an Apptainer image of it at the submitter's."""
     for key, _ in tree.entries:
         if key.text == "DockerImage":
-            warnings.append(
-                f"line {key.line}: DockerImage: no image is made of it here: the application runs without; "
-                "build an Apptainer image of it and name that in 'Environment.Apptainer.Path'"
+            problems.warn(
+                key,
+                "DockerImage: no image is made of it here: the application runs without; "
+                "build an Apptainer image of it and name that in 'Environment.Apptainer.Path'",
             )
     return replace(tree, entries=tuple(entry for entry in tree.entries if entry[0].text != "DockerImage"))
 
 
 def _moved_down(
-    tree: Table, keys: frozenset[str], into: str, warnings: list[str], *, below: str = ""
+    tree: Table, keys: frozenset[str], into: str, problems: Problems, *, below: str = ""
 ) -> Table:
     """The tree with its keys of these names moved into this part of it, unless they stand there, too."""
     inner = _found(tree, into)
@@ -102,9 +101,8 @@ def _moved_down(
     if not moved:
         return tree
     for key, _ in moved:
-        warnings.append(
-            f"line {key.line}: {below}{key.text}: it belongs into '{below}{into}', and is read as if it "
-            "stood there"
+        problems.warn(
+            key, f"{below}{key.text}: it belongs into '{below}{into}', and is read as if it stood there"
         )
     gone = {key.text for key, _ in moved}
     first = moved[0][0]

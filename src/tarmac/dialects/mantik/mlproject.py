@@ -58,37 +58,37 @@ def read_project(
     entry_point: str | None,
     given: Mapping[str, str],
     problems: Problems,
-    warnings: list[str],
 ) -> Project:
     """The project in the text of its file, None where it has none; problems are noted in that file's."""
     name: str | None = None
     listed: dict[str, Value] = {}
     if source is not None:
-        tree = compose(source, problems, leniently=warnings)
+        tree = compose(source, problems, lenient=True)
         if tree is None:
             return Project(name=None, command=None)
-        section = known_part(Value(tree, "", problems), PROJECT, warnings, ignored=_FREE_TEXTS)
+        section = known_part(Value(tree, "", problems), PROJECT, ignored=_FREE_TEXTS)
         if section is None:
             return Project(name=None, command=None)
         name = section.read("name", text("the name of the project"), None)
-        listed = _entry_points(section, warnings)
+        listed = _entry_points(section)
     wanted = entry_point or DEFAULT_ENTRY_POINT
     if wanted in listed:
-        return Project(name=name, command=_command(listed[wanted], wanted, given, warnings))
+        return Project(name=name, command=_command(listed[wanted], wanted, given))
     command = _script(wanted, given)
     if command is None and not problems:
         _refuse_entry_point(wanted, listed, problems, has_file=source is not None)
     return Project(name=name, command=command)
 
 
-def _entry_points(section: Section, warnings: list[str]) -> dict[str, Value]:
+def _entry_points(section: Section) -> dict[str, Value]:
     environments = [key for key in ("python_env", "conda_env", "docker_env") if key in section]
     if len(environments) > 1:
         section.refuse(f"only one environment is allowed, not {' and '.join(environments)}")
     if environments and (found := section.get(environments[0])) is not None:
-        warnings.append(
-            f"MLproject: {where(found)}no environment is made from this; 'Environment' of the configuration "
-            "says in what the project runs"
+        _warn(
+            found,
+            "no environment is made from this; 'Environment' of the configuration "
+            "says in what the project runs",
         )
     value = section.get("entry_points")
     if value is None:
@@ -133,15 +133,15 @@ def _key_text(name: str) -> str:
     return key_text(Scalar(text=name))
 
 
-def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[str]) -> str | None:
-    section = known_part(value, ENTRY_POINT, warnings, ignored=_FREE_TEXTS)
+def _command(value: Value, name: str, given: Mapping[str, str]) -> str | None:
+    section = known_part(value, ENTRY_POINT, ignored=_FREE_TEXTS)
     if section is None:
         return None
     if "command" not in section:
         section.missing("command", "say what the entry point runs")
     template = section.read("command", text("a command"), None)
     command = section.get("command")
-    parameters = _parameters(section.get("parameters"), warnings)
+    parameters = _parameters(section.get("parameters"))
     if template is None or command is None:
         return None
     values = {key: given.get(key, default) for key, default in parameters.items()}
@@ -152,7 +152,7 @@ def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[s
             f"No value given for missing parameters: {', '.join(map(repr, missing))}",
             f"give them with the submission: -P {_key_text(missing[0])}=...",
         )
-    filled = _filled(template, {key: found or "" for key, found in values.items()}, command, warnings)
+    filled = _filled(template, {key: found or "" for key, found in values.items()}, command)
     if filled is None:
         return None
     if not filled.strip():
@@ -162,7 +162,7 @@ def _command(value: Value, name: str, given: Mapping[str, str], warnings: list[s
     return f"{filled.strip()}{_further(rest)}"
 
 
-def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | None]:
+def _parameters(value: Value | None) -> dict[str, str | None]:
     """The default of each parameter; None: a value has to be given."""
     if value is None:
         return {}
@@ -170,15 +170,13 @@ def _parameters(value: Value | None, warnings: list[str]) -> dict[str, str | Non
     for key, item in value.entries("a mapping from names to parameters"):
         name = key.read(text("the name of a parameter"), "")
         if isinstance(item.node, Table):
-            section = known_part(item, PARAMETER, warnings, ignored=_FREE_TEXTS)
+            section = known_part(item, PARAMETER, ignored=_FREE_TEXTS)
             default = section.read("default", text("a text or number"), None) if section else None
             kind = section.get("type") if section else None
         else:
             default, kind = None, item
         if kind is not None and not _usual_type(kind.read(text("a type"), "string")):
-            warnings.append(
-                f"MLproject: {where(kind)}types are {', '.join(_TYPES)}; values of this one are taken as text"
-            )
+            _warn(kind, f"types are {', '.join(_TYPES)}; values of this one are taken as text")
         found[name] = default
     return found
 
@@ -192,13 +190,11 @@ def _usual_type(written: str) -> bool:
     return written in _TYPES or written.partition("[")[0].strip().lower() in _OTHER_TYPES
 
 
-def _filled(template: str, values: Mapping[str, str], command: Value, warnings: list[str]) -> str | None:
+def _filled(template: str, values: Mapping[str, str], command: Value) -> str | None:
     """The command with the values in place of their names; None, with the problem noted, where that fails."""
     quoted = re.findall(r"\"[^\"]*+\"|'[^']*+'", template)
     if found := next((part for part in quoted if re.search(r"\{\w+\}", part)), None):
-        warnings.append(
-            f"MLproject: {where(command)}values are quoted already: take the quotes away: {found[:60]}"
-        )
+        _warn(command, f"values are quoted already: take the quotes away: {found[:60]}")
     try:
         pieces = list(Formatter().parse(_on_one_line(template)))
     except ValueError:
@@ -217,7 +213,7 @@ def _filled(template: str, values: Mapping[str, str], command: Value, warnings: 
             continue
         used.add(name)
         filled.append(shlex.quote(values[name]))
-    _note_mismatch(unknown, sorted(values.keys() - used), values, command, warnings)
+    _note_mismatch(unknown, sorted(values.keys() - used), values, command)
     return "".join(filled) if not unknown else None
 
 
@@ -231,7 +227,6 @@ def _note_mismatch(
     unused: Sequence[str],
     values: Mapping[str, str],
     command: Value,
-    warnings: list[str],
 ) -> None:
     for written in unknown:
         if written.startswith("$"):
@@ -245,9 +240,13 @@ def _note_mismatch(
             )
         command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
     for name in unused:
-        warnings.append(f"MLproject: {where(command)}the parameter {name!r} has no place in the command")
+        _warn(command, f"the parameter {name!r} has no place in the command")
 
 
 def _further(given: Mapping[str, str]) -> str:
     """Parameters that the entry point does not know, as options at the end of its command."""
     return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in given.items())
+
+
+def _warn(value: Value, text: str) -> None:
+    value.problems.warn(None, f"MLproject: {where(value)}{text}")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tarmac.dialects.dialect import Extras, Reading
 from tarmac.dialects.kinds import Kind, Misfit, line, text
-from tarmac.dialects.located import Items, Scalar, Table, quote
+from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.mantik.environment import SiteEnvironment, read_environment
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
 from tarmac.dialects.mantik.legacy_keys import update_keys
@@ -21,7 +21,7 @@ from tarmac.dialects.mantik.resources import Asked, read_resources
 from tarmac.dialects.names import name_from_file
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.site import Firecrest, SiteRequest
 from tarmac.model.spec import (
@@ -42,28 +42,22 @@ LOG = "mantik.log"
 def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) -> Reading:
     """The spec in a configuration; raises InvalidInput with every problem in it and in its MLproject."""
     problems = Problems(filename)
-    warnings: list[str] = []
-    tree = compose(text_, problems, leniently=warnings)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"keys such as 'Resources: ...' are expected, not {quote(tree)}")
-    if not isinstance(tree, Table):
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    tree = update_keys(tree, problems, warnings)
-    config = known_part(Value(tree, "", problems), CONFIG, warnings, ignored=MLFLOW_KEYS)
+    tree = compose_table(text_, problems, "keys such as 'Resources: ...' are", lenient=True)
+    tree = update_keys(tree, problems)
+    config = known_part(Value(tree, "", problems), CONFIG, ignored=MLFLOW_KEYS)
     assert config is not None, "the tree is a mapping"
-    unicore_url, firecrest = _site(config, warnings)
+    unicore_url, firecrest = _site(config)
     by_firecrest = firecrest is not None
-    environment = read_environment(config, directory, warnings, firecrest=by_firecrest)
-    asked = read_resources(config, warnings, firecrest=by_firecrest)
-    exclude = _exclude(config.get("Exclude"), warnings)
+    environment = read_environment(config, directory, firecrest=by_firecrest)
+    asked = read_resources(config, firecrest=by_firecrest)
+    exclude = _exclude(config.get("Exclude"))
     beside = Problems(problems.file)
-    project = _project(extras, filename=filename, beside=beside, warnings=warnings)
+    project = _project(extras, filename=filename, beside=beside)
     _raise_all(problems, beside)
     spec = _spec(asked, environment, project, name=_name(project, filename))
     spec["site"] = _site_request(asked, environment, unicore_url, firecrest)
     spec["code"] = LocalDirectory(path=directory, exclude=exclude, whole=True)
-    return Reading(spec=RunSpec(source=text_, **spec), warnings=tuple(warnings))
+    return Reading(spec=RunSpec(source=text_, **spec), warnings=(*problems.warnings, *beside.warnings))
 
 
 def _spec(asked: Asked, environment: SiteEnvironment, project: Project, *, name: str) -> dict[str, Any]:
@@ -123,7 +117,7 @@ def _site_request(
     )
 
 
-def _site(config: Section, warnings: list[str]) -> tuple[str | None, Firecrest | None]:
+def _site(config: Section) -> tuple[str | None, Firecrest | None]:
     """Exactly one of the two ways to a site (K1)."""
     if (ssh := config.get("SSH")) is not None:
         ssh.refuse(
@@ -146,12 +140,12 @@ def _site(config: Section, warnings: list[str]) -> tuple[str | None, Firecrest |
         )
     return (
         _url(unicore) if unicore is not None else None,
-        _firecrest(firecrest, warnings) if firecrest is not None else None,
+        _firecrest(firecrest) if firecrest is not None else None,
     )
 
 
-def _firecrest(value: Value, warnings: list[str]) -> Firecrest | None:
-    section = known_part(value, FIRECREST, warnings)
+def _firecrest(value: Value) -> Firecrest | None:
+    section = known_part(value, FIRECREST)
     if section is None:
         return None
     for name in sorted(FIRECREST.known):
@@ -174,7 +168,7 @@ def _url(value: Value) -> str | None:
     return value.read(url(), None)
 
 
-def _exclude(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
+def _exclude(value: Value | None) -> tuple[str, ...]:
     """Patterns in the syntax of .gitignore (K9); one text is one pattern."""
     if value is None:
         return ()
@@ -188,9 +182,7 @@ def _exclude(value: Value | None, warnings: list[str]) -> tuple[str, ...]:
     else:
         found.append(_pattern(value))
         if isinstance(value.node, Scalar):
-            warnings.append(
-                f"line {value.node.line}: Exclude: a list is expected; the text is taken as its one item"
-            )
+            value.warn("a list is expected; the text is taken as its one item")
     return tuple(pattern for pattern in found if pattern)
 
 
@@ -203,7 +195,7 @@ def _pattern(value: Value) -> str:
     return read.removeprefix("./")
 
 
-def _project(extras: Extras, *, filename: str, beside: Problems, warnings: list[str]) -> Project:
+def _project(extras: Extras, *, filename: str, beside: Problems) -> Project:
     """The MLflow project; its problems carry the name of its own file, if there is one."""
     files = {name.lower(): (name, content) for name, content in extras.files}
     found = files.get(FILE_NAMES[0].lower())
@@ -214,7 +206,6 @@ def _project(extras: Extras, *, filename: str, beside: Problems, warnings: list[
         entry_point=extras.entry_point,
         given=dict(extras.parameters),
         problems=beside,
-        warnings=warnings,
     )
 
 

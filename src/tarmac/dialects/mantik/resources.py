@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tarmac.dialects.kinds import Kind, Misfit, integer, lenient, line
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.mantik.fields import RESOURCES, known_part
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 
 MOST_NODES = 10_000
 MOST_CPUS = 10_000_000
@@ -32,13 +32,13 @@ class Asked:
     qos: str | None = None
 
 
-def read_resources(config: Section, warnings: list[str], *, firecrest: bool) -> Asked:
+def read_resources(config: Section, *, firecrest: bool) -> Asked:
     """The resources, every problem noted."""
     value = config.get("Resources")
     if value is None:
         config.missing("Resources", "add 'Resources:' with at least 'Queue: ...'")
         return Asked()
-    section = known_part(value, RESOURCES, warnings)
+    section = known_part(value, RESOURCES)
     if section is None:
         return Asked()
     if "Queue" not in section:
@@ -47,29 +47,29 @@ def read_resources(config: Section, warnings: list[str], *, firecrest: bool) -> 
         queue=section.read("Queue", line("the name of a queue", 255), ""),
         runtime_s=section.read("Runtime", runtime_s(), None),
         nodes=section.read("Nodes", integer(1, MOST_NODES, of=lenient), None),
-        total_cpus=_total_cpus(section, warnings),
+        total_cpus=_total_cpus(section),
         cpus_per_node=section.read("CPUsPerNode", integer(1, MOST_CPUS, of=lenient), None),
         slots_per_node=section.read("GPUsPerNode", integer(1, MOST_SLOTS_PER_NODE, of=lenient), None),
-        memory_bytes=_memory(section, warnings, firecrest=firecrest),
+        memory_bytes=_memory(section, firecrest=firecrest),
         reservation=section.read("Reservation", line("the id of a reservation", 255), None),
         constraints=section.read("NodeConstraints", line("a constraint such as gpu", 255), None),
         qos=section.read("QoS", line("a quality of service", 255), None),
     )
-    _compare(section, asked, warnings)
+    _compare(section, asked)
     return asked
 
 
-def _total_cpus(section: Section, warnings: list[str]) -> int | None:
+def _total_cpus(section: Section) -> int | None:
     """`TotalCPUs`, or `CPUs` as its first version was called."""
     kind: Kind[int] = integer(1, MOST_CPUS, of=lenient)
     section.exclude("TotalCPUs", "CPUs", reason="'CPUs' is the old name of 'TotalCPUs'")
     old = section.get("CPUs")
     if old is not None:
-        warnings.append(f"{where(old)}this key is now called 'TotalCPUs'; it is read as that")
+        old.warn("this key is now called 'TotalCPUs'; it is read as that")
     return section.read("TotalCPUs", kind, section.read("CPUs", kind, None))
 
 
-def _memory(section: Section, warnings: list[str], *, firecrest: bool) -> int | None:
+def _memory(section: Section, *, firecrest: bool) -> int | None:
     """`MemoryPerNode`, or `Memory` as the document's example spells it."""
     section.exclude("MemoryPerNode", "Memory", reason="both say how much memory a node has")
     value = section.get("MemoryPerNode") or section.get("Memory")
@@ -78,13 +78,11 @@ def _memory(section: Section, warnings: list[str], *, firecrest: bool) -> int | 
     unit_bytes, unit = (MIB, "MiB") if firecrest else (1, "bytes")
     amount = value.read(memory_bytes(unit_bytes), None)
     if isinstance(value.node, Scalar) and bare_number(value.node) and amount is not None:
-        warnings.append(
-            f"{where(value)}{value.node.text} has no unit and is taken as {unit}; write {_plain(amount)}"
-        )
+        value.warn(f"{value.node.text} has no unit and is taken as {unit}; write {_plain(amount)}")
     return amount
 
 
-def _compare(section: Section, asked: Asked, warnings: list[str]) -> None:
+def _compare(section: Section, asked: Asked) -> None:
     """Warn where what is asked for in all is not what is asked for by node."""
     total = section.get("TotalCPUs") or section.get("CPUs")
     if total is None or asked.total_cpus is None:
@@ -92,17 +90,15 @@ def _compare(section: Section, asked: Asked, warnings: list[str]) -> None:
     if asked.cpus_per_node is not None and asked.nodes is not None:
         counted = asked.cpus_per_node * asked.nodes
         if counted != asked.total_cpus:
-            warnings.append(
-                f"{where(total)}Nodes x CPUsPerNode is {counted}, not {asked.total_cpus}: {counted} it is"
-            )
+            total.warn(f"Nodes x CPUsPerNode is {counted}, not {asked.total_cpus}: {counted} it is")
     elif asked.cpus_per_node is None:
-        _warn_of_repeats(total, asked.total_cpus, warnings)
+        _warn_of_repeats(total, asked.total_cpus)
 
 
-def _warn_of_repeats(total: Value, cpus: int, warnings: list[str]) -> None:
+def _warn_of_repeats(total: Value, cpus: int) -> None:
     if cpus > 1:
-        warnings.append(
-            f"{where(total)}CPUs in all are given as tasks, and srun starts {cpus} of everything; "
+        total.warn(
+            f"CPUs in all are given as tasks, and srun starts {cpus} of everything; "
             "say CPUsPerNode for one task on each node"
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import integer, lenient
 from tarmac.dialects.mcli.fields import COMPUTE, KnownSection, LeftOut, read_known, read_word, read_words
-from tarmac.dialects.section import Value, where
+from tarmac.dialects.section import Value
 from tarmac.model.resources import ACCELERATOR, Resources
 from tarmac.model.spec import Command, Process, Role, Target
 
@@ -72,23 +72,21 @@ class _Given:
         return self.values.get(name)
 
 
-def read_compute(run: KnownSection, warnings: list[str], *, counted: bool = False) -> Compute:
+def read_compute(run: KnownSection, *, counted: bool = False) -> Compute:
     """The compute of a run, wherever its parts stand; `counted`: how many slots, the user says elsewhere."""
-    given = _gathered(run, warnings)
+    given = _gathered(run)
     slot_type, without = _slot_type(given)
     instance = _text(given, "instance")
     without = without or (instance or "").lower().startswith("cpu")
     nodes = given["nodes"].read(integer(1, MOST_NODES, of=lenient), 1) if "nodes" in given else None
-    slots = _slots(given, nodes, instance=instance, without=without, warnings=warnings)
+    slots = _slots(given, nodes, instance=instance, without=without)
     if counted:
         slots = slots or 1
     elif not slots and not without and "gpus" not in given:
         _refuse_without_number(run, given)
     cpus = given["cpus"].read(integer(0, 100_000, of=lenient), 0) if "cpus" in given else 0
     if slots and cpus:
-        warnings.append(
-            f"{where(given['cpus'])}processors come with the slots of a node here; it has no effect"
-        )
+        given["cpus"].warn("processors come with the slots of a node here; it has no effect")
     return Compute(
         slots=slots, slot_type=slot_type or ACCELERATOR, cpus=cpus, nodes=nodes, target=_target(given)
     )
@@ -103,7 +101,7 @@ def _refuse_without_number(run: KnownSection, given: _Given) -> None:
         typed.refuse("a GPU type without a number of GPUs", _HOW_MANY)
 
 
-def _gathered(run: KnownSection, warnings: list[str]) -> _Given:
+def _gathered(run: KnownSection) -> _Given:
     """Every field of compute by its name of today; what `compute` says wins."""
     given: dict[str, Value] = {}
     left_out = {name: run.left_out[old] for old, name in _OLDER.items() if old in run.left_out}
@@ -111,21 +109,22 @@ def _gathered(run: KnownSection, warnings: list[str]) -> _Given:
     section = None
     if value is not None:
         wanted = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
-        section = read_known(value, COMPUTE, warnings, wanted=wanted)
+        section = read_known(value, COMPUTE, wanted=wanted)
     today = dict(run.old)
     for older, name in _OLDER.items():
         if (found := run.get(older)) is None:
             continue
         if section is not None and name in section:
-            warnings.append(f"{where(found)}it is passed over: compute.{name} says it as well")
+            found.warn(f"it is passed over: compute.{name} says it as well")
             continue
         today[next((word for word, name in run.old.items() if name == older), older)] = f"compute.{name}"
         given[name] = found
     if today:
         what, hold, now = ("a word", "holds", "it is") if len(today) == 1 else ("words", "hold", "they are")
-        warnings.append(
-            f"{', '.join(today)}: {what} of older versions of MCLI, which {hold}; today {now} "
-            f"{', '.join(today.values())}"
+        run.problems.warn(
+            None,
+            f"{', '.join(today)}: {what} of older versions of MCLI, "
+            f"which {hold}; today {now} {', '.join(today.values())}",
         )
     if section is not None:
         given |= {name: found for name in COMPUTE.known if (found := section.get(name)) is not None}
@@ -144,9 +143,7 @@ def _slot_type(given: _Given) -> tuple[str | None, bool]:
     return value.read(quantities.type_name(), None), False
 
 
-def _slots(
-    given: _Given, nodes: int | None, *, instance: str | None, without: bool, warnings: list[str]
-) -> int:
+def _slots(given: _Given, nodes: int | None, *, instance: str | None, without: bool) -> int:
     value = given.get("gpus")
     if value is not None:
         count = value.read(integer(0, quantities.MOST_SLOTS, of=lenient), 0)
@@ -167,7 +164,7 @@ def _slots(
     each = int(named[1]) if named else USUAL_SLOTS_PER_NODE
     source = given["instance"] if instance is not None else given["nodes"]
     why = "as its name ends" if named else "as was usual there"
-    warnings.append(f"{where(source)}taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
+    source.warn(f"taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
     return min(each * (nodes or 1), quantities.MOST_SLOTS)
 
 

@@ -35,7 +35,7 @@ class McliDialect:
     def detect(self, _filename: str, text: str) -> Detection:
         """Certain where a field that only MCLI has stands at the top, or an image beside a command."""
         problems = Problems(None)
-        tree = compose(text, problems, leniently=[])
+        tree = compose(text, problems, lenient=True)
         if not isinstance(tree, Table):
             missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
             return Detection(certainty=Certainty.NO, missed=missed)

@@ -14,7 +14,7 @@ from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.mcli.fields import TRACKER, TRACKER_MLFLOW, TRACKER_WANDB, read_known, read_word
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 
 MOST_METADATA = 200
 LONGEST_METADATA_KEY = 200
@@ -26,7 +26,7 @@ EXPANSION = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 """A variable as a shell would expand it."""
 
 
-def read_env(value: Value, warnings: list[str]) -> dict[str, str]:
+def read_env(value: Value) -> dict[str, str]:
     """Variables by name; those that tarmac's contract sets are passed over with a warning."""
     variables: dict[str, str] = {}
     for key, item in _pairs(value):
@@ -37,13 +37,11 @@ def read_env(value: Value, warnings: list[str]) -> dict[str, str]:
         if found is None:
             continue
         if reserved(name):
-            warnings.append(
-                f"{where(key, key.node)}{name} is set by tarmac for every worker: it is passed over"
-            )
+            key.warn(f"{name} is set by tarmac for every worker: it is passed over", key.node)
             continue
         variables[name] = found
         if EXPANSION.search(found):
-            warnings.append(f"{where(item)}no shell reads this value: its '$' stays as it is")
+            item.warn("no shell reads this value: its '$' stays as it is")
     return variables
 
 
@@ -67,21 +65,21 @@ def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
     return {name: item for name, item in metadata.items() if item is not None}, labels
 
 
-def read_trackers(run: Section, warnings: list[str]) -> dict[str, str]:
+def read_trackers(run: Section) -> dict[str, str]:
     """The variables of `experiment_tracker`."""
     value = run.get("experiment_tracker")
-    section = read_known(value, TRACKER, warnings, wanted="a mapping with mlflow or wandb") if value else None
+    section = read_known(value, TRACKER, wanted="a mapping with mlflow or wandb") if value else None
     if section is None:
         return {}
     variables: dict[str, str | None] = {}
     if (mlflow := section.get("mlflow")) is not None:
         wanted = "a mapping with experiment_path"
-        if (found := read_known(mlflow, TRACKER_MLFLOW, warnings, wanted=wanted)) is not None:
+        if (found := read_known(mlflow, TRACKER_MLFLOW, wanted=wanted)) is not None:
             variables["MLFLOW_TRACKING_URI"] = read_word(found.get("tracking_uri")) or DATABRICKS
             variables["MLFLOW_EXPERIMENT_NAME"] = read_word(found.get("experiment_path"))
     if (wandb := section.get("wandb")) is not None:
         wanted = "a mapping with project and entity"
-        if (found := read_known(wandb, TRACKER_WANDB, warnings, wanted=wanted)) is not None:
+        if (found := read_known(wandb, TRACKER_WANDB, wanted=wanted)) is not None:
             variables["WANDB_PROJECT"] = read_word(found.get("project"))
             variables["WANDB_ENTITY"] = read_word(found.get("entity"))
     return {name: item for name, item in variables.items() if item is not None}

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tarmac.dialects.kinds import line
-from tarmac.dialects.located import Items, Node, Scalar, Table, quote
-from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Fields, Section, Value, where
+from tarmac.dialects.located import Node, Scalar, Table, quote
+from tarmac.dialects.section import Fields, Section, Value
 from tarmac.model.text import nearest
 
 
@@ -158,9 +157,7 @@ def known_as(key: str, vocabulary: Vocabulary) -> str:
     return vocabulary.renamed.get(word, word)
 
 
-def read_known(
-    value: Value, vocabulary: Vocabulary, warnings: list[str], *, wanted: str
-) -> KnownSection | None:
+def read_known(value: Value, vocabulary: Vocabulary, *, wanted: str) -> KnownSection | None:
     """The mapping in today's words; noted, and None, where it is none."""
     if not isinstance(value.node, Table):
         value.expected(wanted)
@@ -175,11 +172,11 @@ def read_known(
             left_out[name] = LeftOut(key=key, said=f"nothing follows {key.text!r}")
         elif name in vocabulary.known and name not in _FREE and _is_placeholder(item):
             left_out[name] = LeftOut(key=key, said=f"{_placeholder(item)} is a placeholder")
-            warnings.append(f"{where(value, key)}{key.text!r} holds a placeholder, and is taken as not given")
+            value.warn(f"{key.text!r} holds a placeholder, and is taken as not given", key)
         elif name not in vocabulary.known:
-            meant |= _unknown(value, key, vocabulary, given, warnings)
+            meant |= _unknown(value, key, vocabulary, given)
         elif name in entries and key.text != name:
-            warnings.append(f"{where(value, key)}{key.text!r} is passed over: {name!r} says it as well")
+            value.warn(f"{key.text!r} is passed over: {name!r} says it as well", key)
         else:
             if key.text in vocabulary.old:
                 old[key.text] = name
@@ -205,14 +202,7 @@ def _placeholder(node: Node) -> str:
     return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else quote(node)
 
 
-def root(tree: Table, problems: Problems) -> Value:
-    """The whole file as a value."""
-    return Value(tree, "", problems)
-
-
-def _unknown(
-    value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str], warnings: list[str]
-) -> set[str]:
+def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str]) -> set[str]:
     """Say what becomes of the key; the field it was probably meant to be, if it is refused for that.
 
     A key that is near a field which is given as well is no typing error of it, but somebody's own.
@@ -222,13 +212,13 @@ def _unknown(
     if word in vocabulary.refused:
         at.refuse(*vocabulary.refused[word])
     elif word in vocabulary.ignored:
-        warnings.append(f"{where(value, key)}{key.text!r} has no effect: {vocabulary.ignored[word]}")
+        value.warn(f"{key.text!r} has no effect: {vocabulary.ignored[word]}", key)
     elif (meant := _meant(word, vocabulary, given)) is not None:
         note = Value(key, value.path, value.problems)
         note.refuse(f"unknown field {quote(key)}", f"did you mean '{meant}'?")
         return {meant}
     else:
-        warnings.append(f"{where(value, key)}unknown field {quote(key)} has no effect, as in MCLI")
+        value.warn(f"unknown field {quote(key)} has no effect, as in MCLI", key)
     return set()
 
 
@@ -254,9 +244,5 @@ def read_word(value: Value | None, wanted: str = "a text") -> str | None:
 def read_words(value: Value, wanted: str) -> tuple[str, ...]:
     """A list of texts, or one alone."""
     if isinstance(value.node, Scalar):
-        found = value.read(line(wanted), None)
-        return () if found is None else (found,)
-    if isinstance(value.node, Items) and not value.node.items:
-        return ()
-    read = [item.read(line("a text"), None) for item in value.items(wanted)]
-    return tuple(item for item in read if item is not None)
+        return value.read_list(line(wanted), wanted, or_one=True)
+    return value.read_list(line("a text"), wanted)

@@ -14,7 +14,7 @@ from tarmac.dialects.mcli.environment import DATABRICKS, EXPANSION, expand_varia
 from tarmac.dialects.mcli.fields import WORKSPACE, Vocabulary, known_as, read_known, read_word, read_words
 from tarmac.dialects.native.code import REFERENCE, read_url
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
 from tarmac.model.text import nearest
 
@@ -36,7 +36,7 @@ class Integrations:
     wandb: bool = False
 
 
-def read_integrations(value: Value | None, env: Mapping[str, str], warnings: list[str]) -> Integrations:
+def read_integrations(value: Value | None, env: Mapping[str, str]) -> Integrations:
     """All integrations of a run, in order."""
     found = Integrations()
     if value is None:
@@ -45,16 +45,16 @@ def read_integrations(value: Value | None, env: Mapping[str, str], warnings: lis
         value.expected("a list of integrations, each with its integration_type,")
         return found
     for item in value.items("a list of integrations"):
-        _read(item, found, env, warnings)
+        _read(item, found, env)
     if named := sorted(_named(value.node) & env.keys()):
-        warnings.append(
-            f"{where(value)}{', '.join(f'${name}' for name in named)} is what env_variables says: "
+        value.warn(
+            f"{', '.join(f'${name}' for name in named)} is what env_variables says: "
             "--env does not reach the integrations"
         )
     return found
 
 
-def _read(item: Value, found: Integrations, env: Mapping[str, str], warnings: list[str]) -> None:
+def _read(item: Value, found: Integrations, env: Mapping[str, str]) -> None:
     kind, value = _typed(item)
     if kind is None:
         return
@@ -67,10 +67,10 @@ def _read(item: Value, found: Integrations, env: Mapping[str, str], warnings: li
         item.refuse(reason, hint)
         return
     vocabulary, reader = _READERS[kind]
-    section = read_known(value, vocabulary, warnings, wanted=f"the parameters of {kind}")
+    section = read_known(value, vocabulary, wanted=f"the parameters of {kind}")
     if section is None:
         return
-    reader(section, found, env, warnings)
+    reader(section, found, env)
     plain = {name: to_plain(given.node) for name in sorted(vocabulary.known) if (given := section.get(name))}
     found.kept.append({"integration_type": kind, **{name: _clean(item) for name, item in plain.items()}})
 
@@ -119,7 +119,7 @@ def _typed(item: Value) -> tuple[str | None, Value]:
     return kind, Value(table, item.path, item.problems)
 
 
-def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], warnings: list[str]) -> None:
+def _git_repo(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     value = section.get("git_repo")
     if value is None:
         section.missing("git_repo", "the name of a repository, such as 'git_repo: mosaicml/composer'")
@@ -134,8 +134,8 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
     elif branch and not commit and _WHOLE_COMMIT.fullmatch(branch):
         branch, commit = None, branch  # and so is the other way about
     if branch and commit:
-        warnings.append(f"{where(value)}git_commit {commit} wins over git_branch {branch}")
-    path = _path(section, env, warnings)
+        value.warn(f"git_commit {commit} wins over git_branch {branch}")
+    path = _path(section, env)
     if url is None:
         return
     path = path or re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git")
@@ -150,7 +150,7 @@ def _git_repo(section: Section, found: Integrations, env: Mapping[str, str], war
                 submodules=section.read("git_clone_recursive", flag(lenient), False),
             ),
             path=path,
-            install=_install(section, env, warnings),
+            install=_install(section, env),
         )
     )
 
@@ -185,7 +185,7 @@ def _revision(section: Section, name: str, env: Mapping[str, str]) -> str | None
     ).read(REFERENCE, None)
 
 
-def _path(section: Section, env: Mapping[str, str], warnings: list[str]) -> str | None:
+def _path(section: Section, env: Mapping[str, str]) -> str | None:
     """Where the repository goes, in the working directory, which is what /workspace was there."""
     word = _word(section, "path", env)
     value = section.get("path")
@@ -200,32 +200,32 @@ def _path(section: Section, env: Mapping[str, str], warnings: list[str]) -> str 
         return None
     path = "/".join(parts)
     if not word.startswith(f"{WORKSPACE}/") and path != word.removeprefix("./").rstrip("/"):
-        warnings.append(
-            f"{where(value)}{word} is {path} in the run's working directory: a command that names {word} "
+        value.warn(
+            f"{word} is {path} in the run's working directory: a command that names {word} "
             f"must name {path} instead"
         )
     return path
 
 
-def _install(section: Section, env: Mapping[str, str], warnings: list[str]) -> str | None:
+def _install(section: Section, env: Mapping[str, str]) -> str | None:
     value = section.get("pip_install")
     word = _word(section, "pip_install", env)
     if value is None or word is None:
         return None
     kept = " ".join(part for part in word.split(" ") if part != "--user")
     if kept != word:
-        warnings.append(f"{where(value)}--user is left out: packages go into an environment of the run's own")
+        value.warn("--user is left out: packages go into an environment of the run's own")
     return kept.removeprefix("pip install ").strip() or None
 
 
-def _pip(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+def _pip(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     packages = _packages(section, env)
     if packages:
         upgrade = section.read("upgrade", flag(lenient), False)
         found.setup.append(PythonPackages(requirements=packages, upgrade=upgrade))
 
 
-def _apt(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+def _apt(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     if packages := _packages(section, env):
         found.setup.append(SystemPackages(packages=packages))
 
@@ -241,7 +241,7 @@ def _packages(section: Section, env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(expand_variables(value, package, env) for package in packages)
 
 
-def _wandb(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+def _wandb(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     found.wandb = True
     tags = section.get("tags")
     _set(found, section, env, WANDB_PROJECT="project", WANDB_ENTITY="entity", WANDB_RUN_GROUP="group")
@@ -250,12 +250,12 @@ def _wandb(section: Section, found: Integrations, env: Mapping[str, str], _warni
         found.variables["WANDB_TAGS"] = ",".join(words)
 
 
-def _mlflow(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+def _mlflow(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     found.variables.setdefault("MLFLOW_TRACKING_URI", DATABRICKS)
     _set(found, section, env, MLFLOW_EXPERIMENT_NAME="experiment_name", MLFLOW_TRACKING_URI="tracking_uri")
 
 
-def _comet(section: Section, found: Integrations, env: Mapping[str, str], _warnings: list[str]) -> None:
+def _comet(section: Section, found: Integrations, env: Mapping[str, str]) -> None:
     _set(found, section, env, COMET_PROJECT_NAME="project_name", COMET_WORKSPACE="workspace")
 
 
@@ -272,7 +272,7 @@ def _word(section: Section, name: str, env: Mapping[str, str]) -> str | None:
     return None if value is None or word is None else expand_variables(value, word, env)
 
 
-_Reader = Callable[[Section, Integrations, Mapping[str, str], list[str]], None]
+_Reader = Callable[[Section, Integrations, Mapping[str, str]], None]
 _READERS: Mapping[str, tuple[Vocabulary, _Reader]] = {
     "git_repo": (fields.GIT_REPO, _git_repo),
     "pip_packages": (fields.PIP_PACKAGES, _pip),

@@ -9,16 +9,16 @@ from typing import Any
 from tarmac.dialects import topology
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import line, text
-from tarmac.dialects.located import Scalar, Table, quote
+from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.mcli.compute import Compute, read_compute
 from tarmac.dialects.mcli.environment import read_env, read_metadata, read_trackers
-from tarmac.dialects.mcli.fields import RUN, WORKSPACE, KnownSection, read_known, read_word, root
+from tarmac.dialects.mcli.fields import RUN, WORKSPACE, KnownSection, read_known, read_word
 from tarmac.dialects.mcli.integrations import Integrations, read_integrations
 from tarmac.dialects.mcli.scheduling import Scheduling, read_scheduling
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Section, Value, where
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.section import Section, Value
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import Command, Conventions, Environment, RunSpec
 
 NAME = "mcli"
@@ -35,19 +35,12 @@ _IMAGE = re.compile(
 def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in an MCLI run file; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
-    warnings: list[str] = []
-    tree = compose(source, problems, leniently=warnings)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'name: hello-world' are expected, not {quote(tree)}")
-    run = None
-    if isinstance(tree, Table):
-        run = read_known(root(tree, problems), RUN, warnings, wanted="a mapping")
-    if run is None:
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    spec = _spec(run, source, warnings, given=extras.given)
+    tree = compose_table(source, problems, "fields such as 'name: hello-world' are", lenient=True)
+    run = read_known(Value(tree, "", problems), RUN, wanted="a mapping")
+    assert run is not None, "the tree is a mapping"
+    spec = _spec(run, source, given=extras.given)
     problems.raise_any()
-    return Reading(spec=spec, warnings=tuple(sorted(warnings, key=_line)))
+    return Reading(spec=spec, warnings=tuple(sorted(problems.warnings, key=_line)))
 
 
 def _line(warning: str) -> int:
@@ -56,20 +49,21 @@ def _line(warning: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _spec(run: KnownSection, source: str, warnings: list[str], *, given: frozenset[str]) -> RunSpec:
-    name = read_name(run, warnings, given="name" in given)
-    image = _image(run, warnings)
-    compute = read_compute(run, warnings, counted="slots" in given)
-    scheduling = read_scheduling(run, warnings)
+def _spec(run: KnownSection, source: str, *, given: frozenset[str]) -> RunSpec:
+    name = read_name(run, given="name" in given)
+    image = _image(run)
+    compute = read_compute(run, counted="slots" in given)
+    scheduling = read_scheduling(run)
     listed = run.get("env_variables")
-    env = {} if listed is None else read_env(listed, warnings)
-    integrations = read_integrations(run.get("integrations"), env, warnings)
-    trackers = read_trackers(run, warnings)
+    env = {} if listed is None else read_env(listed)
+    integrations = read_integrations(run.get("integrations"), env)
+    trackers = read_trackers(run)
     metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
     _refuse_deployment(run.get("dependent_deployment"))
     command = _command(run)
     if compute.slots and "slots" not in given and (said := run.get("command")) is not None:
-        warnings += [f"{where(said)}{doubt}" for doubt in _doubts(str(command), compute)]
+        for doubt in _doubts(str(command), compute):
+            said.warn(doubt)
     facts = _facts(scheduling, integrations, metadata)
     if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
         facts["workspace"] = True
@@ -125,11 +119,13 @@ def _doubts(command: str, compute: Compute) -> Iterator[str]:
         )
 
 
-def _image(run: Section, warnings: list[str]) -> str | None:
+def _image(run: Section) -> str | None:
     value = run.get("image")
     if value is None:
         if "image" not in run.meant:
-            warnings.append("'image' is missing, which MCLI asks for; commands run on the nodes as they are")
+            run.problems.warn(
+                None, "'image' is missing, which MCLI asks for; commands run on the nodes as they are"
+            )
         return None
     image = read_word(value, "the name of a container image")
     if image is None:
@@ -137,9 +133,7 @@ def _image(run: Section, warnings: list[str]) -> str | None:
     if not _IMAGE.fullmatch(image):
         value.refuse(f"the image name {image[:60]!r} is not valid", "such as mosaicml/pytorch:latest")
         return None
-    warnings.append(
-        f"{where(value)}{image} is not pulled by this version: commands run on the nodes as they are"
-    )
+    value.warn(f"{image} is not pulled by this version: commands run on the nodes as they are")
     return image
 
 
@@ -179,7 +173,7 @@ LONGEST = 56
 _VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
-def read_name(run: Section, warnings: list[str], *, given: bool = False) -> str:
+def read_name(run: Section, *, given: bool = False) -> str:
     """The name, made valid with a warning; `given`: the user gives one elsewhere, so that none is missed."""
     value = run.get("name")
     if value is None and given:
@@ -204,7 +198,5 @@ def read_name(run: Section, warnings: list[str], *, given: bool = False) -> str:
         )
         return "run"
     if name != written:
-        warnings.append(
-            f"{where(value)}{written!r} becomes {name!r}: names have small letters, digits and '-' only"
-        )
+        value.warn(f"{written!r} becomes {name!r}: names have small letters, digits and '-' only")
     return name

@@ -9,7 +9,7 @@ from tarmac.dialects.kinds import Kind, Misfit, flag, integer, lenient
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.mcli.fields import SCHEDULING, read_known
 from tarmac.dialects.native.reader import MOST_RETRIES
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 from tarmac.model.text import nearest
 
 PRIORITIES = {
@@ -39,27 +39,25 @@ class Scheduling:
     preemptible: bool = False
 
 
-def read_scheduling(run: Section, warnings: list[str]) -> Scheduling:
+def read_scheduling(run: Section) -> Scheduling:
     """The scheduling of a run, with MCLI's defaults."""
     value = run.get("scheduling")
     wanted = f"a mapping with the fields {', '.join(sorted(SCHEDULING.known))}"
-    section = read_known(value, SCHEDULING, warnings, wanted=wanted) if value is not None else None
+    section = read_known(value, SCHEDULING, wanted=wanted) if value is not None else None
     if section is None:
         return Scheduling()
     word = _priority(section.get("priority"))
     watched = section.read("watchdog_enabled", flag(lenient), False)
     again = section.read("retry_on_system_failure", flag(lenient), None)
     if again is False and (said := section.get("retry_on_system_failure")) is not None:
-        warnings.append(
-            f"{where(said)}false has no effect: what a lost node ended is repeated, a few times at most"
-        )
+        said.warn("false has no effect: what a lost node ended is repeated, a few times at most")
     preemptible = section.read("preemptible", flag(lenient), False)
     if preemptible and (said := section.get("preemptible")) is not None:
-        warnings.append(f"{where(said)}whether runs displace others is a rule of the pool here, not of a run")
+        said.warn("whether runs displace others is a rule of the pool here, not of a run")
     if (resumable := section.get("resumable")) is not None and section.read(
         "resumable", flag(lenient), False
     ):
-        warnings.append(f"{where(resumable)}an old field: what the platform ended goes on by itself")
+        resumable.warn("an old field: what the platform ended goes on by itself")
     retries = section.read("max_retries", integer(0, MOST_RETRIES, of=lenient), None)
     if retries is None:
         retries = WATCHDOG_RETRIES if watched or again else 0

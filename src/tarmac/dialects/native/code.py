@@ -95,13 +95,10 @@ def _described(value: Value, directory: str) -> LocalDirectory | Repository | No
     if "path" not in section:
         section.missing("path", "a directory such as '.', or 'git' with the URL of a repository")
     path = section.read("path", path_from(directory), None)
-    patterns = section.get("exclude")
     code = LocalDirectory(
         path=path or directory,
         ignore_file=section.read("ignore_file", _FILE_NAME, None),
-        exclude=tuple(item.read(text("a pattern"), "") for item in patterns.items("a list of patterns"))
-        if patterns is not None
-        else (),
+        exclude=section.read_list("exclude", text("a pattern"), "a list of patterns"),
         whole=section.read("whole", flag(), False),
         limit_bytes=section.read("limit", quantities.size_bytes(), None),
     )

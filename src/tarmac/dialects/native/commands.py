@@ -7,13 +7,13 @@ import re
 
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Items, Scalar
-from tarmac.dialects.section import Fields, Value, where
+from tarmac.dialects.section import Fields, Value
 from tarmac.model.spec import Command, Hooks
 
 COMMAND = "a script, or a list of a program and its arguments,"
 
 
-def read_command(value: Value, warnings: list[str]) -> Command | None:
+def read_command(value: Value) -> Command | None:
     """The command, or None with the problem noted."""
     if isinstance(value.node, Scalar):
         return _script(value)
@@ -25,22 +25,22 @@ def read_command(value: Value, warnings: list[str]) -> Command | None:
         value.refuse("the name of the program is empty")
     for argument in argv if not _is_shell(argv) else ():
         if found := _EXPANSION.search(argument):
-            warnings.append(
-                f"{where(value)}no shell reads a command given as a list: {found[0]!r} reaches the program "
+            value.warn(
+                f"no shell reads a command given as a list: {found[0]!r} reaches the program "
                 "as it is; write the command as one text to have it expanded"
             )
             break
     return Command(argv=argv)
 
 
-def warn_of_fixed_numbers(value: Value, warnings: list[str]) -> None:
+def warn_of_fixed_numbers(value: Value) -> None:
     """Warn where a command that is placed by its slots says itself how many nodes or processes there are."""
     words = value.node.items if isinstance(value.node, Items) else (value.node,)
     for word in words:
         found = _FIXED.search(word.text) if isinstance(word, Scalar) else None
         if found is not None:
             variable = "$NNODES" if "nnodes" in found[0] else "$N_PROC"
-            warnings.append(f"{where(value)}{found[0]!r} is fixed; {variable} follows what the run is given")
+            value.warn(f"{found[0]!r} is fixed; {variable} follows what the run is given")
 
 
 _FIXED = re.compile(r"--(nnodes|nproc[-_]per[-_]node)[= ][0-9]+", re.ASCII)
@@ -83,7 +83,7 @@ HOOKS = Fields(
 )
 
 
-def read_hooks(value: Value | None, warnings: list[str]) -> Hooks:
+def read_hooks(value: Value | None) -> Hooks:
     """The commands of each hook."""
     section = value.section(HOOKS) if value is not None else None
     if section is None:
@@ -91,7 +91,7 @@ def read_hooks(value: Value | None, warnings: list[str]) -> Hooks:
 
     def commands(name: str) -> tuple[Command, ...]:
         hook = section.get(name)
-        return () if hook is None else _commands(hook, warnings)
+        return () if hook is None else _commands(hook)
 
     return Hooks(
         before_login=commands("before_login"),
@@ -101,10 +101,10 @@ def read_hooks(value: Value | None, warnings: list[str]) -> Hooks:
     )
 
 
-def _commands(value: Value, warnings: list[str]) -> tuple[Command, ...]:
+def _commands(value: Value) -> tuple[Command, ...]:
     """One script, or a list of commands."""
     if isinstance(value.node, Scalar) or not isinstance(value.node, Items):
-        command = read_command(value, warnings)
+        command = read_command(value)
         return () if command is None else (command,)
-    found = [read_command(item, warnings) for item in value.items("a script, or a list of commands,")]
+    found = [read_command(item) for item in value.items("a script, or a list of commands,")]
     return tuple(command for command in found if command is not None)

@@ -12,7 +12,7 @@ from tarmac.dialects.kinds import Kind, Misfit, choice, matching, text
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.names import LABEL_NAME, LABEL_VALUE, VARIABLE_NAME, reserved
 from tarmac.dialects.native.fields import ENVIRONMENT, PAUSE
-from tarmac.dialects.section import Section, Value, where
+from tarmac.dialects.section import Section, Value
 from tarmac.model.spec import DEFAULT_GRACE_S, Environment, PausePolicy
 
 
@@ -28,7 +28,7 @@ class PauseSignal(StrEnum):
     NONE = "none"
 
 
-def read_environment(run: Section, directory: str, warnings: list[str]) -> Environment:
+def read_environment(run: Section, directory: str) -> Environment:
     """`environment`, with `env` as the short form of its variables."""
     variables: dict[str, str] = {}
     venv: str | None = None
@@ -38,13 +38,13 @@ def read_environment(run: Section, directory: str, warnings: list[str]) -> Envir
     if full is not None and (section := full.section(ENVIRONMENT)) is not None:
         venv = section.read("venv", path_from(directory), None)
         image = section.read("image", IMAGE, None)
-        modules = _modules(section.get("modules"))
+        modules = section.read_list("modules", MODULE, "a list of modules", or_one=True)
         if image is not None:
-            warnings.append(image_warning(image))
+            run.problems.warn(None, image_warning(image))
         if (listed := section.get("variables")) is not None:
-            variables = read_variables(listed, warnings)
+            variables = read_variables(listed)
     if (short := run.get("env")) is not None:
-        added = read_variables(short, warnings)
+        added = read_variables(short)
         for name in variables.keys() & added.keys():
             short.refuse(f"{name} is set here and in environment.variables")
         variables |= added
@@ -56,16 +56,7 @@ def image_warning(image: str) -> str:
     return f"the image {image!r} is kept but not used: commands run directly on the nodes here"
 
 
-def _modules(value: Value | None) -> tuple[str, ...]:
-    """Software modules, in the order in which they are loaded."""
-    if value is None:
-        return ()
-    if isinstance(value.node, Scalar):
-        return (value.read(MODULE, ""),)
-    return tuple(item.read(MODULE, "") for item in value.items("a list of modules"))
-
-
-def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
+def read_variables(value: Value) -> dict[str, str]:
     """Variables by name; their values are taken as they are written."""
     variables = {}
     for key, item in value.entries("a mapping from names to values"):
@@ -74,7 +65,7 @@ def read_variables(value: Value, warnings: list[str]) -> dict[str, str]:
             key.refuse(f"{name} is set by tarmac itself for every worker", "take the line out")
         variables[name] = _plain_text(item, text("a text or number"))
         if found := _EXPANSION.search(variables[name]):
-            warnings.append(f"{where(item)}no shell reads this value: {found[0]!r} stays as it is")
+            item.warn(f"no shell reads this value: {found[0]!r} stays as it is")
     return variables
 
 

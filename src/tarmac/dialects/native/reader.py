@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from tarmac.dialects import names, quantities
 from tarmac.dialects.dialect import Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
-from tarmac.dialects.located import Scalar, Table, quote
 from tarmac.dialects.native.code import read_code
 from tarmac.dialects.native.commands import read_hooks
 from tarmac.dialects.native.conventions import read_conventions, read_site
@@ -21,7 +20,7 @@ from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import read_rehearsal, with_rehearsal
 from tarmac.dialects.section import Section, Value
-from tarmac.dialects.yaml_tree import compose
+from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.spec import DEFAULT_RAPID_CYCLES, Queueing, RunSpec, SetupStep, Target
 
 NAME = "native"
@@ -32,13 +31,7 @@ MOST_RETRIES = 1_000
 def read_native(text: str, *, filename: str, directory: str) -> Reading:
     """The spec in a native run file; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
-    tree = compose(text, problems)
-    if tree is not None and not isinstance(tree, Table):
-        problems.add(tree, f"fields such as 'command: ...' are expected, not {quote(tree)}")
-    if not isinstance(tree, Table):
-        problems.raise_any()
-        raise AssertionError("a text without a tree has a problem")
-    warnings: list[str] = []
+    tree = compose_table(text, problems, "fields such as 'command: ...' are")
     run = Section(tree, RUN, problems=problems)
     mode = read_mode(run)
     spec = RunSpec(
@@ -48,10 +41,10 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         source=text,
         conventions=read_conventions(run.get("conventions")),
         unique_name=run.read("unique_name", flag(), False),
-        roles=read_roles(run, warnings),
+        roles=read_roles(run),
         code=read_code(run, directory),
         target=read_target(run),
-        rehearsal=read_rehearsal(run, warnings),
+        rehearsal=read_rehearsal(run),
         mode=mode,
         max_rapid_cycles=read_rapid_cycles(run, mode, DEFAULT_RAPID_CYCLES),
         priority=run.read("priority", PRIORITY, 0),
@@ -61,9 +54,9 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         stop_on_nan=run.read("stop_on_nan", flag(), False),
         time_limit_s=run.read("time_limit", quantities.duration_s(), None),
         pause=read_pause(run),
-        setup=_setup(run.get("setup"), warnings),
-        hooks=read_hooks(run.get("hooks"), warnings),
-        environment=read_environment(run, directory, warnings),
+        setup=_setup(run.get("setup")),
+        hooks=read_hooks(run.get("hooks")),
+        environment=read_environment(run, directory),
         binds=read_binds(run.get("binds")),
         datasets=read_ids(run.get("datasets"), "datasets"),
         input_artifacts=read_ids(run.get("input_artifacts"), "artifacts"),
@@ -74,12 +67,13 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         labels=_labels(run.get("labels")),
     )
     problems.raise_any()
-    return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(warnings))
+    return Reading(spec=with_rehearsal(spec, spec.rehearsal), warnings=tuple(problems.warnings))
 
 
 PRIORITY = priority(NAME)
 WEIGHT = number(above=0, maximum=LARGEST_WEIGHT)
 RETRIES = integer(0, MOST_RETRIES)
+HOSTNAMES = "a list of host names"
 
 
 def read_target(run: Section) -> Target:
@@ -88,24 +82,16 @@ def read_target(run: Section) -> Target:
         cluster=run.read("cluster", names.NAME, None),
         pool=run.read("pool", names.NAME, None),
         shard=run.read("shard", names.NAME, None),
-        hostnames=_hostnames(run.get("hostnames")),
-        excluded=_hostnames(run.get("exclude_hostnames")),
+        hostnames=run.read_list("hostnames", names.HOSTNAME, HOSTNAMES, or_one=True),
+        excluded=run.read_list("exclude_hostnames", names.HOSTNAME, HOSTNAMES, or_one=True),
     )
     if target.hostnames and set(target.hostnames) <= set(target.excluded):
         run.refuse("exclude_hostnames takes away every one of hostnames", "no machine is left")
     return target
 
 
-def _hostnames(value: Value | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value.node, Scalar):
-        return (value.read(names.HOSTNAME, ""),)
-    return tuple(item.read(names.HOSTNAME, "") for item in value.items("a list of host names"))
-
-
-def _setup(value: Value | None, warnings: list[str]) -> tuple[SetupStep, ...]:
-    return () if value is None else read_setup(value, warnings)
+def _setup(value: Value | None) -> tuple[SetupStep, ...]:
+    return () if value is None else read_setup(value)
 
 
 def _labels(value: Value | None) -> Mapping[str, str]:

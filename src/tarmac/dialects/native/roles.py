@@ -18,17 +18,17 @@ MOST_NODES = 10_000
 MOST_PROCESSES = 100
 
 
-def read_roles(run: Section, warnings: list[str]) -> tuple[Role, ...]:
+def read_roles(run: Section) -> tuple[Role, ...]:
     """All roles of a run file: those under `roles`, else the one its top fields describe."""
     listed = run.get("roles")
     if listed is None:
-        return _only(_read_role(DEFAULT_ROLE, run, warnings))
+        return _only(_read_role(DEFAULT_ROLE, run))
     run.exclude("roles", *ROLE_FIELDS, reason="move it into a role")
     roles: list[Role] = []
     for key, value in listed.entries("a mapping from role names to roles"):
         name = key.read(ROLE_NAME, DEFAULT_ROLE)
         if (section := value.section(ROLE)) is not None:
-            roles += _only(_read_role(name, section, warnings))
+            roles += _only(_read_role(name, section))
     if not roles and not listed.problems:
         listed.refuse("at least one role is needed")
     if len(roles) > MOST_ROLES:
@@ -40,7 +40,7 @@ def _only(role: Role | None) -> tuple[Role, ...]:
     return () if role is None else (role,)
 
 
-def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
+def _read_role(name: str, section: Section) -> Role | None:
     """One role; None, with a problem noted, where it has nothing to execute."""
     section.exclude("processes", "command", "resources", reason="each process has its own")
     section.exclude(
@@ -55,11 +55,11 @@ def _read_role(name: str, section: Section, warnings: list[str]) -> Role | None:
     nodes = _nodes(section, spread)
     uneven = _uneven(section)
     on_failure = section.read("on_failure", choice(FailureBehaviour), FailureBehaviour.STOP)
-    processes = _processes(section, warnings)
+    processes = _processes(section)
     if not processes:
         return None
     if spread is not None and (command := section.get("command")) is not None:
-        warn_of_fixed_numbers(command, warnings)
+        warn_of_fixed_numbers(command)
     if spread is None:
         return Role(name=name, processes=processes, replicas=replicas, on_failure=on_failure)
     return Role(
@@ -97,18 +97,18 @@ def _uneven(section: Section) -> bool:
     return section.read("uneven", flag(), False)
 
 
-def _processes(section: Section, warnings: list[str]) -> tuple[Process, ...]:
+def _processes(section: Section) -> tuple[Process, ...]:
     listed = section.get("processes")
     if listed is not None:
-        return _listed_processes(listed, warnings)
+        return _listed_processes(listed)
     command = section.get("command")
     if command is None:
         section.missing("command", "add a line such as 'command: python train.py'")
         return ()
-    return _process(command, section.get("resources"), warnings)
+    return _process(command, section.get("resources"))
 
 
-def _listed_processes(listed: Value, warnings: list[str]) -> tuple[Process, ...]:
+def _listed_processes(listed: Value) -> tuple[Process, ...]:
     wanted = "a list of processes, each with a command,"
     if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
         listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
@@ -122,16 +122,16 @@ def _listed_processes(listed: Value, warnings: list[str]) -> tuple[Process, ...]
         if command is None:
             section.missing("command", "each process has its own")
             continue
-        processes += _process(command, section.get("resources"), warnings)
+        processes += _process(command, section.get("resources"))
     types = sorted({process.resources.slot_type for process in processes} - {None}, key=str)
     if len(types) > 1:
         listed.refuse(f"processes of one replica share its node, and ask for {' and '.join(map(str, types))}")
     return tuple(processes)
 
 
-def _process(command: Value, resources: Value | None, warnings: list[str]) -> tuple[Process, ...]:
+def _process(command: Value, resources: Value | None) -> tuple[Process, ...]:
     asked = Resources() if resources is None else _resources(resources)
-    read = read_command(command, warnings)
+    read = read_command(command)
     return () if read is None else (Process(command=read, resources=asked),)
 
 

@@ -45,12 +45,12 @@ PACKAGE = matching(
 REQUIREMENT = text("a requirement as pip takes it")
 
 
-def read_setup(value: Value, warnings: list[str]) -> tuple[SetupStep, ...]:
+def read_setup(value: Value) -> tuple[SetupStep, ...]:
     """The steps that prepare a node, in order: one script, or a list of steps."""
     if isinstance(value.node, Scalar):
-        command = read_command(value, warnings)
+        command = read_command(value)
         return (command,) if command is not None else ()
-    steps = [_step(item, warnings) for item in value.items(STEPS)]
+    steps = [_step(item) for item in value.items(STEPS)]
     return tuple(step for step in steps if step is not None)
 
 
@@ -60,9 +60,9 @@ def default_path(url: str) -> str:
     return last.removesuffix(".git") or "repository"
 
 
-def _step(value: Value, warnings: list[str]) -> SetupStep | None:
+def _step(value: Value) -> SetupStep | None:
     if not isinstance(value.node, Table):
-        return read_command(value, warnings)
+        return read_command(value)
     keys = {key.text for key, _ in value.node.entries}
     for fields, read in ((GIT, _checkout), (PIP, _python), (APT, _system)):
         if keys & (fields.known | fields.synonyms.keys()):
@@ -107,10 +107,7 @@ def _python(step: Section) -> PythonPackages | None:
     if value is None:
         step.missing("pip", "a list of requirements")
         return None
-    if isinstance(value.node, Scalar):
-        found = [value.read(REQUIREMENT, "")]
-    else:
-        found = [item.read(REQUIREMENT, "") for item in value.items("a list of requirements")]
+    found = value.read_list(REQUIREMENT, "a list of requirements", or_one=True)
     requirements = tuple(item for item in found if item.strip())
     if not requirements:
         value.expected("a list of requirements")
@@ -123,9 +120,5 @@ def _system(step: Section) -> SystemPackages | None:
     if value is None:
         step.missing("apt", "a list of packages")
         return None
-    if isinstance(value.node, Scalar):
-        found = [value.read(PACKAGE, "")]
-    else:
-        found = [item.read(PACKAGE, "") for item in value.items("a list of packages")]
-    packages = tuple(item for item in found if item)
+    packages = value.read_list(PACKAGE, "a list of packages", or_one=True)
     return SystemPackages(packages=packages) if packages else None
