@@ -16,20 +16,14 @@ from tarmac.dialects.node_groups import DISKS, read_groups
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.pool_rules import read_pools
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
 from tarmac.model.text import nearest
 
 CLUSTER = Fields(
     known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
-    synonyms={
-        "cluster": "name",
-        "groups": "nodes",
-        "node_groups": "nodes",
-        "partitions": "pools",
-        "disk": "disks",
-    },
+    synonyms=words_for(name="cluster", nodes="groups node_groups", pools="partitions", disks="disk"),
 )
 
 UNNAMED = REHEARSAL_PREFIX.removesuffix("-")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tarmac.dialects import names, quantities
 from tarmac.dialects.kinds import choice, integer, matching, number
 from tarmac.dialects.located import Items
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.dialects.slot_types import doubt
 from tarmac.model.cluster import DEFAULT_POOL, Disks, NodeGroup
 from tarmac.model.described import MOST_NODES, hostnames_of
@@ -17,23 +17,17 @@ GROUP = Fields(
     known=frozenset(
         {"count", "slots", "slot_type", "cpus", "memory", "pool", "shard", "hostnames", "prefix", "disks"}
     ),
-    synonyms={
-        "nodes": "count",
-        "replicas": "count",
-        "number": "count",
-        "gpu": "slots",
-        "gpus": "slots",
-        "type": "slot_type",
-        "gpu_type": "slot_type",
-        "cpu": "cpus",
-        "mem": "memory",
-        "ram": "memory",
-        "partition": "pool",
-        "hosts": "hostnames",
-        "names": "hostnames",
-        "name": "prefix",
-        "disk": "disks",
-    },
+    synonyms=words_for(
+        count="nodes replicas number",
+        slots="gpu gpus",
+        slot_type="type gpu_type",
+        cpus="cpu",
+        memory="mem ram",
+        pool="partition",
+        hostnames="hosts names",
+        prefix="name",
+        disks="disk",
+    ),
 )
 
 DISKS = choice(Disks)

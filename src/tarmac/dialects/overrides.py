@@ -23,7 +23,7 @@ from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
 from tarmac.dialects.secrets import with_references, without_variables
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.resources import Resources
 from tarmac.model.secret import variables_of
 from tarmac.model.spec import Environment, LocalDirectory, Process, Queueing, Repository, Role, RunSpec
@@ -35,7 +35,7 @@ OVERRIDES = Fields(
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
         | {"stop_on_nan"}
     ),
-    synonyms={"gpus": "slots", "gpu_type": "slot_type", "environment": "env", "timeout": "time_limit"},
+    synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tarmac.dialects import names
 from tarmac.dialects.kinds import choice, flag, matching, number
 from tarmac.dialects.quantities import duration_s
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 
 POOL = Fields(
@@ -15,20 +15,15 @@ POOL = Fields(
         {"policy", "preemption", "packing", "guaranteed", "share_by", "shares", "half_life"}
         | {"patience", "turn", "period", "floor"}
     ),
-    synonyms={
-        "order": "policy",
-        "scheduling": "policy",
-        "preempt": "preemption",
-        "preemptible": "preemption",
-        "pack": "packing",
-        "placement": "packing",
-        "minimum": "guaranteed",
-        "guarantee": "guaranteed",
-        "weights": "shares",
-        "quantum": "turn",
-        "cycle": "turn",
-        "block": "floor",
-    },
+    synonyms=words_for(
+        policy="order scheduling",
+        preemption="preempt preemptible",
+        packing="pack placement",
+        guaranteed="minimum guarantee",
+        shares="weights",
+        turn="quantum cycle",
+        floor="block",
+    ),
 )
 
 LARGEST_SHARE = 100_000

@@ -32,6 +32,14 @@ class Fields:
     synonyms: Mapping[str, str] = field(default_factory=dict)
 
 
+def words_for(phrases: Mapping[str, str] | None = None, /, **fields: str) -> dict[str, str]:
+    """Synonyms: for each field the words of other systems, with blanks between them.
+
+    `phrases` likewise, where what to use here is more than a field: `{"pause: {grace: ...}": "grace"}`.
+    """
+    return {word: use for use, words in {**(phrases or {}), **fields}.items() for word in words.split()}
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """One node under reading, with the dotted path that messages call it by."""

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from tarmac import clusterfudge as cf
+from tarmac.client.failures import failure
 from tarmac.clusterfudge.asking import SOCKET_VARIABLE, ask
 from tarmac.clusterfudge.broker import answering
 from tarmac.clusterfudge.errors import TarmacError
 from tarmac.clusterfudge.gateway import error_form
 from tarmac.clusterfudge.hook import sentence
 from tarmac.model import errors
+from tarmac.server.errors import form
 
 
 @pytest.fixture
@@ -82,3 +84,14 @@ def test_the_sentence_names_the_line_of_the_script() -> None:
     assert first.startswith("error: ")
     assert "test_errors.py:" in first
     assert rest == ["  scheduling log:", "    h1: full", "    h2: full"]
+
+
+def test_the_reasons_of_a_run_that_never_fits_travel_with_it() -> None:
+    """C10: over the API they are still one by one, and the error is still a refusal."""
+    reasons = ["h1: too small; held by a (r1)", "h2: too slow"]
+    refused = errors.NeverFits("a can never start here: ...", hint="smaller", reasons=reasons)
+    found = failure(409, json.dumps({"error": form(refused)}).encode())
+    assert isinstance(found, errors.NeverFits)
+    assert isinstance(found, errors.Refused)
+    assert (found.reasons, found.hint, found.exit_code) == (tuple(reasons), "smaller", 2)
+    assert error_form(found)["log"] == "\n".join([*reasons, "smaller"])

@@ -5,7 +5,7 @@ Used by the reader, and for the names of accelerators by the check of scripts.
 
 from __future__ import annotations
 
-from tarmac.dialects.section import Fields
+from tarmac.dialects.section import Fields, words_for
 
 MARK, KIND = "clusterfudge", "CreateLaunchRequest"
 """The field and value by which a text is known as a request."""
@@ -16,41 +16,34 @@ SLOT_TYPES = (
 )
 """The accelerators that Clusterfudge knows; tarmac's slot types have the same names."""
 
-SLOT_SYNONYMS = {
-    "a100": "a100_80gb",
-    "a100_40": "a100_40gb",
-    "a100_80": "a100_80gb",
-    "a100_40g": "a100_40gb",
-    "a100_80g": "a100_80gb",
-    "rtx_4090": "rtx4090",
-    "rtx_3090": "rtx3090",
-    "cpu": "cpus",
-    "num_cpus": "cpus",
-    "mem": "memory_mb",
-    "memory": "memory_mb",
-    "memory_gb": "memory_mb",
-    "ram": "memory_mb",
-}
+SLOT_SYNONYMS = words_for(
+    a100_80gb="a100 a100_80 a100_80g",
+    a100_40gb="a100_40 a100_40g",
+    rtx4090="rtx_4090",
+    rtx3090="rtx_3090",
+    cpus="cpu num_cpus",
+    memory_mb="mem memory memory_gb ram",
+)
 
 REQUEST = Fields(
     known=frozenset(
         {MARK, "jobs", "name", "description", "deployment", "cluster", "shard", "hostnames"}
         | {"queueing_behaviour", "launch_script", "launch_script_body"}
     ),
-    synonyms={"title": "name", "hosts": "hostnames", "queueing": "queueing_behaviour", "job": "jobs"},
+    synonyms=words_for(name="title", hostnames="hosts", queueing_behaviour="queueing", jobs="job"),
 )
 GROUP = Fields(
     known=frozenset({"short_name", "replicas", "processes", "replica_failure_behaviour"}),
-    synonyms={"name": "short_name", "process": "processes", "count": "replicas"},
+    synonyms=words_for(short_name="name", processes="process", replicas="count"),
 )
 PROCESS = Fields(
     known=frozenset({"command", "resource_requirements"}),
-    synonyms={"cmd": "command", "args": "command", "argv": "command", "resources": "resource_requirements"},
+    synonyms=words_for(command="cmd args argv", resource_requirements="resources"),
 )
 RESOURCES = Fields(known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}), synonyms=SLOT_SYNONYMS)
 DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))
 REPOSITORY = Fields(
-    known=frozenset({"repo", "branch", "commit"}), synonyms={"url": "repo", "sha": "commit", "rev": "commit"}
+    known=frozenset({"repo", "branch", "commit"}), synonyms=words_for(repo="url", commit="sha rev")
 )
 QUEUEING = Fields(
     known=frozenset({"enqueue_if_cluster_busy"}),

@@ -37,7 +37,7 @@ from tarmac.dialects.determined.searchers import SEARCHER, length
 from tarmac.dialects.determined.statuses import FIRST, LAST
 from tarmac.dialects.determined.storage import STORAGE
 from tarmac.dialects.kinds import number, one_of, yaml12
-from tarmac.dialects.section import Section
+from tarmac.dialects.section import Section, words_for
 
 # --- resources
 
@@ -93,8 +93,7 @@ RESOURCES = record(
         "slots": Field(Free(), refused="is for commands and notebooks; an experiment says slots_per_trial"),
     },
     _amounts,
-    synonyms=dict.fromkeys(("gpus", "num_gpus", "slots_per_trail"), "slots_per_trial")
-    | {"pool": "resource_pool"},
+    synonyms=words_for(slots_per_trial="gpus num_gpus slots_per_trail", resource_pool="pool"),
 )
 
 
@@ -122,8 +121,7 @@ BIND_MOUNT = record(
         ),
     },
     _mount,
-    synonyms={"source": "host_path", "src": "host_path", "target": "container_path", "dst": "container_path"}
-    | {"readonly": "read_only", "ro": "read_only"},
+    synonyms=words_for(host_path="source src", container_path="target dst", read_only="readonly ro"),
 )
 
 
@@ -333,20 +331,22 @@ EXPERIMENT = record(
     _whereabouts,
     _grid_counts,
     _policy_patterns,
-    synonyms={
-        "command": "entrypoint",
-        "hparams": "hyperparameters",
-        "bind_mount": "bind_mounts",
-        **dict.fromkeys(("slots_per_trial", "slots", "gpus"), "resources: {slots_per_trial: ...}"),
-        "resource_pool": "resources: {resource_pool: ...}",
-        "priority": "resources: {priority: ...}",
-        "image": "environment: {image: ...}",
-        "environment_variables": "environment: {environment_variables: ...}",
-        "max_length": "searcher: {max_length: ...}",
-        "metric": "searcher: {metric: ...}",
-        **dict.fromkeys(("seed", "experiment_seed"), "reproducibility: {experiment_seed: ...}"),
-        "batches_per_step": "scheduling_unit",
-        "min_checkpoint_periods": "min_checkpoint_period",
-    },
+    synonyms=words_for(
+        {
+            "resources: {slots_per_trial: ...}": "slots_per_trial slots gpus",
+            "resources: {resource_pool: ...}": "resource_pool",
+            "resources: {priority: ...}": "priority",
+            "environment: {image: ...}": "image",
+            "environment: {environment_variables: ...}": "environment_variables",
+            "searcher: {max_length: ...}": "max_length",
+            "searcher: {metric: ...}": "metric",
+            "reproducibility: {experiment_seed: ...}": "seed experiment_seed",
+        },
+        entrypoint="command",
+        hyperparameters="hparams",
+        bind_mounts="bind_mount",
+        scheduling_unit="batches_per_step",
+        min_checkpoint_period="min_checkpoint_periods",
+    ),
 )
 """The whole configuration."""

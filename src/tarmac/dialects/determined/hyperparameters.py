@@ -14,7 +14,7 @@ from tarmac.dialects.determined.identity import fraction_of
 from tarmac.dialects.kinds import yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
 
 _BOUNDS = frozenset({"type", "minval", "maxval", "count"})
@@ -29,8 +29,8 @@ KINDS: Mapping[str, frozenset[str]] = {
 
 RANGES = frozenset({"int", "double", "log"})
 
-_SYNONYMS = {"min": "minval", "max": "maxval", "value": "val", "values": "vals", "options": "vals"}
-_TYPE_SYNONYMS = {"float": "double", "integer": "int", "constant": "const", "choice": "categorical"}
+_SYNONYMS = words_for(minval="min", maxval="max", val="value", vals="values options")
+_TYPE_SYNONYMS = words_for(double="float", int="integer", const="constant", categorical="choice")
 
 
 def read_hyperparameters(value: Value) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from tarmac.dialects.located import Node, Scalar, Table, key_text, quote
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
 from tarmac.node.secrecy import names_secret
 
@@ -29,18 +29,15 @@ RETIRED = frozenset({"nnodes", "output_path", "gpu_type", "dataset_id", "venv_pa
 _PLACES = frozenset({"checkpoint_artifact_path", "crud_artifact_path", "lossy_artifact_path"})
 """Variables that some write as keys, in the place of `output_path`."""
 
-_SYNONYMS: Mapping[str, str] = {
-    "name": "experiment_name",
-    "project_id": "isc_project_id",
-    "project": "isc_project_id",
-    "num_gpus": "gpus",
-    "n_gpus": "gpus",
-    "ngpus": "gpus",
-    "mode": "compute_mode",
-    "dataset_ids": "dataset_id_list",
-    "cmd": "command",
-    "cycles": "max_rapid_cycles",
-}
+_SYNONYMS: Mapping[str, str] = words_for(
+    experiment_name="name",
+    isc_project_id="project_id project",
+    gpus="num_gpus n_gpus ngpus",
+    compute_mode="mode",
+    dataset_id_list="dataset_ids",
+    command="cmd",
+    max_rapid_cycles="cycles",
+)
 
 
 def split_keys(tree: Table, problems: Problems) -> tuple[Section, dict[str, Value]]:

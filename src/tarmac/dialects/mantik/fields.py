@@ -7,7 +7,7 @@ original does, but with a warning. A key that would hold a secret is refused wit
 from __future__ import annotations
 
 from tarmac.dialects.located import Scalar, Table, key_text
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
 from tarmac.node.secrecy import names_secret
 
@@ -15,11 +15,11 @@ CONFIG = Fields(
     known=frozenset(
         {"UnicoreApiUrl", "Firecrest", "SSH", "Environment", "Resources", "Exclude", "SingularityImage"}
     ),
-    synonyms={"unicore": "UnicoreApiUrl", "unicoreurl": "UnicoreApiUrl", "env": "Environment"},
+    synonyms=words_for(UnicoreApiUrl="unicore unicoreurl", Environment="env"),
 )
 FIRECREST = Fields(
     known=frozenset({"ApiUrl", "TokenUrl", "Machine"}),
-    synonyms={"url": "ApiUrl", "system": "Machine", "authurl": "TokenUrl"},
+    synonyms=words_for(ApiUrl="url", Machine="system", TokenUrl="authurl"),
 )
 COMMANDS = {
     "PreRunCommandOnLoginNode": "before_login",
@@ -31,21 +31,19 @@ COMMANDS = {
 
 ENVIRONMENT = Fields(
     known=frozenset({"Apptainer", "Singularity", "Python", "Modules", "Variables", *COMMANDS}),
-    synonyms={"env": "Variables", "venv": "Python", "vars": "Variables"},
+    synonyms=words_for(Variables="env vars", Python="venv"),
 )
 APPTAINER = Fields(known=frozenset({"Path", "Type", "Options"}), synonyms={"image": "Path"})
 PYTHON = Fields(known=frozenset({"Path"}))
 RESOURCES = Fields(
     known=frozenset({"Queue", "Runtime", "Nodes", "TotalCPUs", "CPUs", "CPUsPerNode", "GPUsPerNode"})
     | {"MemoryPerNode", "Memory", "Reservation", "NodeConstraints", "QoS"},
-    synonyms={
-        "partition": "Queue",
-        "time": "Runtime",
-        "walltime": "Runtime",
-        "gpus": "GPUsPerNode",
-        "constraint": "NodeConstraints",
-        "constraints": "NodeConstraints",
-    },
+    synonyms=words_for(
+        Queue="partition",
+        Runtime="time walltime",
+        GPUsPerNode="gpus",
+        NodeConstraints="constraint constraints",
+    ),
 )
 
 _LEGACY = frozenset({"SSH", "SingularityImage", "Singularity", "CPUs", "Memory"})

@@ -17,7 +17,7 @@ from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Scalar, Table, key_text
 from tarmac.dialects.mantik.fields import known_part
 from tarmac.dialects.problems import Problems
-from tarmac.dialects.section import Fields, Section, Value, where
+from tarmac.dialects.section import Fields, Section, Value, where, words_for
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.text import nearest
 
@@ -28,7 +28,7 @@ DEFAULT_ENTRY_POINT = "main"
 
 PROJECT = Fields(
     known=frozenset({"name", "python_env", "conda_env", "docker_env", "entry_points"}),
-    synonyms={"entrypoints": "entry_points", "entrypoint": "entry_points", "entry_point": "entry_points"},
+    synonyms=words_for(entry_points="entrypoints entrypoint entry_point"),
 )
 ENTRY_POINT = Fields(known=frozenset({"parameters", "command"}), synonyms={"cmd": "command"})
 PARAMETER = Fields(known=frozenset({"type", "default"}))

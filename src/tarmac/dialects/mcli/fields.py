@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tarmac.dialects.kinds import line
 from tarmac.dialects.located import Node, Scalar, Table, quote
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
 
 
@@ -68,26 +68,20 @@ RUN = Vocabulary(
         "replicas": _DEPLOYMENT,
         "rate_limits": _DEPLOYMENT,
     },
-    synonyms={
-        **dict.fromkeys(("env", "envs", "environment", "environment_variables"), "env_variables"),
-        **dict.fromkeys(("cmd", "script", "run"), "command"),
-        **dict.fromkeys(("docker_image", "container", "container_image"), "image"),
-        **dict.fromkeys(("params", "config"), "parameters"),
-        **{name: f"compute.{name}" for name in ("gpus", "nodes", "instance", "node_names")},
-        **{name: f"scheduling.{name}" for name in ("priority", "preemptible", "max_retries", "max_duration")},
-        "retry_on_system_failure": "scheduling.retry_on_system_failure",
-    },
+    synonyms={name: f"compute.{name}" for name in ("gpus", "nodes", "instance", "node_names")}
+    | {name: f"scheduling.{name}" for name in ("priority", "preemptible", "max_retries", "max_duration")}
+    | words_for(
+        {"scheduling.retry_on_system_failure": "retry_on_system_failure"},
+        env_variables="env envs environment environment_variables",
+        command="cmd script run",
+        image="docker_image container container_image",
+        parameters="params config",
+    ),
 )
 
 COMPUTE = Vocabulary(
     known=frozenset({"cluster", "instance", "nodes", "node_names", "gpu_type", "gpus", "cpus"}),
-    synonyms={
-        "gpu": "gpus",
-        "gpu_num": "gpus",
-        "num_gpus": "gpus",
-        "gpu_count": "gpus",
-        "num_nodes": "nodes",
-    },
+    synonyms=words_for(gpus="gpu gpu_num num_gpus gpu_count", nodes="num_nodes"),
 )
 
 SCHEDULING = Vocabulary(
@@ -96,7 +90,7 @@ SCHEDULING = Vocabulary(
         | {"watchdog_enabled", "resumable"}
     ),
     ignored={"priority_int": "the word under 'priority' says it"},
-    synonyms={"retries": "max_retries", "watchdog": "watchdog_enabled", "timeout": "max_duration"},
+    synonyms=words_for(max_retries="retries", watchdog_enabled="watchdog", max_duration="timeout"),
 )
 
 TRACKER = Vocabulary(known=frozenset({"mlflow", "wandb"}))
@@ -110,12 +104,9 @@ TRACKER_WANDB = Vocabulary(known=frozenset({"project", "entity"}))
 GIT_REPO = Vocabulary(
     known=frozenset({"git_repo", "git_branch", "git_commit", "path", "ssh_clone", "pip_install", "host"})
     | {"git_clone_recursive"},
-    synonyms={
-        "repo": "git_repo",
-        "branch": "git_branch",
-        "commit": "git_commit",
-        "recursive": "git_clone_recursive",
-    },
+    synonyms=words_for(
+        git_repo="repo", git_branch="branch", git_commit="commit", git_clone_recursive="recursive"
+    ),
 )
 PIP_PACKAGES = Vocabulary(known=frozenset({"packages", "upgrade"}), synonyms={"requirements": "packages"})
 APT_PACKAGES = Vocabulary(known=frozenset({"packages"}))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tarmac.dialects.kinds import Kind, Misfit, flag, integer, lenient
+from tarmac.dialects.kinds import Kind, Misfit, did_you_mean, flag, integer, lenient
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.mcli.fields import SCHEDULING, read_known
 from tarmac.dialects.native.reader import MOST_RETRIES
 from tarmac.dialects.section import Section, Value
-from tarmac.model.text import nearest
 
 PRIORITIES = {
     "highest": 2,
@@ -81,8 +80,7 @@ def _priority(value: Value | None) -> str | None:
     word = value.node.text.strip().lower()
     if word in PRIORITIES:
         return word
-    meant = nearest(word, PRIORITIES)
-    value.expected(f"one of {known}", f"did you mean '{meant}'?" if meant else None)
+    value.expected(f"one of {known}", did_you_mean(word, PRIORITIES))
     return None
 
 

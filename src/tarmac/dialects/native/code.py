@@ -8,24 +8,17 @@ from tarmac.dialects import quantities
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.environment import path_from
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.spec import LocalDirectory, Repository
 from tarmac.node import gitrules
 
 DIRECTORY = Fields(
     known=frozenset({"path", "ignore_file", "exclude", "whole", "limit"}),
-    synonyms={"directory": "path", "dir": "path", "ignore": "exclude", "excludes": "exclude"},
+    synonyms=words_for(path="directory dir", exclude="ignore excludes"),
 )
 REPOSITORY = Fields(
     known=frozenset({"git", "branch", "commit", "submodules"}),
-    synonyms={
-        "repo": "git",
-        "url": "git",
-        "repository": "git",
-        "rev": "commit",
-        "sha": "commit",
-        "tag": "branch",
-    },
+    synonyms=words_for(git="repo url repository", commit="rev sha", branch="tag"),
 )
 
 REFERENCE = matching(

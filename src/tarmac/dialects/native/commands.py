@@ -7,7 +7,7 @@ import re
 
 from tarmac.dialects.kinds import text
 from tarmac.dialects.located import Items, Scalar
-from tarmac.dialects.section import Fields, Value
+from tarmac.dialects.section import Fields, Value, words_for
 from tarmac.model.spec import Command, Hooks
 
 COMMAND = "a script, or a list of a program and its arguments,"
@@ -79,7 +79,7 @@ def _argument(value: Value) -> str:
 
 HOOKS = Fields(
     known=frozenset({"before_login", "before", "after", "after_login"}),
-    synonyms={"pre_run": "before", "post_run": "after", "pre": "before", "post": "after"},
+    synonyms=words_for(before="pre_run pre", after="post_run post"),
 )
 
 

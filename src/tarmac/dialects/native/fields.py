@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.dialects.kinds import choice, integer
-from tarmac.dialects.section import Fields, Section
+from tarmac.dialects.section import Fields, Section, words_for
 from tarmac.model.spec import Mode
 
 ROLE_FIELDS = ("command", "slots", "nodes", "uneven", "replicas", "resources", "processes", "on_failure")
@@ -11,18 +11,12 @@ ROLE_FIELDS = ("command", "slots", "nodes", "uneven", "replicas", "resources", "
 
 ROLE = Fields(
     known=frozenset(ROLE_FIELDS),
-    synonyms={
-        "cmd": "command",
-        "entrypoint": "command",
-        "run": "command",
-        "script": "command",
-        "gpu": "slots",
-        "gpus": "slots",
-        "count": "replicas",
-        "num_replicas": "replicas",
-        "on_fail": "on_failure",
-        "failure": "on_failure",
-    },
+    synonyms=words_for(
+        command="cmd entrypoint run script",
+        slots="gpu gpus",
+        replicas="count num_replicas",
+        on_failure="on_fail failure",
+    ),
 )
 
 RUN = Fields(
@@ -34,76 +28,52 @@ RUN = Fields(
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
     | {"parameters", "secrets", "conventions", "site", "unique_name"},
     later=frozenset({"search"}),
-    synonyms={
-        **ROLE.synonyms,
-        "experiment_name": "name",
-        "run_name": "name",
-        "dataset": "datasets",
-        "dataset_id_list": "datasets",
-        "input_artifact_id_list": "input_artifacts",
-        "mounts": "binds",
-        "bind_mounts": "binds",
-        "params": "parameters",
-        "hyperparameters": "parameters",
-        "workdir": "code",
-        "working_dir": "code",
-        "directory": "code",
-        "hosts": "hostnames",
-        "exclude": "exclude_hostnames",
-        "excluded": "exclude_hostnames",
-        "excludes": "exclude_hostnames",
-        "rapid_cycles": "max_rapid_cycles",
-        "share": "weight",
-        "num_nodes": "nodes",
-        "nnodes": "nodes",
-        "partition": "pool",
-        "queue": "pool",
-        "resource_pool": "pool",
-        "timeout": "time_limit",
-        "max_duration": "time_limit",
-        "walltime": "time_limit",
-        "max_retries": "retries",
-        "compute_mode": "mode",
-        "tags": "labels",
-        "metadata": "labels",
-        "secret": "secrets",
-        "envs": "env",
-        "variables": "env",
-        "env_variables": "env",
-        "environment_variables": "env",
-        "venv": "environment: {venv: ...}",
-        "image": "environment: {image: ...}",
-        "container": "environment: {image: ...}",
-        "modules": "environment: {modules: ...}",
-        "signal": "pause: {signal: ...}",
-        "grace": "pause: {grace: ...}",
-        "pre_run": "setup",
-        "on_busy": "queueing",
-    },
+    synonyms={**ROLE.synonyms}
+    | words_for(
+        {
+            "environment: {venv: ...}": "venv",
+            "environment: {image: ...}": "image container",
+            "environment: {modules: ...}": "modules",
+            "pause: {signal: ...}": "signal",
+            "pause: {grace: ...}": "grace",
+        },
+        name="experiment_name run_name",
+        datasets="dataset dataset_id_list",
+        input_artifacts="input_artifact_id_list",
+        binds="mounts bind_mounts",
+        parameters="params hyperparameters",
+        code="workdir working_dir directory",
+        hostnames="hosts",
+        exclude_hostnames="exclude excluded excludes",
+        max_rapid_cycles="rapid_cycles",
+        weight="share",
+        nodes="num_nodes nnodes",
+        pool="partition queue resource_pool",
+        time_limit="timeout max_duration walltime",
+        retries="max_retries",
+        mode="compute_mode",
+        labels="tags metadata",
+        secrets="secret",
+        env="envs variables env_variables environment_variables",
+        setup="pre_run",
+        queueing="on_busy",
+    ),
 )
 
 PROCESS = Fields(known=frozenset({"command", "resources"}), synonyms=ROLE.synonyms)
 
 RESOURCES = Fields(
     known=frozenset({"slots", "type", "cpus", "memory"}),
-    synonyms={
-        "gpu": "slots",
-        "gpus": "slots",
-        "gpu_type": "type",
-        "slot_type": "type",
-        "cpu": "cpus",
-        "mem": "memory",
-        "ram": "memory",
-        "memory_mb": "memory",
-    },
+    synonyms=words_for(slots="gpu gpus", type="gpu_type slot_type", cpus="cpu", memory="mem ram memory_mb"),
 )
 
 PAUSE = Fields(known=frozenset({"signal", "grace"}), synonyms={"timeout": "grace", "grace_period": "grace"})
 
 ENVIRONMENT = Fields(
     known=frozenset({"variables", "venv", "image", "modules"}),
-    synonyms={"container": "image", "container_image": "image", "module": "modules"}
-    | {"env": "variables", "vars": "variables", "virtualenv": "venv", "python": "venv"},
+    synonyms=words_for(
+        image="container container_image", modules="module", variables="env vars", venv="virtualenv python"
+    ),
 )
 
 

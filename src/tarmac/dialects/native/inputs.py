@@ -14,18 +14,18 @@ from tarmac.dialects import quantities
 from tarmac.dialects.kinds import Kind, Misfit, flag, matching
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.plain import to_plain
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.spec import ArtifactRules, Bind
 
 BIND = Fields(
     known=frozenset({"source", "target", "read_only"}),
-    synonyms={"host_path": "source", "container_path": "target", "src": "source", "dst": "target"}
-    | {"readonly": "read_only", "ro": "read_only"},
+    synonyms=words_for(source="host_path src", target="container_path dst", read_only="readonly ro"),
 )
 ARTIFACTS = Fields(
     known=frozenset({"checkpoint_every", "crud_every", "lossy_every", "log_every"}),
-    synonyms={"checkpoint": "checkpoint_every", "crud": "crud_every", "lossy": "lossy_every"}
-    | {"log": "log_every", "logs": "log_every"},
+    synonyms=words_for(
+        checkpoint_every="checkpoint", crud_every="crud", lossy_every="lossy", log_every="log logs"
+    ),
 )
 
 IDENTIFIER = matching(

@@ -7,13 +7,12 @@ from enum import StrEnum
 from tarmac.dialects.kinds import Kind, Misfit, choice, matching
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.names import VARIABLE_NAME, reserved
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.secret import SecretForm, SecretUse, variables_of
 
 USE = Fields(
     known=frozenset({"name", "as", "variable", "path"}),
-    synonyms={"secret": "name", "form": "as", "kind": "as", "type": "as", "env": "variable"}
-    | {"target": "path", "file": "path", "mount": "path"},
+    synonyms=words_for({"as": "form kind type"}, name="secret", variable="env", path="target file mount"),
 )
 
 SECRET_NAME = matching(

@@ -9,29 +9,28 @@ from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.code import COMMIT, REFERENCE, URL, read_url
 from tarmac.dialects.native.commands import read_command
-from tarmac.dialects.section import Fields, Section, Value
+from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
 
 STEP = "a command, or one of {git: ...}, {pip: [...]}, {apt: [...]},"
 STEPS = "a script, or a list of steps,"
 
-GIT = Fields(known=frozenset({"git"}), synonyms={"git_repo": "git", "checkout": "git", "clone": "git"})
+GIT = Fields(known=frozenset({"git"}), synonyms=words_for(git="git_repo checkout clone"))
 PIP = Fields(
     known=frozenset({"pip", "upgrade"}),
-    synonyms={"pip_packages": "pip", "packages": "pip", "requirements": "pip", "python": "pip"},
+    synonyms=words_for(pip="pip_packages packages requirements python"),
 )
 APT = Fields(known=frozenset({"apt"}), synonyms={"apt_packages": "apt", "apt-get": "apt"})
 REPOSITORY = Fields(
     known=frozenset({"url", "branch", "commit", "submodules", "path", "install"}),
-    synonyms={
-        "git": "url",
-        "repo": "url",
-        "tag": "branch",
-        "rev": "commit",
-        "directory": "path",
-        "pip_install": "install",
-        "recursive": "submodules",
-    },
+    synonyms=words_for(
+        url="git repo",
+        branch="tag",
+        commit="rev",
+        path="directory",
+        install="pip_install",
+        submodules="recursive",
+    ),
 )
 
 PLACE = matching(
