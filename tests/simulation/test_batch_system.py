@@ -142,6 +142,11 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     assert "cannot be reached" in plane.why(run_id).headline
     batch.unreachable = False
     simulation.clock.advance(60.0)
+    simulation.hang(BATCH)
+    simulation.turn_all()
+    simulation.clock.advance(60.0)
+    assert "The cluster does not answer now: no answer for 60 s" in plane.why(run_id).headline
+    simulation.answer(BATCH)
     simulation.turn_all()
     assert plane.why(run_id).headline == (
         "submitted: it waits in the queue of cluster batch as job 1, PENDING: Maintenance"

@@ -135,9 +135,10 @@ class Clusters:
         engine = world.engines.at(name)
         described = next((known for known in world.fleet.clusters if known.name == name), Cluster(name=name))
         try:
-            engine.adapter.observe([])
-            answers = Finding(what="engine", ok=True, text=f"{engine.name} answers")
-            found = [] if engine.examiner is None else list(engine.examiner.examine(described))
+            with engine.question() as adapter:
+                adapter.observe([])
+                answers = Finding(what="engine", ok=True, text=f"{engine.name} answers")
+                found = [] if engine.examiner is None else list(engine.examiner.examine(described))
         except Unavailable as error:
             return [Finding(what="engine", ok=False, text=str(error))]
         return [answers, *found, _offer(self.find(name))]
@@ -183,7 +184,7 @@ class Clusters:
                 name=name,
                 engine=world.engines.at(name).name,
                 delegated=world.engines.delegate_of(name) is not None,
-                trouble=world.engines.at(name).trouble,
+                trouble=world.engines.at(name).trouble(world.clock.now()),
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
                 pools=tuple(pool for pool in pools if pool.cluster == name),
                 nodes=tuple(members),

@@ -6,6 +6,8 @@ Owned by `world.World`; the deliver, reconcile and reap passes work for one `Att
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import Any
 
 from tarmac.control.deliveries import Deliveries
@@ -25,11 +27,18 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Engine
 from tarmac.model.run import Attempt
 
+SLOW_S = 10.0
+"""A call that takes longer is shown to people who ask what their run waits for."""
+
+MOST_QUESTIONS = 8
+ANSWER_S = 2.0
+"""So many questions of people may wait for one engine; another waits this long for its turn."""
+
 
 class Rest:
     """How long an engine is left alone after it failed several times in a row; used by one thread.
 
-    One failure may be of one attempt alone. `trouble` is what the engine said last, while it fails.
+    One failure may be of one attempt alone.
     """
 
     TRIES = 3
@@ -38,20 +47,34 @@ class Rest:
         self._pace = pace
         self._failures = 0
         self._until = float("-inf")
-        self.trouble: str | None = None
+        self._trouble: str | None = None
+        self._called_at: float | None = None
+
+    def trouble(self, now: float) -> str | None:
+        """What the engine said last, while it fails; that it says nothing, while it does not answer."""
+        called_at = self._called_at
+        if called_at is not None and now - called_at > SLOW_S:
+            return f"no answer for {now - called_at:.0f} s"
+        return self._trouble
 
     def over(self, now: float) -> bool:
         """Whether the engine may be called."""
         return now >= self._until
 
+    def note_call(self, now: float) -> None:
+        """A call begins."""
+        self._called_at = now
+
     def note_answer(self) -> None:
-        """A call succeeded."""
-        self._failures, self._until, self.trouble = 0, float("-inf"), None
+        """The call succeeded."""
+        self._called_at = self._trouble = None
+        self._failures, self._until = 0, float("-inf")
 
     def note_failure(self, error: Exception, now: float) -> None:
-        """A call failed for a reason that may pass."""
+        """The call failed for a reason that may pass."""
+        self._called_at = None
         self._failures += 1
-        self.trouble = str(error)
+        self._trouble = str(error)
         doublings = self._failures - self.TRIES
         if doublings >= 0:
             rest_s = self._pace.rest_s * 2 ** min(doublings, 20)
@@ -61,8 +84,9 @@ class Rest:
 class AttachedEngine:
     """An engine, its abilities, and what this process has passed on to it; `key` tells it from others."""
 
-    def __init__(self, key: str, engine: Engine[Any]) -> None:
+    def __init__(self, key: str, engine: Engine[Any], *, answer_s: float = ANSWER_S) -> None:
         self.key = key
+        self._answer_s = answer_s
         self.adapter = engine
         self.name = engine.name
         self.inventory = engine if isinstance(engine, OffersNodes) else None
@@ -76,11 +100,28 @@ class AttachedEngine:
         self.deliveries = Deliveries()
         self.delivery_rest = Rest(self.pace)
         self.observation_rest = Rest(self.pace)
+        self._questions = BoundedSemaphore(MOST_QUESTIONS)
 
-    @property
-    def trouble(self) -> str | None:
-        """Why the engine could not be reached when it was last called; None where it answered."""
-        return self.delivery_rest.trouble or self.observation_rest.trouble
+    def trouble(self, now: float) -> str | None:
+        """Why the engine cannot be reached; None where it answered when it was last called."""
+        return self.delivery_rest.trouble(now) or self.observation_rest.trouble(now)
+
+    @contextmanager
+    def question(self) -> Iterator[Engine[Any]]:
+        """The engine, for a question that somebody waits for: in a thread that serves requests of all kinds.
+
+        Raises Unavailable where many wait already: one that hangs holds up few of these threads, and none of
+        those that ask another.
+        """
+        if not self.key:  # the server's own
+            yield self.adapter
+            return
+        if not self._questions.acquire(timeout=self._answer_s):
+            raise Unavailable(f"the engine of cluster {self.key} does not answer", hint="try again later")
+        try:
+            yield self.adapter
+        finally:
+            self._questions.release()
 
 
 class _NotOpen:

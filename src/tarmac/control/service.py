@@ -181,11 +181,13 @@ class ControlPlane:
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as its nodes have reported them."""
-        return self.world.engine_of(attempt_id).workers(attempt_id)
+        with self.world.engine_of(attempt_id).question() as engine:
+            return engine.workers(attempt_id)
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
         """What the nodes of an attempt have told its user so far."""
-        return self.world.engine_of(attempt_id).notices(attempt_id)
+        with self.world.engine_of(attempt_id).question() as engine:
+            return engine.notices(attempt_id)
 
     def events(self, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""
@@ -193,7 +195,8 @@ class ControlPlane:
 
     def read(self, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
-        return self.world.engine_of(attempt_id).read(attempt_id, path, offset=offset, limit=limit)
+        with self.world.engine_of(attempt_id).question() as engine:
+            return engine.read(attempt_id, path, offset=offset, limit=limit)
 
     def queue(
         self, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None

@@ -108,7 +108,8 @@ def _before_the_cluster(world: World, run: Run, engine: AttachedEngine) -> str:
     """Why a run is not in the queue of its cluster yet."""
     if run.retry is not None and run.retry.at > world.clock.now():
         return _pausing(world, run)
-    trouble = f": {engine.trouble}" if engine.trouble else ""
+    said = engine.trouble(world.clock.now())
+    trouble = f": {said}" if said else ""
     return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"
 
 
@@ -116,7 +117,7 @@ def _in_its_queue(world: World, run: Run, attempt: Attempt | None) -> str:
     """How a run stands in the queue of its cluster, in the cluster's own words."""
     cluster = attempt.allocation.cluster if attempt is not None else run.spec.target.cluster or ""
     native = attempt.native if attempt is not None else None
-    trouble = world.engines.at(cluster).trouble
+    trouble = world.engines.at(cluster).trouble(world.clock.now())
     if native is None:
         waits = f"submitted: it is on its way to the queue of cluster {cluster}"
     else:
@@ -246,7 +247,9 @@ def _headline(world: World, run: Run, attempt: Attempt | None) -> str:
         case RunState.SUBMITTED:
             return _in_its_queue(world, run, attempt)
         case RunState.STARTING:
-            return f"its workers are being started{where}"
+            said = None if attempt is None else world.engines.of(attempt).trouble(world.clock.now())
+            trouble = f". Its cluster does not answer now: {said}" if said else ""
+            return f"its workers are being started{where}{trouble}"
         case RunState.RUNNING:
             return f"it runs{where}"
         case RunState.PAUSING:

@@ -203,16 +203,16 @@ class World:
             return attempt
         return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
 
-    def engine_of(self, attempt_id: str) -> Engine[Any]:
+    def engine_of(self, attempt_id: str) -> AttachedEngine:
         """The engine that an attempt, live or over, was given to."""
         if self.engines.alone:
-            return self.engines.own.adapter
+            return self.engines.own
         run_id, number = split_attempt_id(attempt_id)
         with self.lock:
             attempt = self._mirror.attempts.get(run_id)
         if attempt is None or attempt.number != number:
             attempt = next((each for each in self.store.attempts(run_id) if each.number == number), None)
-        return (self.engines.of(attempt) if attempt is not None else self.engines.own).adapter
+        return self.engines.of(attempt) if attempt is not None else self.engines.own
 
     def undelivered(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt of which this engine may not have been told everything."""

@@ -65,6 +65,7 @@ def _submit(world: World, engine: AttachedEngine, run: Run, attempt: Attempt) ->
     """Submit the attempt; whether the engine has taken it, or never will."""
     try:
         nodes = world.node_table().by_name
+        engine.delivery_rest.note_call(world.clock.now())
         engine.adapter.submit(engine.adapter.render(launch_of(world, run, attempt, nodes)))
     except Unavailable as error:
         log.warning("attempt %s could not be started now: %s", attempt.id, error)
@@ -75,12 +76,13 @@ def _submit(world: World, engine: AttachedEngine, run: Run, attempt: Attempt) ->
         engine.deliveries.refuse(attempt.id, str(error))
     else:
         engine.deliveries.note_submitted(attempt.id)
-        engine.delivery_rest.note_answer()
+    engine.delivery_rest.note_answer()
     return True
 
 
 def _ask(world: World, engine: AttachedEngine, attempt: Attempt, ask: Ask) -> bool:
     """Pass the ask on; whether the engine has it."""
+    engine.delivery_rest.note_call(world.clock.now())
     try:
         engine.adapter.ask(attempt.id, ask)
     except Unavailable as error:

@@ -34,6 +34,7 @@ def reconcile_pass(
     if not live or not engine.observation_rest.over(world.clock.now()):
         return []
     here = [attempt.id for _, attempt in live if world.starts_here(attempt)]
+    engine.observation_rest.note_call(world.clock.now())
     try:
         observed = dict(engine.adapter.observe(here))
     except Unavailable as error:
