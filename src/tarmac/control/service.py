@@ -28,7 +28,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import InvalidInput, Refused, Unavailable
-from tarmac.model.launch import Equip, as_it_is
+from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import RunState
 from tarmac.model.ports import (
     Clock,
@@ -83,7 +83,7 @@ class ControlPlane:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
-        equip: Equip = as_it_is,
+        apply_conventions: ApplyConventions = as_it_is,
         serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
@@ -106,7 +106,7 @@ class ControlPlane:
             clock=clock,
             ids=ids,
             pools=pools,
-            equip=equip,
+            apply_conventions=apply_conventions,
             serving=serving,
             alone=alone,
             allow_system_packages=allow_system_packages,

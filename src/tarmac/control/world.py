@@ -21,7 +21,7 @@ from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.engine_kinds import EngineKind
 from tarmac.model.errors import LeaseLost
-from tarmac.model.launch import Equip, as_it_is
+from tarmac.model.launch import ApplyConventions, as_it_is
 from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
 from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
 from tarmac.model.run import Attempt, Run, split_attempt_id
@@ -63,7 +63,7 @@ class World:
         clock: Clock,
         ids: Ids,
         pools: Sequence[Pool] = (),
-        equip: Equip = as_it_is,
+        apply_conventions: ApplyConventions = as_it_is,
         serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
@@ -74,7 +74,7 @@ class World:
         self.code = code
         self.clock = clock
         self.ids = ids
-        self.equip = equip
+        self.apply_conventions = apply_conventions
         self.allow_system_packages = allow_system_packages
         self.code_held_up: dict[str, str] = {}
         """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""

@@ -1,4 +1,4 @@
-"""An attempt, ready for an engine: what `launch.compose` makes, `equip` completes and engines carry out."""
+"""An attempt, ready for an engine: `launch.compose` makes it, `apply_conventions` completes it."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ class Launch:
     secrets: tuple[SecretLaunch, ...] = ()
 
 
-Equip = Callable[[Run, Attempt, Launch], Launch]
+ApplyConventions = Callable[[Run, Attempt, Launch], Launch]
 """Adds to a launch what the conventions of the run's system promise: variables, files, mounts. Pure."""
 
 
 def as_it_is(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-    """The `Equip` of no system: every worker gets what tarmac itself promises."""
+    """The `ApplyConventions` of no system: every worker gets what tarmac itself promises."""
     return launch

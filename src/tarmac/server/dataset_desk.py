@@ -18,7 +18,7 @@ from tarmac.launch.datasets import variable, with_datasets
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
-from tarmac.model.launch import Equip, Launch
+from tarmac.model.launch import ApplyConventions, Launch
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Attempt, Run
 from tarmac.model.text import nearest
@@ -125,7 +125,7 @@ class DatasetDesk:
         shutil.rmtree(self._place(dataset_id), ignore_errors=True)
         return dataset
 
-    def equipped(self, equip: Equip) -> Equip:
+    def with_datasets(self, apply_conventions: ApplyConventions) -> ApplyConventions:
         """The same, and before it the datasets that a run names: a dialect may show them elsewhere too."""
 
         def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
@@ -133,7 +133,7 @@ class DatasetDesk:
                 known = {dataset.id: dataset.path for dataset in self.all()}
                 paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
                 launch = with_datasets(launch, paths)
-            return equip(run, attempt, launch)
+            return apply_conventions(run, attempt, launch)
 
         return and_datasets
 

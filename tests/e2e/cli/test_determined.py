@@ -1,4 +1,4 @@
-"""Experiment configurations on the command line: created, equipped, hooked, bound, paused."""
+"""Experiment configurations on the command line: created, with conventions, hooks and binds, paused."""
 
 from __future__ import annotations
 

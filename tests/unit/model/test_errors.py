@@ -8,6 +8,7 @@ from tarmac.model import errors
 from tarmac.model.errors import (
     InvalidInput,
     LeaseLost,
+    NeverFits,
     NotFound,
     Problem,
     Refused,
@@ -26,6 +27,7 @@ from tarmac.model.lifecycle import IllegalStep
         (InvalidInput("m"), "invalid_input", 2, 422),
         (NotFound("m"), "not_found", 2, 404),
         (Refused("m"), "refused", 2, 409),
+        (NeverFits("m"), "never_fits", 2, 409),
         (IllegalStep("m"), "refused", 2, 409),
         (Unauthorized("m"), "unauthorized", 1, 401),
         (Unavailable("m"), "unavailable", 1, 503),
@@ -41,7 +43,7 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 
 
 def test_the_table_above_has_every_error():
-    usual = {InvalidInput, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
+    usual = {InvalidInput, NeverFits, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
     listed = usual | {LeaseLost, TarmacError}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)

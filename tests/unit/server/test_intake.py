@@ -9,7 +9,7 @@ import pytest
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import SimEngine, VirtualClock
-from tarmac.model.errors import InvalidInput, Refused, StorageFull, TarmacError
+from tarmac.model.errors import InvalidInput, NeverFits, Refused, StorageFull, TarmacError
 from tarmac.server.intake import BATCH_LIMIT, Entered, Intake, enter_all, enter_each
 from tarmac.server.rim import Caller
 from tarmac.server.submissions import Draft
@@ -71,7 +71,7 @@ def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: MemoryStor
     results = enter_each(
         [draft(), Draft(caller=ADA, source="slotz: 1"), draft(slots=900), draft("echo last")], plane
     )
-    assert [type(result) for result in results] == [Entered, InvalidInput, Refused, Entered]
+    assert [type(result) for result in results] == [Entered, InvalidInput, NeverFits, Entered]
     assert len(store.live_runs()) == 2
 
 

@@ -54,11 +54,13 @@ def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) 
     """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
     delegate = world.engines.of(attempt).delegate
     if delegate is not None:
-        return world.equip(run, attempt, compose(run, attempt, unnamed_nodes(attempt, delegate.capacity())))
+        return world.apply_conventions(
+            run, attempt, compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
+        )
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
         nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engines.of(attempt), run)}
-    return world.equip(run, attempt, compose(run, attempt, nodes))
+    return world.apply_conventions(run, attempt, compose(run, attempt, nodes))
 
 
 def _submit(world: World, engine: AttachedEngine, run: Run, attempt: Attempt) -> bool:

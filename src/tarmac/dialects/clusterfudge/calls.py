@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tarmac.dialects.clusterfudge.argv import argv_doubts, split
 from tarmac.dialects.clusterfudge.bindings import Bindings
-from tarmac.dialects.clusterfudge.fields import SLOT_SYNONYMS, SLOT_TYPES
+from tarmac.dialects.clusterfudge.fields import SLOT_TYPES
 from tarmac.dialects.clusterfudge.signatures import (
     MAKES,
     OTHER_NAMES,
@@ -95,8 +95,7 @@ class Calls:
         """Note a field that is not there; the one it was probably meant to be."""
         assert keyword.arg is not None, "the caller has looked"
         names = [parameter.name for parameter in SIGNATURES[name]]
-        synonyms = {**SYNONYMS.get(name, {}), **(SLOT_SYNONYMS if name == "Resources" else {})}
-        meant = nearest(keyword.arg, names, synonyms)
+        meant = nearest(keyword.arg, names, SYNONYMS.get(name))
         if name == "CreateLaunchRequest" and keyword.arg in _FIRST_FIELDS:
             hint: str | None = "since version 0.14 it stands in jobs=[Job(..., processes=[Process(...)])]"
         elif meant is not None:

@@ -16,15 +16,6 @@ SLOT_TYPES = (
 )
 """The accelerators that Clusterfudge knows; tarmac's slot types have the same names."""
 
-SLOT_SYNONYMS = words_for(
-    a100_80gb="a100 a100_80 a100_80g",
-    a100_40gb="a100_40 a100_40g",
-    rtx4090="rtx_4090",
-    rtx3090="rtx_3090",
-    cpus="cpu num_cpus",
-    memory_mb="mem memory memory_gb ram",
-)
-
 REQUEST = Fields(
     known=frozenset(
         {MARK, "jobs", "name", "description", "deployment", "cluster", "shard", "hostnames"}
@@ -40,7 +31,17 @@ PROCESS = Fields(
     known=frozenset({"command", "resource_requirements"}),
     synonyms=words_for(command="cmd args argv", resource_requirements="resources"),
 )
-RESOURCES = Fields(known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}), synonyms=SLOT_SYNONYMS)
+RESOURCES = Fields(
+    known=frozenset({"cpus", "memory_mb", *SLOT_TYPES}),
+    synonyms=words_for(
+        a100_80gb="a100 a100_80 a100_80g",
+        a100_40gb="a100_40 a100_40g",
+        rtx4090="rtx_4090",
+        rtx3090="rtx_3090",
+        cpus="cpu num_cpus",
+        memory_mb="mem memory memory_gb ram",
+    ),
+)
 DEPLOYMENT = Fields(known=frozenset({"local_dir", "git_repo"}))
 REPOSITORY = Fields(
     known=frozenset({"repo", "branch", "commit"}), synonyms=words_for(repo="url", commit="sha rev")

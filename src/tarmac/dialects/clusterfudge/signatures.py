@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tarmac.dialects.clusterfudge.fields import SLOT_TYPES
+from tarmac.dialects.clusterfudge.fields import (
+    GROUP,
+    PROCESS,
+    QUEUEING,
+    REPOSITORY,
+    REQUEST,
+    RESOURCES,
+    SLOT_TYPES,
+)
 
 
 class Takes(StrEnum):
@@ -106,10 +114,11 @@ MAKES: Mapping[Takes, frozenset[str]] = {
 """Whose call gives what a field takes (a member of it, where that is a list)."""
 
 SYNONYMS: Mapping[str, Mapping[str, str]] = {
-    "Job": {"name": "short_name", "count": "replicas", "process": "processes"},
-    "Process": {"cmd": "command", "args": "command", "argv": "command", "resources": "resource_requirements"},
-    "GitRepo": {"url": "repo", "sha": "commit", "rev": "commit"},
-    "CreateLaunchRequest": {"title": "name", "queueing": "queueing_behaviour", "hosts": "hostnames"},
-    "QueueingBehaviour": {"queue_launch": "enqueue_if_cluster_busy"},
+    "Job": GROUP.synonyms,
+    "Process": PROCESS.synonyms,
+    "Resources": RESOURCES.synonyms,
+    "GitRepo": REPOSITORY.synonyms,
+    "CreateLaunchRequest": REQUEST.synonyms,
+    "QueueingBehaviour": QUEUEING.synonyms,
 }
 """What is often written for a field."""

@@ -6,11 +6,11 @@ from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Rea
 from tarmac.dialects.located import Table, quote
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, RESOURCES
 from tarmac.dialects.mantik.reader import NAME, read_mantik
+from tarmac.dialects.mantik.statuses import status_word
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
 from tarmac.model.launch import Launch
-from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Attempt, Outcome, Run
+from tarmac.model.run import Attempt, Run
 
 
 class MantikDialect:
@@ -52,31 +52,10 @@ class MantikDialect:
         return launch
 
     def status(self, report: Report) -> str:
-        """MLflow's word for it."""
-        return _OUTCOMES[report.outcome] if report.outcome is not None else _STATES[report.state]
+        return status_word(report)
 
 
 _UNMISTAKABLE = "unicoreapiurl"
-_STATES = {
-    RunState.PENDING: "SCHEDULED",
-    RunState.QUEUED: "SCHEDULED",
-    RunState.SUBMITTED: "SCHEDULED",
-    RunState.STARTING: "SCHEDULED",
-    RunState.RUNNING: "RUNNING",
-    RunState.PAUSING: "RUNNING",
-    RunState.PREEMPTING: "RUNNING",
-    RunState.STOPPING: "RUNNING",
-    RunState.PAUSED: "SCHEDULED",
-    RunState.ENDED: "FINISHED",
-}
-_OUTCOMES = {
-    Outcome.COMPLETED: "FINISHED",
-    Outcome.FAILED: "FAILED",
-    Outcome.STOPPED: "KILLED",
-    Outcome.LOST: "FAILED",
-    Outcome.PREEMPTED: "SCHEDULED",
-    Outcome.PAUSED: "SCHEDULED",
-}
 
 
 def _has(node: object, keys: frozenset[str]) -> bool:
