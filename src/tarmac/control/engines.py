@@ -141,6 +141,7 @@ class Engines:
     """All engines: `own` serves this server's cluster, and every described one of its own kind.
 
     Each cluster of another of `kinds` has an engine of its own, opened for as long as it is described.
+    `alone`: there is none but the server's own. `inventories` are those that offer nodes.
     """
 
     def __init__(
@@ -151,15 +152,11 @@ class Engines:
         self.changed: Callable[[], None] = lambda: None
         self._others = {cluster: AttachedEngine(cluster, engine) for cluster, engine in others.items()}
         self._opened: dict[str, Cluster] = {}
+        self._note_others()
 
     def __iter__(self) -> Iterator[AttachedEngine]:
         yield self.own
         yield from tuple(self._others.values())
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is no other engine than the server's own."""
-        return not self._others
 
     def stands_for(self, cluster: Cluster) -> bool:
         """Whether the server's own engine is the one of this described cluster."""
@@ -175,6 +172,7 @@ class Engines:
             same = self._opened.get(name) == cluster
             others[name] = self._others[name] if same else AttachedEngine(name, self._open(cluster))
         self._others, self._opened = others, wanted
+        self._note_others()
         self.changed()
 
     def at(self, cluster: str) -> AttachedEngine:
@@ -189,6 +187,10 @@ class Engines:
     def of(self, attempt: Attempt) -> AttachedEngine:
         """The engine that an attempt was given to."""
         return self.at(attempt.allocation.cluster)
+
+    def _note_others(self) -> None:
+        self.alone = not self._others
+        self.inventories = tuple(each.inventory for each in self if each.inventory is not None)
 
     def _open(self, cluster: Cluster) -> Engine[Any]:
         kind = self.kinds.get(cluster.engine)

@@ -67,7 +67,7 @@ class Fleet:
 
     def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
         """The nodes of the engines' own clusters and of each of these; one that is theirs has rules alone."""
-        parts = tuple(engine.inventory.nodes() for engine in self._engines if engine.inventory is not None)
+        parts = tuple([inventory.nodes() for inventory in self._engines.inventories])
         if parts != self._own:
             self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
         clusters = [

@@ -145,7 +145,7 @@ class Mirror:
 
     def _note_for_delegate(self, run: Run) -> None:
         cluster = run.spec.target.cluster
-        if self._engines.delegate_of(cluster) is None or cluster is None:
+        if self._engines.alone or cluster is None or self._engines.delegate_of(cluster) is None:
             return
         waiting = self.for_delegates.setdefault(cluster, {})
         if run.state is RunState.QUEUED:
