@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
@@ -22,28 +23,37 @@ MOST_PARTS = 100
 """How many parts a dotted key may have."""
 
 
+_Note = tuple[int | None, int | None, str, str | None]
+"""Line and column of a problem, what it is, and what to do."""
+
+
 def compose(text: str, problems: Problems) -> Table | None:
     """The tree of the text; None, with the problem noted, where it is not TOML."""
+    found = _parsed(text)
+    if isinstance(found, Table):
+        return found
+    problems.add_at(*found)
+    return None
+
+
+@lru_cache(maxsize=1)
+def _parsed(text: str) -> Table | _Note:
+    """The tree, or what is wrong. Kept for a moment: a text is looked at first, to find its dialect."""
     if len(text) > LARGEST_CHARACTERS:
         size = f"{len(text):,} characters; {LARGEST_CHARACTERS:,} are allowed"
-        problems.add_at(None, None, f"the file has {size}", "put long scripts and data into files")
-        return None
+        return None, None, f"the file has {size}", "put long scripts and data into files"
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if found := _FORBIDDEN.search(text):
         message = f"this is not TOML: the character U+{ord(found[0]):04X} is not allowed in it"
-        problems.add_at(*_place(text, found.start()), message)
-        return None
+        return *_place(text, found.start()), message, None
     if text.count(".") >= MOST_PARTS and (found := _LONG_KEY.search(text)):
-        problems.add_at(*_place(text, found.start()), f"a key has at most {MOST_PARTS} parts")
-        return None
+        return *_place(text, found.start()), f"a key has at most {MOST_PARTS} parts", None
     try:
         values = tomllib.loads(text)
     except RecursionError:
-        problems.add_at(None, None, "this is not TOML: lists or tables nest too deep")
-        return None
+        return None, None, "this is not TOML: lists or tables nest too deep", None
     except ValueError as error:
-        _note(str(error), text, problems)
-        return None
+        return _note(str(error), text)
     places: dict[str, _Statement] = {}
     for statement in _statements(text):
         places.setdefault(statement.name, statement)
@@ -152,15 +162,15 @@ def _place(text: str, offset: int) -> tuple[int, int]:
 _ERROR = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
-def _note(error: str, text: str, problems: Problems) -> None:
-    """Note what the standard library has found; no value is repeated, for it may be a secret."""
+def _note(error: str, text: str) -> _Note:
+    """What the standard library has found; no value is repeated, for it may be a secret."""
     found = _ERROR.fullmatch(error)
     message, at = error if found is None else found[1], len(text.rstrip("\n"))
     if found is not None and found[2] is not None:
         lines = text.split("\n")[: int(found[2]) - 1]
         at = sum(len(line) + 1 for line in lines) + int(found[3]) - 1
     at, message, hint = _explain(message, text, at)
-    problems.add_at(*_place(text, at), message, hint)
+    return *_place(text, at), message, hint
 
 
 def _explain(message: str, text: str, at: int) -> tuple[int, str, str | None]:
