@@ -165,6 +165,9 @@ def test_a_reference_is_an_id_else_a_name_else_a_prefix(store: Store) -> None:
     assert found("aa") == ["aa2", "aa1"]
     assert found("a", limit=2) == ["ab1", "aa2"]
     assert found("b_") == ["b_1"], "no character stands for another"
+    store.create_runs([new_run("c_1", name="digits", user="bob"), new_run("c_2", name="digits", user="ada")])
+    assert [run.id for run in store.find_runs("digits", user="bob")] == ["c_1"], "their own first"
+    assert [run.id for run in store.find_runs("digits", user="eve", limit=2)] == ["c_2", "c_1"]
     assert found("A") == [], "case counts"
     assert found("digit") == []
     assert found("") == []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from actors import ADA
 from promises import Promises
 from seeded import BATCH, History
 from simulated import Crash, Simulation, nodes, spec
@@ -90,7 +91,7 @@ def _life(crash_at: int | None) -> tuple[Simulation, int]:
     batch.interrupt = point
     simulation.store.interrupt = point
     wanted = spec(slots=4, retries=1, target=Target(cluster=BATCH))
-    submission = Submission(spec=wanted, user="ada", idempotency_key="once")
+    submission = Submission(spec=wanted, actor=ADA, idempotency_key="once")
     batch.closed = True
     run_id = ""
 
@@ -105,14 +106,14 @@ def _life(crash_at: int | None) -> tuple[Simulation, int]:
     simulation.settle_until(lambda: simulation.store.run(run_id).state is RunState.RUNNING)
     simulation.clock.advance(15.0)
     batch.closed = True
-    insist(lambda: simulation.server.plane.pause(run_id))
+    insist(lambda: simulation.server.plane.pause(ADA, run_id))
     simulation.settle()
-    insist(lambda: simulation.server.plane.resume(run_id))
+    insist(lambda: simulation.server.plane.resume(ADA, run_id))
     wait_in_the_queue()
     batch.forget(batch.waiting()[0])
     batch.closed = False
     simulation.settle()
-    run = simulation.server.plane.find(run_id)
+    run = simulation.server.plane.find(ADA, run_id)
     assert (run.outcome, run.faults, run.failures) == (Outcome.COMPLETED, 1, 1)
     Promises(simulation).check_end([run_id])
     return simulation, passed
@@ -134,21 +135,21 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     )
     batch, plane = simulation.batches[BATCH], simulation.server.plane
     batch.closed = True
-    accepted = plane.submit([Submission(spec=spec(slots=4, target=Target(cluster=BATCH)), user="ada")])
+    accepted = plane.submit([Submission(spec=spec(slots=4, target=Target(cluster=BATCH)), actor=ADA)])
     run_id = accepted[0].run.id
     batch.unreachable = True
     simulation.turn_all()
-    assert "on its way to the queue of cluster batch" in plane.why(run_id).headline
-    assert "cannot be reached" in plane.why(run_id).headline
+    assert "on its way to the queue of cluster batch" in plane.why(ADA, run_id).headline
+    assert "cannot be reached" in plane.why(ADA, run_id).headline
     batch.unreachable = False
     simulation.clock.advance(60.0)
     simulation.hang(BATCH)
     simulation.turn_all()
     simulation.clock.advance(60.0)
-    assert "The cluster does not answer now: no answer for 60 s" in plane.why(run_id).headline
+    assert "The cluster does not answer now: no answer for 60 s" in plane.why(ADA, run_id).headline
     simulation.answer(BATCH)
     simulation.turn_all()
-    assert plane.why(run_id).headline == (
+    assert plane.why(ADA, run_id).headline == (
         "submitted: it waits in the queue of cluster batch as job 1, PENDING: Maintenance"
     )
     simulation.clock.advance(5 * DAY_S)
@@ -157,7 +158,7 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     assert (attempt.state, attempt.held_from, attempt.master_port) == (AttemptState.SUBMITTED, None, None)
     batch.closed = False
     simulation.settle()
-    run = plane.find(run_id)
+    run = plane.find(ADA, run_id)
     (attempt,) = simulation.store.attempts(run_id)
     assert run.outcome is Outcome.COMPLETED
     assert set(attempt.allocation.nodes) == {"batch1", "batch2"}

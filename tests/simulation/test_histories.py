@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from actors import ADA
 from promises import Promises
 from seeded import History
 from simulated import Crash, Simulation, nodes, spec
@@ -72,7 +73,7 @@ def _life(crash_at: int | None) -> tuple[Simulation, int]:
 
     simulation.engine.interrupt = point
     simulation.store.interrupt = point
-    submission = Submission(spec=spec(slots=2, retries=1), user="ada", idempotency_key="once")
+    submission = Submission(spec=spec(slots=2, retries=1), actor=ADA, idempotency_key="once")
     run_id = ""
 
     def submit() -> None:
@@ -84,13 +85,13 @@ def _life(crash_at: int | None) -> tuple[Simulation, int]:
     simulation.turn_all()
     simulation.turn_all()
     simulation.clock.advance(15.0)
-    while not simulation.survive(lambda: simulation.server.plane.pause(run_id)):
+    while not simulation.survive(lambda: simulation.server.plane.pause(ADA, run_id)):
         pass
     simulation.settle()
-    while not simulation.survive(lambda: simulation.server.plane.resume(run_id)):
+    while not simulation.survive(lambda: simulation.server.plane.resume(ADA, run_id)):
         pass
     simulation.settle()
-    run = simulation.server.plane.find(run_id)
+    run = simulation.server.plane.find(ADA, run_id)
     assert (run.outcome, run.failures) == (Outcome.COMPLETED, 1)
     assert all(count == 1 for count in simulation.engine.starts.values())
     assert not simulation.engine.violations
@@ -121,7 +122,7 @@ def _turns(crash_at: int | None) -> tuple[Simulation, int]:
             raise Crash
 
     def submit(key: str, **wanted: object) -> str:
-        submission = Submission(spec=spec(slots=2, **wanted), user="ada", idempotency_key=key)
+        submission = Submission(spec=spec(slots=2, **wanted), actor=ADA, idempotency_key=key)
         answers: list[str] = []
         while not simulation.survive(
             lambda: answers.append(simulation.server.plane.submit([submission])[0].run.id)
@@ -137,7 +138,7 @@ def _turns(crash_at: int | None) -> tuple[Simulation, int]:
     turns = submit("c", mode=Mode.CYCLE, max_rapid_cycles=2)
     later = [submit(key, priority=number) for number, key in enumerate("de")]
     change = QueueChange(reference=later[0], ahead_of=later[1])
-    while not simulation.survive(lambda: simulation.server.plane.reorder([change])):
+    while not simulation.survive(lambda: simulation.server.plane.reorder(ADA, [change])):
         pass
     simulation.settle()
     found = {run_id: simulation.store.run(run_id) for run_id in (*shared, turns, *later)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from actors import ADA
 from simulated import LOOPS, Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
@@ -113,7 +114,7 @@ class Delays:
     def _submit(self, mode: Mode, slots: int) -> str:
         self._submitted += 1
         wanted = spec(slots=slots, mode=mode, max_rapid_cycles=2, pause=PausePolicy(grace_s=30.0))
-        submission = Submission(spec=wanted, user="ada", idempotency_key=f"key{self._submitted}")
+        submission = Submission(spec=wanted, actor=ADA, idempotency_key=f"key{self._submitted}")
         return self.simulation.server.plane.submit([submission])[0].run.id
 
     def _behaviour(self, launch: Launch) -> Behaviour:

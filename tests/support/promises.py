@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import isclose
 
+from actors import ADA
 from simulated import Simulation
 from tarmac.control.usage import HALF_LIVES
 from tarmac.control.world import FEED_PERIOD_S
@@ -76,7 +77,7 @@ class Promises:
         waiting = [(run.id, run.state) for run in store.live_runs()]
         assert not waiting, f"these never ended: {waiting}"
         assert not any(engine.live() for engine in engines), "something still runs"
-        assert all(report.slots_used == 0 for report in self._simulation.server.plane.nodes())
+        assert all(report.slots_used == 0 for report in self._simulation.server.plane.nodes(ADA))
         for run_id in run_ids:
             for attempt in store.attempts(run_id):
                 assert attempt.started_at is None or attempt.ended_at >= attempt.started_at, (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from random import Random
 
+from actors import ADA, member
 from promises import Promises
 from simulated import Crash, Server, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
@@ -136,7 +137,7 @@ class History:
 
         def submit() -> None:
             accepted = self.simulation.server.plane.submit(
-                [Submission(spec=wanted, user=user, idempotency_key=key)]
+                [Submission(spec=wanted, actor=member(user), idempotency_key=key)]
             )
             self.accepted[key] = accepted[0].run.id
 
@@ -151,7 +152,7 @@ class History:
     def _command(self, verb: str) -> None:
         run_id = self._some_run()
         with contextlib.suppress(Refused):
-            self.simulation.survive(lambda: getattr(self.simulation.server.plane, verb)(run_id))
+            self.simulation.survive(lambda: getattr(self.simulation.server.plane, verb)(ADA, run_id))
 
     def _reorder(self) -> None:
         """A list of changes; a crash in the middle of it leaves all of them or none."""
@@ -161,7 +162,7 @@ class History:
             mark = random.randint(1, 10**6)
             changes = [QueueChange(reference=run_id, priority=mark) for run_id in sorted(pair)]
             with contextlib.suppress(InvalidInput):
-                self.simulation.survive(lambda: plane.reorder(changes))
+                self.simulation.survive(lambda: plane.reorder(ADA, changes))
             found = {self.simulation.store.run(run_id).place.priority == mark for run_id in pair}
             assert len(found) == 1, "half of a list of changes was made"
             return
@@ -175,7 +176,7 @@ class History:
         )
         change = QueueChange(reference=self._some_run(), **what)
         with contextlib.suppress(InvalidInput):
-            self.simulation.survive(lambda: plane.reorder([change]))
+            self.simulation.survive(lambda: plane.reorder(ADA, [change]))
 
     def _some_run(self) -> str:
         return self.random.choice(sorted(self.accepted.values()))
@@ -217,7 +218,7 @@ class History:
         if self.random.random() < 0.5:
             drained = self.random.random() < 0.5
             self.simulation.survive(
-                lambda: self.simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), drained)
+                lambda: self.simulation.server.plane.set_drained(ADA, NodeChoice(names=(node.name,)), drained)
             )
         else:
             state = NodeState.LOST if node.state is NodeState.UP else NodeState.UP
@@ -315,7 +316,7 @@ class History:
         def done() -> bool:
             for run in near():
                 if run.state is RunState.PAUSED:
-                    server.plane.resume(run.id)
+                    server.plane.resume(ADA, run.id)
             return not near()
 
         simulation.settle_until(done)
@@ -331,7 +332,7 @@ class History:
         for engine in simulation.engines:
             for node in engine.nodes() if isinstance(engine, SimEngine) else ():
                 engine.set_node(node.name, NodeState.UP)
-                simulation.server.plane.set_drained(NodeChoice(names=(node.name,)), False)
+                simulation.server.plane.set_drained(ADA, NodeChoice(names=(node.name,)), False)
         if self.far:
             self._finish_near()
         for engine in simulation.batches.values():
@@ -343,4 +344,4 @@ class History:
             if not waiting:
                 return
             for run in waiting:
-                simulation.server.plane.resume(run.id)
+                simulation.server.plane.resume(ADA, run.id)

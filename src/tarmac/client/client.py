@@ -185,8 +185,11 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         before: str | None = None,
         limit: int = 100,
         everything: bool = False,
+        mine: bool = False,
     ) -> RunPage:
-        """A page of the list of runs, newest first; `before` is the `next` of the page above."""
+        """A page of the list of runs (with `mine` your own), newest first; `before` is the `next` of the page
+        above.
+        """
         pairs: list[tuple[str, str]] = [("limit", str(limit))]
         pairs += [("state", state) for state in states]
         pairs += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
@@ -194,6 +197,8 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         pairs += [(key, value) for key, value in given.items() if value is not None]
         if everything:
             pairs.append(("all", "true"))
+        if mine:
+            pairs.append(("scope", "mine"))
         answer: RunPage = self._get(f"/runs?{urlencode(pairs)}")
         return answer
 

@@ -196,6 +196,7 @@ class EventRecord(TypedDict):
     event: str
     state: str
     detail: dict[str, Any]
+    actor: str | None
 
 
 class LogChunk(TypedDict):

@@ -14,6 +14,7 @@ from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.fleet import rehearsal_nodes
 from tarmac.control.world import World
 from tarmac.launch import site_name
+from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
 from tarmac.model.cluster import Node, admits, rehearsal_cluster
 from tarmac.model.copying import changed
@@ -35,10 +36,10 @@ NODES_NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A spec that a user wants run. The same key twice is the same run."""
+    """A spec that an actor wants run. The same key twice is the same run."""
 
     spec: RunSpec
-    user: str
+    actor: Actor
     idempotency_key: str | None = None
 
 
@@ -225,7 +226,7 @@ def new_run_record(submission: Submission, *, run_id: str, now: float, server: s
     return Run(
         id=run_id,
         spec=spec,
-        user=submission.user,
+        user=submission.actor.user,
         state=RunState.QUEUED,
         seq=2,
         created_at=now,

@@ -14,8 +14,10 @@ from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.delegation import capacity_of
 from tarmac.control.facts import candidate_of
 from tarmac.control.hub import Bell
+from tarmac.control.permissions import Action, check
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.world import World
+from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, admits
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
@@ -78,12 +80,13 @@ class Clusters:
 
     # --- commands
 
-    def add(self, cluster: Cluster, *, replacing: bool = False) -> ClusterReport:
+    def add(self, actor: Actor, cluster: Cluster, *, replacing: bool = False) -> ClusterReport:
         """Take a described cluster up, durably; the same description again changes nothing.
 
         With `replacing`, it takes the place of the one of its name: raises Refused where a run holds what
         would no longer be there, or waits for what no other cluster has.
         """
+        check(actor, Action.MANAGE)
         world = self._world
         with world.lock:
             world.look_at_clusters()
@@ -108,8 +111,9 @@ class Clusters:
         world.hub.ring(Bell.SCHEDULE)
         return self.find(cluster.name)
 
-    def remove(self, name: str) -> ClusterReport:
+    def remove(self, actor: Actor, name: str) -> ClusterReport:
         """Forget a described cluster; it, as it was. Raises Refused while a run holds or needs its nodes."""
+        check(actor, Action.MANAGE)
         world = self._world
         with world.lock:
             world.look_at_clusters()

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import difflib
 
+from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Refused
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
 from tarmac.model.summary import RunQuery
 
 LAST = "@last"
-"""The newest run, whether it has ended or not."""
+"""The newest run of the actor (of anybody, if they have none), whether it has ended or not."""
 
 
-def find_run(store: Store, reference: str) -> Run:
-    """The run; raises NotFound with the nearest names, and Refused when a prefix means several runs."""
+def find_run(store: Store, actor: Actor, reference: str) -> Run:
+    """The run, looked for among the actor's own first.
+
+    Raises NotFound with the nearest names, and Refused when a prefix means several runs.
+    """
     if reference == LAST:
-        newest = store.runs(RunQuery(limit=1))
+        newest = store.runs(RunQuery(user=actor.user, limit=1)) or store.runs(RunQuery(limit=1))
         if not newest:
             raise NotFound("there is no run yet", hint="tarmac run -- echo hello makes one")
         reference = newest[0].id
     exact = store.run(reference)
     if exact is not None:
         return exact
-    found = store.find_runs(reference)
+    found = store.find_runs(reference, user=actor.user)
     if not found:
         raise NotFound(f"there is no run {reference!r}", hint=_nearest(store, reference))
     if len(found) > 1 and found[0].name != reference:

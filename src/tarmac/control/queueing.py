@@ -14,9 +14,12 @@ from tarmac.control.delegated_queue import delegated_pages
 from tarmac.control.facts import candidate_of
 from tarmac.control.hub import Bell
 from tarmac.control.lookup import find_run
+from tarmac.control.permissions import Action, check
 from tarmac.control.queue_entries import QueueEntry, QueuePage
 from tarmac.control.reordering import Draft, PoolKey, Stand
+from tarmac.control.steps import caused_by
 from tarmac.control.world import World
+from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
 from tarmac.model.lifecycle import RunState
@@ -94,18 +97,21 @@ def queue(
     return [*placed, *delegated_pages(world, part, cluster=cluster, pool=pool)]
 
 
-def reorder(world: World, changes: Sequence[QueueChange]) -> list[Run]:
+def reorder(world: World, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
     """Apply all changes, or none; the runs they name, as they are then.
 
+    `ahead_of` and `behind_of` may name runs of others; those that are changed must be the actor's to change.
     Raises InvalidInput with everything wrong with any of them, each told by the words of its change.
     """
     for _ in range(CHANGE_TRIES):
-        named = _Named(world)
+        named = _Named(world, actor)
         draft = _draft(world, changes, named)
         problems = [problem for change in changes for problem in _try(draft, change, named)]
         if problems:
             raise InvalidInput(problems)
-        steps = draft.steps()
+        for change in changes:
+            check(actor, Action.CONTROL, owner=named.run(change.reference).user)
+        steps = [caused_by(actor, step) for step in draft.steps()]
         if all(world.commit(steps, whole=True)):
             world.hub.ring(Bell.SCHEDULE)
             after = {step.after.id: step.after for step in steps}
@@ -117,8 +123,9 @@ def reorder(world: World, changes: Sequence[QueueChange]) -> list[Run]:
 class _Named:
     """The runs that references mean: each is looked up once, and as this server knows it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, actor: Actor) -> None:
         self._world = world
+        self._actor = actor
         self._found: dict[str, Run | Problem] = {}
 
     def run(self, reference: str) -> Run:
@@ -132,7 +139,7 @@ class _Named:
 
     def _look_up(self, reference: str) -> Run | Problem:
         try:
-            run = find_run(self._world.store, reference)
+            run = find_run(self._world.store, self._actor, reference)
         except (NotFound, Refused) as error:
             return Problem(message=error.message, hint=error.hint)
         with self._world.lock:

@@ -18,12 +18,14 @@ from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.hub import Listener
 from tarmac.control.lookup import find_run
+from tarmac.control.permissions import Action, check
 from tarmac.control.queue_entries import QueuePage
 from tarmac.control.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
 from tarmac.control.why import Why, why
 from tarmac.control.world import World
+from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
 from tarmac.model.engine_kinds import EngineKind
@@ -66,8 +68,9 @@ GOING_STATES = frozenset(
 
 
 class ControlPlane:
-    """Commands and questions. Every method may be called from any thread.
+    """Commands and questions of actors. Every method may be called from any thread.
 
+    `permissions` decides what an actor may do; whatever it does not allow raises Forbidden.
     Commands raise NotFound for an unknown run, Refused (IllegalStep) for what its state does not allow, and
     Unavailable when nothing could be made durable.
     """
@@ -119,6 +122,8 @@ class ControlPlane:
 
     def submit(self, submissions: Sequence[Submission]) -> list[Accepted]:
         """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
+        for submission in submissions:
+            check(submission.actor, Action.SUBMIT)
         now = self.world.clock.now()
         new = [self._admission.new_run(self._settled(submission), now) for submission in submissions]
         accepted = []
@@ -132,38 +137,40 @@ class ControlPlane:
             accepted.append(Accepted(run=run, created=created, warnings=self._admission.warnings(run)))
         return accepted
 
-    def stop(self, reference: str) -> Run:
+    def stop(self, actor: Actor, reference: str) -> Run:
         """End the run for good. A run that has ended, or is already stopping, stays as it is."""
-        return self._command(reference, _stop)
+        return self._command(actor, reference, _stop)
 
-    def pause(self, reference: str) -> Run:
+    def pause(self, actor: Actor, reference: str) -> Run:
         """Set the run aside until it is resumed. A run that is paused or pausing stays as it is."""
-        return self._command(reference, _pause)
+        return self._command(actor, reference, _pause)
 
-    def resume(self, reference: str) -> Run:
+    def resume(self, actor: Actor, reference: str) -> Run:
         """Queue a paused run again; one that is still pausing queues once it has left.
 
         A run that goes its way already stays as it is.
         """
-        return self._command(reference, _resume)
+        return self._command(actor, reference, _resume)
 
-    def set_drained(self, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
+    def set_drained(self, actor: Actor, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
         """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
+        check(actor, Action.MANAGE)
         return draining.set_drained(self.world, nodes, drained)
 
-    def reorder(self, changes: Sequence[QueueChange]) -> list[Run]:
+    def reorder(self, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
         """Change places in the queue: all of these changes, or none; the runs that were named."""
-        return queueing.reorder(self.world, changes)
+        return queueing.reorder(self.world, actor, changes)
 
     # --- questions
 
-    def find(self, reference: str) -> Run:
-        """The run a user means: id, name (the newest of that name) or unique prefix of an id."""
-        return find_run(self.world.store, reference)
+    def find(self, actor: Actor, reference: str) -> Run:
+        """The run an actor means: id, name (the newest of that name, of their own first) or unique prefix."""
+        check(actor, Action.READ)
+        return find_run(self.world.store, actor, reference)
 
-    def find_here(self, reference: str) -> Run:
+    def find_here(self, actor: Actor, reference: str) -> Run:
         """The same, for what lies beside the run; raises Refused where another server has that."""
-        run = self.find(reference)
+        run = self.find(actor, reference)
         if run.server != self.world.server:
             who = whereabouts(self.world.store, run.server, now=self.world.clock.now())
             raise Refused(
@@ -171,53 +178,65 @@ class ControlPlane:
             )
         return run
 
-    def runs(self, query: RunQuery) -> list[RunSummary]:
-        """A page of the list of runs, newest first."""
+    def runs(self, actor: Actor, query: RunQuery, *, scope: RunScope = RunScope.ALL) -> list[RunSummary]:
+        """A page of the list of runs in that scope, newest first."""
+        check(actor, Action.READ)
+        if scope is RunScope.MINE:
+            query = replace(query, user=actor.user)
         return self.world.store.runs(query)
 
-    def attempts(self, run_id: str) -> list[Attempt]:
+    def attempts(self, actor: Actor, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""
+        check(actor, Action.READ)
         return self.world.store.attempts(run_id)
 
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+    def workers(self, actor: Actor, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as its nodes have reported them."""
+        check(actor, Action.READ)
         with self.world.engine_of(attempt_id).question() as engine:
             return engine.workers(attempt_id)
 
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
+    def notices(self, actor: Actor, attempt_id: str) -> Sequence[Notice]:
         """What the nodes of an attempt have told its user so far."""
+        check(actor, Action.READ)
         with self.world.engine_of(attempt_id).question() as engine:
             return engine.notices(attempt_id)
 
-    def events(self, run_id: str, after_seq: int = 0) -> list[Event]:
+    def events(self, actor: Actor, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""
+        check(actor, Action.READ)
         return self.world.store.events(run_id, after_seq=after_seq)
 
-    def read(self, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
+    def read(self, actor: Actor, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
+        check(actor, Action.READ)
         with self.world.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
 
     def queue(
-        self, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+        self, actor: Actor, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
     ) -> list[QueuePage]:
         """A part of the queue of each of these pools, in scheduling order."""
+        check(actor, Action.READ)
         return queueing.queue(self.world, part, cluster=cluster, pool=pool)
 
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self, actor: Actor) -> tuple[Pool, ...]:
         """All pools there are, with their rules."""
+        check(actor, Action.READ)
         return self.world.offer()[0] + delegated_pools(self.world)
 
-    def why(self, reference: str) -> Why:
+    def why(self, actor: Actor, reference: str) -> Why:
         """What the run waits for."""
-        return why(self.world, self.find(reference))
+        return why(self.world, self.find(actor, reference))
 
-    def nodes(self, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
+    def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """Every node that is meant, and what it holds; raises NotFound where none is."""
+        check(actor, Action.READ)
         return draining.chosen_reports(self.world, choice)
 
     def dry_run(self, submission: Submission) -> DryRun:
         """What a submission would become, also before all that it names is there; nothing is kept."""
+        check(submission.actor, Action.SUBMIT)
         try:
             return reports.dry_run(self.world, self._settled(submission))
         except InvalidInput as refusal:
@@ -233,15 +252,21 @@ class ControlPlane:
         spec = self._settle(submission.spec)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
-    def _command(self, reference: str, decide: Callable[[Run, Attempt | None, float], RunStep | None]) -> Run:
-        run = self.find(reference)
+    def _command(
+        self,
+        actor: Actor,
+        reference: str,
+        decide: Callable[[Run, Attempt | None, float], RunStep | None],
+    ) -> Run:
+        run = self.find(actor, reference)
+        check(actor, Action.CONTROL, owner=run.user)
         for _ in range(COMMAND_TRIES):
             step = decide(run, self.world.attempt_of(run), self.world.clock.now())
             if step is None:
                 return run
-            if self.world.commit([step])[0]:
+            if self.world.commit([steps.caused_by(actor, step)])[0]:
                 return step.after
-            run = self.find(run.id)
+            run = self.find(actor, run.id)
         raise Unavailable(f"run {run.id} changes too quickly", hint="try again")
 
 

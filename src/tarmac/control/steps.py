@@ -6,9 +6,11 @@ Pure: used by the commands and the passes. Each raises IllegalStep where the lif
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tarmac.control.counting import released_slot_s
+from tarmac.model.actor import Actor
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
@@ -239,6 +241,11 @@ def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> Run
     """It ends without an attempt: refused, or its code could not be staged."""
     after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)
     return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
+
+
+def caused_by(actor: Actor, step: RunStep) -> RunStep:
+    """The same step, by the command of an actor."""
+    return replace(step, events=tuple(replace(event, actor=actor.user) for event in step.events))
 
 
 def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:

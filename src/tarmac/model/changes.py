@@ -29,13 +29,19 @@ class NewRun:
     events: tuple[RunEvent, ...]
 
 
+def first_actor(new: NewRun, event: RunEvent) -> str | None:
+    """Who caused one of the first events of a run: its user, unless the platform did it on its own."""
+    return None if event is RunEvent.STAGED else new.run.user
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """One transition within a step, with what is worth keeping in the history."""
+    """One transition within a step, with what is worth keeping in the history; `actor` as in `Event`."""
 
     event: RunEvent
     at: float
     detail: Mapping[str, Any] = field(default_factory=dict)
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

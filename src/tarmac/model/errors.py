@@ -7,6 +7,7 @@
     |   +-- NeverFits     a run that no empty cluster here could hold, with the reasons
     +-- TooLarge          more than may be sent at once                         (exit code 2, HTTP 413)
     +-- Unauthorized      no token, a wrong one, or another user's              (exit code 1, HTTP 401)
+    +-- Forbidden         the actor's roles do not allow it                     (exit code 1, HTTP 403)
     +-- Unavailable       try again later: nothing was done                     (exit code 1, HTTP 503)
     |   +-- StorageFull   the disk of the database is full
     +-- LeaseLost         another server took over the cluster: drop the work  (never reaches a user)
@@ -109,6 +110,14 @@ class Unauthorized(TarmacError):
     code = "unauthorized"
     exit_code = 1
     http_status = 401
+
+
+class Forbidden(TarmacError):
+    """The actor may not do this."""
+
+    code = "forbidden"
+    exit_code = 1
+    http_status = 403
 
 
 class Unavailable(TarmacError):

@@ -67,8 +67,10 @@ class Store(Protocol):
         """The run with exactly this id."""
         ...
 
-    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
-        """Runs a user may mean: that exact id, else runs of that name (newest first), else id prefixes."""
+    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
+        """Runs a user may mean: that exact id, else runs of that name (newest first; those of `user` alone
+        if there are any), else those whose ids begin so.
+        """
         ...
 
     def runs(self, query: RunQuery) -> list[RunSummary]:

@@ -371,7 +371,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One step of a run's history. `id` orders all events of a store; `seq` those of one run, from 1."""
+    """One step of a run's history. `id` orders all events of a store; `seq` those of one run, from 1.
+
+    `actor` is the user whose command caused it; None: the platform itself, or what happened on the nodes.
+    """
 
     id: int
     run_id: str
@@ -380,6 +383,7 @@ class Event:
     event: RunEvent
     state: RunState
     detail: Mapping[str, Any] = field(default_factory=dict)
+    actor: str | None = None
 
 
 @lru_cache(typed=True)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tarmac.server.rim import PEER_UID
 
 LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16
@@ -74,12 +77,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._budget = self.tcp
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._peer_uid: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         found = transport.get_extra_info("socket")
         if found is not None and found.family == socket.AF_UNIX:
             self._budget = self.home
+            self._peer_uid = _peer_uid(found)
         if self._budget.open(self):
             self._await_head()
         else:
@@ -100,6 +105,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self._peer_uid is not None:
+            cast(dict[str, Any], self.scope)[PEER_UID] = self._peer_uid
         self._await_head()
 
     def on_headers_complete(self) -> None:
@@ -129,6 +136,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._head_timer = None
         self.transport.abort()
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    """The user of the process that connected: the kernel says so, and nobody can forge it."""
+    size = struct.calcsize("3i")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack("3i", credentials)[1])
 
 
 def limited(limits: Limits) -> type[LimitedProtocol]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tarmac.control.service import ControlPlane
+from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound
 from tarmac.node import untrusted
 from tarmac.node.logroom import cut_note, gap_of
@@ -115,12 +116,12 @@ class LogFile:
         self._whole = True
 
 
-def reader(plane: ControlPlane, attempt_id: str) -> Read:
+def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
     """Reads files of an attempt; those that do not exist (yet) are empty."""
 
     def read(path: str, offset: int, limit: int) -> bytes:
         try:
-            return plane.read(attempt_id, path, offset, limit)
+            return plane.read(actor, attempt_id, path, offset, limit)
         except NotFound:
             return b""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.control.service import ControlPlane
+from tarmac.model.actor import Actor
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Notice
 from tarmac.model.run import Attempt, Run
@@ -69,14 +70,20 @@ class LogView:
     """Follows the logs of one run for one client."""
 
     def __init__(
-        self, plane: ControlPlane, run_id: str, query: LogQuery, masks: Callable[[Run], Mask] = no_secrets
+        self,
+        plane: ControlPlane,
+        actor: Actor,
+        reference: str,
+        query: LogQuery,
+        masks: Callable[[Run], Mask] = no_secrets,
     ) -> None:
         self._masks = masks
         self._plane = plane
-        self._run = plane.find_here(run_id)
+        self._actor = actor
+        self._run = plane.find_here(actor, reference)
         check_choice(
             self._run,
-            plane.attempts(self._run.id),
+            plane.attempts(actor, self._run.id),
             attempt=query.attempt,
             role=query.role,
             replica=query.replica,
@@ -126,8 +133,8 @@ class LogView:
 
     def _survey(self) -> list[Message]:
         """Take up the run as it is now. That it has ended is said only after its last byte."""
-        self._run = self._plane.find(self._run.id)
-        attempts = self._plane.attempts(self._run.id)
+        self._run = self._plane.find(self._actor, self._run.id)
+        attempts = self._plane.attempts(self._actor, self._run.id)
         self._newest = attempts[-1] if attempts else None
         for attempt in attempts:
             number = attempt.number
@@ -135,7 +142,7 @@ class LogView:
                 continue
             if number not in self._open:
                 self._open[number] = _AttemptView(
-                    self._plane, attempt, self._query, mask=self._mask, old=not self._surveyed
+                    self._plane, self._actor, attempt, self._query, mask=self._mask, old=not self._surveyed
                 )
             self._open[number].update(attempt, setup=_sets_up(self._run.spec))
         self._surveyed = True
@@ -178,6 +185,7 @@ class _AttemptView:
     def __init__(
         self,
         plane: ControlPlane,
+        actor: Actor,
         attempt: Attempt,
         query: LogQuery,
         *,
@@ -187,10 +195,11 @@ class _AttemptView:
         self.ended = False
         self._mask = mask
         self._plane = plane
+        self._actor = actor
         self._attempt = attempt
         self._query = query
         self._old = old
-        self._read = reader(plane, attempt.id)
+        self._read = reader(plane, actor, attempt.id)
         self._logs: dict[str, LogFile] = {}
         self._told: set[Notice] = set()
 
@@ -200,7 +209,7 @@ class _AttemptView:
         if setup:
             for rank, node in enumerate(attempt.allocation.nodes):
                 self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
-        for worker in self._plane.workers(attempt.id):
+        for worker in self._plane.workers(self._actor, attempt.id):
             self._add(worker.role, worker.replica, worker.index, node=worker.node, path=worker.log)
 
     def places(self) -> dict[str, int]:
@@ -208,7 +217,7 @@ class _AttemptView:
 
     def look(self) -> Iterator[Message]:
         """New notices, and up to a block from each log."""
-        for notice in self._plane.notices(self._attempt.id):
+        for notice in self._plane.notices(self._actor, self._attempt.id):
             if notice not in self._told:
                 self._told.add(notice)
                 yield "notice", {"text": notice.text, "attempt": self._attempt.number, "node": notice.node}

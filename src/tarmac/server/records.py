@@ -175,6 +175,7 @@ def event_record(event: Event) -> Json:
         "event": event.event,
         "state": event.state,
         "detail": dict(event.detail),
+        "actor": event.actor,
     }
 
 

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from tarmac.control.service import ControlPlane
+from tarmac.model.actor import Actor
 from tarmac.model.run import Run
 from tarmac.node import untrusted
 from tarmac.node.masking import Mask
@@ -18,14 +19,14 @@ _LARGEST = 2**63 - 1
 _LONGEST_TEXT = 1000
 
 
-def reports_of(plane: ControlPlane, run: Run, mask: Mask) -> list[dict[str, Any]]:
+def reports_of(plane: ControlPlane, actor: Actor, run: Run, mask: Mask) -> list[dict[str, Any]]:
     """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end.
 
     What `mask` hides stands in none.
     """
     reports = []
-    for attempt in plane.attempts(run.id):
-        read = reader(plane, attempt.id)
+    for attempt in plane.attempts(actor, run.id):
+        read = reader(plane, actor, attempt.id)
         for node in attempt.allocation.nodes:
             lines = last_part(read, f"{NODES}/{node}/{REPORTS_FILE}")[0].split(b"\n")
             told = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)

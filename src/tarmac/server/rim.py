@@ -7,12 +7,17 @@ the home comes from its owner; any other needs the token, whatever it asks for.
 from __future__ import annotations
 
 import hmac
+import os
+import pwd
 from dataclasses import dataclass
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
 from tarmac.server.errors import response
 
@@ -25,19 +30,26 @@ _TOKEN_WANTED = (
 )
 
 _CALLER = "tarmac.caller"
+PEER_UID = "tarmac.peer_uid"
+"""Where the scope of a request has the user id of the process that sent it, over a unix socket."""
+
+_ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request. `local`: over the unix socket, so from the user's own shell on this machine."""
+    """Who sent a request. `local`: over the unix socket, so from a user's shell on this machine."""
 
-    user: str
+    actor: Actor
     local: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may come in: the owner of the home over `socket_name`, others by `token` (None: nobody)."""
+    """Who may come in: users of this machine over `socket_name`, others by `token` (None: nobody).
+
+    `owner` is the user whose server this is.
+    """
 
     owner: str
     socket_name: str
@@ -71,12 +83,26 @@ class Rim:
         if scope["type"] != "http":
             return None
         if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
-            return Caller(user=self._access.owner, local=True)
+            return Caller(actor=self._local_actor(scope.get(PEER_UID)), local=True)
         given = Headers(scope=scope).get("authorization", "")
         wanted = self._access.token
         if wanted and hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
-            return Caller(user=API_USER, local=False)
+            return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
         return None
+
+    def _local_actor(self, uid: int | None) -> Actor:
+        """The user of the process at the other end; the owner of the home and root are admins."""
+        if uid is None or uid == os.getuid():
+            return Actor(user=self._access.owner, roles=_ADMIN)
+        return Actor(user=user_name(uid), roles=_ADMIN if uid == 0 else _MEMBER)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user of this machine; the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def caller_of(request: Request) -> Caller:
@@ -84,3 +110,11 @@ def caller_of(request: Request) -> Caller:
     caller = request.scope[_CALLER]
     assert isinstance(caller, Caller)
     return caller
+
+
+async def _actor_of(request: Request) -> Actor:
+    return caller_of(request).actor
+
+
+CallingActor = Annotated[Actor, Depends(_actor_of)]
+"""The parameter of a route that has the actor who sent the request."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.server.log_view import LogView, Look
@@ -32,22 +33,24 @@ SURVEY_GAP_S = 0.02
 """How long a stream rests between two surveys, so that a storm of changes does not make a storm of reads."""
 
 
-async def event_frames(service: Service, request: Request, run_id: str, after: int) -> AsyncIterator[bytes]:
+async def event_frames(
+    service: Service, actor: Actor, request: Request, run_id: str, after: int
+) -> AsyncIterator[bytes]:
     """The history of a run after event number `after`, then what happens, until its end."""
     pace = _Pace(request)
-    run = await run_in_threadpool(service.plane.find, run_id)
+    run = await run_in_threadpool(service.plane.find, actor, run_id)
     over = run.state in TERMINAL_STATES
     with service.changes.watch(run_id) as watch:
         while True:
             version = watch.version
             pace.surveyed()
-            events = await run_in_threadpool(service.plane.events, run_id, after)
+            events = await run_in_threadpool(service.plane.events, actor, run_id, after)
             for event in events:
                 yield frame("event", event_record(event), identifier=str(event.seq))
                 after = event.seq
                 pace.spoke()
             if over or (events and events[-1].state in TERMINAL_STATES):
-                run = await run_in_threadpool(service.plane.find, run_id)
+                run = await run_in_threadpool(service.plane.find, actor, run_id)
                 yield frame("end", run_record(run))
                 return
             if service.changes.stopping:

@@ -96,10 +96,10 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     # Without a key of its own it gets one, so that the intake may submit it again after a clash.
     key = draft.idempotency_key or uuid4().hex
     if spec.unique_name:
-        spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.user} {key}')}")
+        spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
     if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
         refuse_unfit(spec.code, filename=draft.filename, usual_bytes=draft.code_limit_bytes)
-    submission = Submission(spec=spec, user=draft.caller.user, idempotency_key=key)
+    submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
@@ -141,7 +141,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
     if draft.clone is not None:
         if draft.source is not None:
             raise InvalidInput("a submission is either a run file or a clone of a run, not both")
-        run = plane.find(draft.clone)
+        run = plane.find(draft.caller.actor, draft.clone)
         spec = replace(run.spec, start_paused=False)
         if isinstance(spec.code, LocalDirectory) and not draft.caller.local:
             # Its path is one of whoever submitted it: what was copied from there is what can be had.

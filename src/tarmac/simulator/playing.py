@@ -18,6 +18,7 @@ from tarmac.control.passes.reconcile import reconcile_pass
 from tarmac.control.passes.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
+from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused
@@ -217,7 +218,7 @@ class Play:
         job = self._jobs[number]
         user = job.user if job.user is not None else job.id
         try:
-            accepted = self._plane.submit([Submission(spec=self._spec(job), user=user)])
+            accepted = self._plane.submit([Submission(spec=self._spec(job), actor=Actor(user=user))])
         except Refused as refusal:
             self.record.refused(number, str(refusal))
         else:

@@ -12,7 +12,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from tarmac.model.changes import NewRun, RunStep, UsageBucket, usage_of
+from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import encode
 from tarmac.model.dataset import Dataset
@@ -142,7 +142,7 @@ class MemoryStore:
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
         return {run_id: self._runs[run_id] for run_id in run_ids if run_id in self._runs}
 
-    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
+    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
         with self._lock:
             if not reference:
                 return []
@@ -150,7 +150,8 @@ class MemoryStore:
                 return [self._runs[reference]]
             newest = [self._runs[run_id] for run_id in sorted(self._runs, reverse=True)]
         named = [run for run in newest if run.name == reference]
-        return (named or [run for run in newest if run.id.startswith(reference)])[:limit]
+        own = [run for run in named if run.user == user]
+        return (own or named or [run for run in newest if run.id.startswith(reference)])[:limit]
 
     def runs(self, query: RunQuery) -> list[RunSummary]:
         with self._lock:
@@ -274,10 +275,11 @@ class MemoryStore:
         self._where[run.id] = run.spec.target.cluster, wanted_pool(run)
         if (key := key_of(run)) is not None:
             self._by_key[key] = run.id
-        self._append(run.id, INITIAL_EVENT, state, at=run.created_at, detail={})
+        self._append(run.id, INITIAL_EVENT, state, at=run.created_at, detail={}, actor=run.user)
         for kind in new.events:
             state = next_state(state, kind)
-            self._append(run.id, kind, state, at=run.created_at, detail={})
+            actor = first_actor(new, kind)
+            self._append(run.id, kind, state, at=run.created_at, detail={}, actor=actor)
 
     def _judge(self, steps: Sequence[RunStep]) -> list[bool]:
         """Whether each step's guard holds, after those before it; raises before anything is changed."""
@@ -313,7 +315,7 @@ class MemoryStore:
             self._live.discard(run.id)
         for item in step.events:
             state = next_state(state, item.event)
-            self._append(run.id, item.event, state, at=item.at, detail=encode(item.detail))
+            self._append(run.id, item.event, state, at=item.at, detail=encode(item.detail), actor=item.actor)
         if (attempt := step.attempt) is not None:
             self._attempts.setdefault(run.id, {})[attempt.number] = attempt
             self._where[run.id] = attempt.allocation.cluster, attempt.allocation.pool
@@ -324,7 +326,14 @@ class MemoryStore:
             self._usage[key] = self._usage.get(key, 0.0) + used.slot_s
 
     def _append(
-        self, run_id: str, kind: RunEvent, state: RunState, *, at: float, detail: Mapping[str, Any]
+        self,
+        run_id: str,
+        kind: RunEvent,
+        state: RunState,
+        *,
+        at: float,
+        detail: Mapping[str, Any],
+        actor: str | None,
     ) -> None:
         history = self._histories.setdefault(run_id, [])
         event = Event(
@@ -335,6 +344,7 @@ class MemoryStore:
             event=kind,
             state=state,
             detail=detail,
+            actor=actor,
         )
         self._events.append(event)
         history.append(event)

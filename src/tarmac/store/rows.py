@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from tarmac.model.changes import NewRun, RunStep, UsageBucket, usage_of
+from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
 from tarmac.model.cluster import Cluster
 from tarmac.model.codec import decode, encode
 from tarmac.model.dataset import Dataset
@@ -94,10 +94,11 @@ def of_labels(run: Run) -> list[Values]:
 def of_first_events(new: NewRun) -> Iterator[Values]:
     """The rows of `event` of a run that is accepted."""
     run, state = new.run, INITIAL_STATE
-    yield _event(run.id, 1, at=run.created_at, kind=INITIAL_EVENT, state=state, detail={})
+    yield _event(run.id, 1, at=run.created_at, kind=INITIAL_EVENT, state=state, detail={}, actor=run.user)
     for seq, kind in enumerate(new.events, start=2):
         state = next_state(state, kind)
-        yield _event(run.id, seq, at=run.created_at, kind=kind, state=state, detail={})
+        actor = first_actor(new, kind)
+        yield _event(run.id, seq, at=run.created_at, kind=kind, state=state, detail={}, actor=actor)
 
 
 def of_step(step: RunStep) -> Values:
@@ -118,7 +119,9 @@ def of_step_events(step: RunStep) -> Iterator[Values]:
     before, state = step.before, step.before.state
     for seq, item in enumerate(step.events, start=before.seq + 1):
         state = next_state(state, item.event)
-        yield _event(before.id, seq, at=item.at, kind=item.event, state=state, detail=item.detail)
+        yield _event(
+            before.id, seq, at=item.at, kind=item.event, state=state, detail=item.detail, actor=item.actor
+        )
 
 
 def of_attempt(attempt: Attempt) -> Values:
@@ -202,7 +205,14 @@ def _progress(run: Run) -> Values:
 
 
 def _event(
-    run_id: str, seq: int, *, at: float, kind: RunEvent, state: RunState, detail: Mapping[str, Any]
+    run_id: str,
+    seq: int,
+    *,
+    at: float,
+    kind: RunEvent,
+    state: RunState,
+    detail: Mapping[str, Any],
+    actor: str | None,
 ) -> Values:
     return {
         "run_id": run_id,
@@ -211,6 +221,7 @@ def _event(
         "event": kind.value,
         "state": state.value,
         "detail": _written(detail) if detail else None,
+        "actor": actor,
     }
 
 
@@ -317,6 +328,7 @@ def to_event(row: Sequence[Any]) -> Event:
         event=RunEvent(row[4]),
         state=_STATES[row[5]],
         detail=json.loads(row[6]) if row[6] is not None else {},
+        actor=row[7],
     )
 
 

@@ -32,7 +32,7 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -178,6 +178,7 @@ event = Table(
     Column("event", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("detail", Text),
+    Column("actor", Text),
     UniqueConstraint("run_id", "seq"),
     one_of("event", RunEvent),
     one_of("state", RunState),

@@ -120,13 +120,16 @@ class SqlStore:
                 for row in connection.execute(sql.RUNS_BY_ID, {"ids": ids})
             }
 
-    def find_runs(self, reference: str, *, limit: int = 10) -> list[Run]:
+    def find_runs(self, reference: str, *, user: str | None = None, limit: int = 10) -> list[Run]:
         if not reference or not storable(reference):
             return []
         low, high = reference, reference + LAST_CHARACTER
         with self._database.reading() as connection:
             found = (
                 connection.execute(sql.RUNS_BY_ID, {"ids": [reference]}).all()
+                or connection.execute(
+                    sql.RUNS_OF_USER_BY_NAME, {"name": reference, "user": user, "limit": limit}
+                ).all()
                 or connection.execute(sql.RUNS_BY_NAME, {"name": reference, "limit": limit}).all()
                 or connection.execute(sql.RUNS_BY_PREFIX, {"low": low, "high": high, "limit": limit}).all()
             )

@@ -113,6 +113,7 @@ _RUNS = select(
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
 RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
 RUNS_BY_NAME = _RUNS.where(run.c.name == bindparam("name")).order_by(run.c.id.desc()).limit(_LIMIT)
+RUNS_OF_USER_BY_NAME = RUNS_BY_NAME.where(run.c.user_name == bindparam("user"))
 RUNS_BY_PREFIX = (
     _RUNS.where(run.c.id >= bindparam("low"), run.c.id < bindparam("high"))
     .order_by(run.c.id.desc())
@@ -269,7 +270,14 @@ def add_usage(dialect: str) -> Insert:
 INSERT_EVENTS = insert(event).inline()
 
 _EVENTS = select(
-    event.c.id, event.c.run_id, event.c.seq, event.c.at, event.c.event, event.c.state, event.c.detail
+    event.c.id,
+    event.c.run_id,
+    event.c.seq,
+    event.c.at,
+    event.c.event,
+    event.c.state,
+    event.c.detail,
+    event.c.actor,
 )
 
 EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bindparam("after_seq")).order_by(

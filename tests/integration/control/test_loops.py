@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from actors import ADA
 from simulated import BatchKind, CountingIds, InstantCode, InterruptibleStore, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
@@ -71,8 +72,8 @@ def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
     changed = threading.Event()
     unsubscribe = plane.subscribe(lambda _run_ids: changed.set())
     deadline = time.monotonic() + LIMIT_S
-    while plane.find(run_id).state is not state:
-        assert time.monotonic() < deadline, f"it is {plane.find(run_id).state}"
+    while plane.find(ADA, run_id).state is not state:
+        assert time.monotonic() < deadline, f"it is {plane.find(ADA, run_id).state}"
         changed.wait(0.5)
         changed.clear()
     unsubscribe()
@@ -80,7 +81,7 @@ def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
 
 def submit(plane: ControlPlane, cluster: str | None = None) -> str:
     wanted = spec(slots=1, target=Target(cluster=cluster))
-    return plane.submit([Submission(spec=wanted, user="ada")])[0].run.id
+    return plane.submit([Submission(spec=wanted, actor=ADA)])[0].run.id
 
 
 def test_a_submitted_run_goes_all_the_way_by_bells_alone() -> None:
@@ -136,7 +137,7 @@ def test_servers_of_two_clusters_leave_the_runs_of_the_other_alone() -> None:
     try:
         wait_for(planes["b"], submit(planes["b"]), RunState.ENDED)
         assert store.run(waiting).state is RunState.QUEUED
-        said = planes["b"].why(waiting).headline
+        said = planes["b"].why(ADA, waiting).headline
     finally:
         loops.stop()
     assert said == "queued: it is looked after by the home /home/one on ada"
@@ -186,7 +187,7 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         near = [submit(plane, "local") for _ in range(20)]
         for run_id in near:
             wait_for(plane, run_id, RunState.ENDED)
-        plane.stop(submit(plane, "far"))
+        plane.stop(ADA, submit(plane, "far"))
         assert store.run(stuck).state is RunState.STARTING
         assert [attempt.engine for attempt in store.attempts(stuck)] == ["sim"]
         answers.set()
@@ -206,13 +207,13 @@ def test_an_engine_that_comes_while_the_loops_run_has_its_own_until_it_goes() ->
     loops = Loops(plane)
     loops.start()
     try:
-        plane.clusters.add(Cluster(name="far", engine="sim-batch", settings={"partition": "gpu"}))
+        plane.clusters.add(ADA, Cluster(name="far", engine="sim-batch", settings={"partition": "gpu"}))
         batch.closed = True
         run_id = submit(plane, "far")
         wait_for(plane, run_id, RunState.SUBMITTED)
-        plane.stop(run_id)
+        plane.stop(ADA, run_id)
         wait_for(plane, run_id, RunState.ENDED)
-        plane.clusters.remove("far")
+        plane.clusters.remove(ADA, "far")
         wait_for(plane, submit(plane, "local"), RunState.ENDED)
     finally:
         loops.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
@@ -28,7 +29,7 @@ def a_simulation() -> Simulation:
 
 
 def submit(simulation: Simulation, **wanted: object) -> str:
-    return simulation.server.plane.submit([Submission(spec=spec(**wanted), user="ada")])[0].run.id
+    return simulation.server.plane.submit([Submission(spec=spec(**wanted), actor=ADA)])[0].run.id
 
 
 def the_run(simulation: Simulation, run_id: str) -> Run:
@@ -86,7 +87,7 @@ def test_nodes_and_the_history_show_the_slots_that_are_free_again() -> None:
     wide = submit(simulation, name="wide", replicas=3, each=1, on_failure=FailureBehaviour.CONTINUE)
     pass_time(simulation, 0.0)
     pass_time(simulation, 21.0)
-    (report,) = simulation.server.plane.nodes()
+    (report,) = simulation.server.plane.nodes(ADA)
     assert (report.slots_used, [run.slots for run in report.runs]) == (2, [2])
     (told,) = [event for event in simulation.store.events(wide) if event.event is RunEvent.RELEASED]
     assert told.detail == {"attempt": 1, "replicas": ["main.0"], "slots": 1}
@@ -98,7 +99,7 @@ def test_an_attempt_of_which_all_replicas_have_ended_keeps_its_slots_until_it_ha
     even = submit(simulation, name="even", replicas=3, each=1)
     pass_time(simulation, 0.0)
     pass_time(simulation, 21.0)
-    (report,) = simulation.server.plane.nodes()
+    (report,) = simulation.server.plane.nodes(ADA)
     assert report.slots_used == 3
     pass_time(simulation, 101.0)
     assert the_run(simulation, even).attained_slot_s == pytest.approx(300.0)

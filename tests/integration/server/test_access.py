@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import pwd
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,42 @@ def test_callers_are_told_apart(plane: Served, monkeypatch: pytest.MonkeyPatch) 
     run = remote.submit(HELLO)
     assert run["user"] == API_USER
     assert "inherited" not in run["spec"].get("environment", {}), "only the user's own shell is taken over"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, tmp_path: Path) -> None:
+    """Whoever else may open the socket is a member under their own name: they see all, and change nothing."""
+    run = plane.client().submit(HELLO)
+    for directory in (plane.home.root, *plane.home.root.parents):
+        directory.chmod(directory.stat().st_mode | 0o011)
+    plane.home.socket.chmod(0o666)
+    nobody = pwd.getpwnam("nobody")
+
+    def answer(request: str) -> str:
+        read_end, write_end = os.pipe()
+        if os.fork() == 0:  # not another program: which Python this user may start is not known
+            try:
+                os.setgid(nobody.pw_gid)
+                os.setuid(nobody.pw_uid)
+                with socket.socket(socket.AF_UNIX) as connection:
+                    connection.connect(str(plane.home.socket))
+                    connection.sendall(f"{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                    while piece := connection.recv(65536):
+                        os.write(write_end, piece)
+            finally:
+                os._exit(0)
+        os.close(write_end)
+        with os.fdopen(read_end) as pipe:
+            found = pipe.read()
+        os.wait()
+        return found
+
+    assert run["id"] in answer("GET /api/v1/runs")
+    assert run["id"] not in answer("GET /api/v1/runs?scope=mine")
+    refused = answer(f"POST /api/v1/runs/{run['id']}/stop")
+    assert "403 Forbidden" in refused
+    assert f"nobody may not change runs of {OWNER}" in refused
+    assert plane.client().run(run["id"])["state"] == run["state"]
 
 
 def test_a_wrong_token_is_an_error_of_the_client(plane: Served) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from actors import ADA
 from served import Served
 from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
 from tarmac.model.spec import RunSpec
@@ -15,7 +16,7 @@ GIVEN = "name: given\nsecrets: {K: k}\ncommand: echo hello\n"
 
 
 def stored(plane: Served, run: str) -> RunSpec:
-    return plane.plane.find(run).spec
+    return plane.plane.find(ADA, run).spec
 
 
 def test_a_secret_is_set_listed_and_removed(plane: Served) -> None:

@@ -7,6 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
+from actors import ADA, member
 from facts import NOW, candidate, gang
 from simulated import Server, Simulation, nodes, spec
 from tarmac.control.desk import Desk
@@ -33,7 +34,7 @@ def simulated(**rules: object) -> Simulation:
 
 
 def submit(plane: ControlPlane, user: str = "ada", **wanted: object) -> Run:
-    return plane.submit([Submission(spec=spec(**wanted), user=user)])[0].run
+    return plane.submit([Submission(spec=spec(**wanted), actor=member(user))])[0].run
 
 
 class CountingLedger(Ledger):
@@ -123,7 +124,7 @@ def test_a_long_question_holds_up_no_submission() -> None:
     asking.start()
     assert asked.wait(LIMIT_S)
     run = submit(plane, slots=1)
-    assert plane.pause(run.id).state is RunState.PAUSED
+    assert plane.pause(ADA, run.id).state is RunState.PAUSED
     answered.set()
     asking.join(LIMIT_S)
     assert not asking.is_alive()
@@ -165,7 +166,10 @@ def test_shares_are_recorded_once_and_used_in_the_same_pass() -> None:
     found = [simulation.store.run(run.id) for run in runs]
     assert [run.share is not None and run.share.period_at for run in found] == [1_001_000.0, 1_001_000.0]
     assert sorted(run.state for run in found) == [RunState.QUEUED, RunState.STARTING]
-    assert [event.event for event in plane.events(found[0].id)][:2] == [RunEvent.ACCEPTED, RunEvent.STAGED]
+    assert [event.event for event in plane.events(ADA, found[0].id)][:2] == [
+        RunEvent.ACCEPTED,
+        RunEvent.STAGED,
+    ]
     granted = [run.share for run in found]
     simulation.start()
     simulation.clock.advance(1.0)
@@ -183,7 +187,7 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
 
     def interrupt() -> None:
         for pause in rivals:
-            pause(run.id)
+            pause(ADA, run.id)
 
     bell.clear()
     simulation.store.interrupt = interrupt
@@ -202,7 +206,7 @@ def test_what_another_server_ended_counts_in_a_fair_share() -> None:
     simulation.clock.advance(50.0)
     for server, loop in ((other, "reconcile"), (planning, "schedule")):
         server.turn(loop)
-    other.plane.stop(greedy.id)
+    other.plane.stop(ADA, greedy.id)
     _deliver(other, simulation)
     late = [submit(planning.plane, user, slots=4) for user in ("ada", "bob")]
     planning.turn("schedule")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
@@ -29,7 +30,7 @@ RIGHT = Cluster(name="right", groups=(NodeGroup(nodes=1, slots=8, pool="big", pr
 def simulation() -> Simulation:
     made = Simulation(behaviour=lambda _launch: Behaviour(duration_s=60.0), cluster=nodes(1, 4))
     for cluster in (LEFT, RIGHT):
-        made.server.plane.clusters.add(cluster)
+        made.server.plane.clusters.add(ADA, cluster)
     return made
 
 
@@ -39,7 +40,7 @@ def plane(simulation: Simulation) -> ControlPlane:
 
 
 def drained(plane: ControlPlane) -> set[str]:
-    return {report.node.name for report in plane.nodes() if report.node.state is NodeState.DRAINED}
+    return {report.node.name for report in plane.nodes(ADA) if report.node.state is NodeState.DRAINED}
 
 
 @pytest.mark.parametrize(
@@ -56,9 +57,9 @@ def drained(plane: ControlPlane) -> set[str]:
 def test_the_nodes_that_are_meant_and_no_others(
     plane: ControlPlane, choice: NodeChoice, meant: set[str]
 ) -> None:
-    assert {report.node.name for report in plane.set_drained(choice, True)} == meant
+    assert {report.node.name for report in plane.set_drained(ADA, choice, True)} == meant
     assert drained(plane) == meant
-    plane.set_drained(choice, False)
+    plane.set_drained(ADA, choice, False)
     assert drained(plane) == set()
 
 
@@ -78,18 +79,18 @@ def test_a_choice_that_means_nothing_drains_nothing(
     plane: ControlPlane, choice: NodeChoice, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        plane.set_drained(choice, True)
+        plane.set_drained(ADA, choice, True)
     assert drained(plane) == set()
 
 
 def test_a_node_of_a_rehearsal_is_never_meant_by_its_host_name(plane: ControlPlane) -> None:
     wanted = spec(slots=8, rehearsal=Rehearsal(nodes=2, slots_per_node=4))
-    run = plane.submit([Submission(spec=wanted, user="ada")])[0].run
-    plane.set_drained(NodeChoice(names=("node1",)), True)
+    run = plane.submit([Submission(spec=wanted, actor=ADA)])[0].run
+    plane.set_drained(ADA, NodeChoice(names=("node1",)), True)
     with pytest.raises(NotFound):
-        plane.set_drained(NodeChoice(names=("node2",)), True)
+        plane.set_drained(ADA, NodeChoice(names=("node2",)), True)
     assert drained(plane) == {"node1"}
-    plane.set_drained(NodeChoice(names=(f"node2.{run.id}",)), True)
+    plane.set_drained(ADA, NodeChoice(names=(f"node2.{run.id}",)), True)
     assert drained(plane) == {"node1", f"node2.{run.id}"}
 
 
@@ -97,15 +98,15 @@ def test_what_runs_on_a_drained_node_goes_on_and_nothing_new_comes(simulation: S
     """Section 8 of the design: a drained node takes no new work; its runs end there."""
     plane = simulation.server.plane
     target = Target(cluster="right")
-    first = plane.submit([Submission(spec=spec(slots=4, target=target), user="ada")])[0].run
+    first = plane.submit([Submission(spec=spec(slots=4, target=target), actor=ADA)])[0].run
     simulation.turn_all()
-    (report,) = plane.set_drained(NodeChoice(cluster="right"), True)
+    (report,) = plane.set_drained(ADA, NodeChoice(cluster="right"), True)
     assert [run.id for run in report.runs] == [first.id]
-    second = plane.submit([Submission(spec=spec(slots=4, target=target), user="ada")])[0].run
+    second = plane.submit([Submission(spec=spec(slots=4, target=target), actor=ADA)])[0].run
     simulation.clock.advance(120.0)
     simulation.turn_all()
-    assert plane.find(first.id).outcome is Outcome.COMPLETED
-    assert plane.find(second.id).state is RunState.QUEUED
-    plane.set_drained(NodeChoice(names=("a1.right",)), False)
+    assert plane.find(ADA, first.id).outcome is Outcome.COMPLETED
+    assert plane.find(ADA, second.id).state is RunState.QUEUED
+    plane.set_drained(ADA, NodeChoice(names=("a1.right",)), False)
     simulation.settle()
-    assert plane.find(second.id).outcome is Outcome.COMPLETED
+    assert plane.find(ADA, second.id).outcome is Outcome.COMPLETED

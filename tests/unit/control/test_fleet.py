@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors import ADA
 from simulated import CountingIds, InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
@@ -35,7 +36,7 @@ def plane_of(own: list[Node], *pools: Pool) -> ControlPlane:
 
 
 def submit(plane: ControlPlane, **wanted: object) -> Run:
-    return plane.submit([Submission(spec=spec(**wanted), user="ada")])[0].run
+    return plane.submit([Submission(spec=spec(**wanted), actor=ADA)])[0].run
 
 
 def rules(plane: ControlPlane) -> dict[tuple[str, str], Pool]:
@@ -46,8 +47,8 @@ def rules(plane: ControlPlane) -> dict[tuple[str, str], Pool]:
 def test_while_nothing_changes_it_is_the_same_object() -> None:
     """A pass over ten thousand nodes that did not change looks at none of them."""
     plane = plane_of(nodes(3, 8))
-    plane.clusters.add(SITE)
-    plane.set_drained(NodeChoice(names=("node1",)), True)
+    plane.clusters.add(ADA, SITE)
+    plane.set_drained(ADA, NodeChoice(names=("node1",)), True)
     submit(plane, slots=8, rehearsal=Rehearsal(nodes=2, slots_per_node=4))
     pools, found = plane.world.offer()
     plane.world.clock.advance(5.0)  # type: ignore[attr-defined]
@@ -66,11 +67,11 @@ def test_every_change_of_a_node_is_seen_at_once() -> None:
         return {node.name: node.state for node in plane.world.nodes()}
 
     assert states() == {"node1": NodeState.UP}
-    plane.clusters.add(SITE)
+    plane.clusters.add(ADA, SITE)
     assert states() == dict.fromkeys(["node1", "node1.site", "node2.site", "node3.site"], NodeState.UP)
     simulation.engine.set_node("node1", NodeState.LOST)
     simulation.engine.set_node("node2.site", NodeState.DOWN)
-    plane.set_drained(NodeChoice(names=("node2.site", "node3.site")), True)
+    plane.set_drained(ADA, NodeChoice(names=("node2.site", "node3.site")), True)
     assert states() == {
         "node1": NodeState.LOST,
         "node1.site": NodeState.UP,
@@ -81,7 +82,7 @@ def test_every_change_of_a_node_is_seen_at_once() -> None:
     assert states()["node2.site"] is NodeState.DRAINED
     run = submit(plane, slots=2, rehearsal=Rehearsal(nodes=1, slots_per_node=2))
     assert f"node1.{run.id}" in states()
-    plane.stop(run.id)
+    plane.stop(ADA, run.id)
     assert f"node1.{run.id}" not in states()
 
 
@@ -89,7 +90,7 @@ def test_the_rules_of_pools_reach_the_scheduler() -> None:
     """I11, I12: a turn, a period, a policy of a pool are what the scheduler plans with."""
     own = [replace(node, pool=pool) for node, pool in zip(nodes(2, 8), ("default", "test"), strict=True)]
     plane = plane_of(own, Pool(cluster="local", turn_s=5.0, period_s=60.0, floor_s=10.0))
-    plane.clusters.add(SITE)
+    plane.clusters.add(ADA, SITE)
     found = rules(plane)
     assert found.keys() == {
         ("local", "default"),
@@ -105,10 +106,10 @@ def test_the_rules_of_pools_reach_the_scheduler() -> None:
 
 def test_a_changed_description_changes_the_rules() -> None:
     plane = plane_of(nodes(1, 8))
-    plane.clusters.add(SITE)
+    plane.clusters.add(ADA, SITE)
     assert rules(plane)["site", "big"].turn_s == 90.0
     quick = replace(SITE, pools=(Pool(name="big", cluster="site", turn_s=3.0),))
-    plane.clusters.add(quick, replacing=True)
+    plane.clusters.add(ADA, quick, replacing=True)
     assert rules(plane)["site", "big"].turn_s == 3.0
 
 
@@ -140,5 +141,5 @@ def test_a_description_of_the_engines_own_cluster_brings_rules_alone() -> None:
     plane.world.store.put_cluster(
         replace(SITE, name="local", pools=(Pool(name="big", cluster="local", turn_s=3.0),))
     )
-    assert len(plane.nodes()) == 2
+    assert len(plane.nodes(ADA)) == 2
     assert rules(plane)["local", "big"].turn_s == 3.0

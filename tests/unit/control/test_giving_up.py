@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.passes.reap import START_LIMIT_S
 from tarmac.control.service import Submission
@@ -18,7 +19,7 @@ from tarmac.model.lifecycle import RunState
 )
 def test_only_silence_is_given_up(behaviour: Behaviour, given_up: bool) -> None:
     simulation = Simulation(behaviour=lambda _launch: behaviour, cluster=nodes(1, 1))
-    (accepted,) = simulation.server.plane.submit([Submission(spec=spec(slots=1), user="ada")])
+    (accepted,) = simulation.server.plane.submit([Submission(spec=spec(slots=1), actor=ADA)])
     simulation.turn_all()
     simulation.turn_all()
     assert simulation.store.run(accepted.run.id).state is RunState.STARTING

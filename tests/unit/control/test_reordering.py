@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.queueing import QueueChange, QueueEntry
 from tarmac.control.service import ControlPlane, Submission
@@ -47,11 +48,11 @@ def plane(simulation: Simulation) -> ControlPlane:
 
 def submit(plane: ControlPlane, name: str, pool: str = "plain", **wanted: object) -> Run:
     wanted = {"slots": 4, "target": Target(cluster="site", pool=pool)} | wanted
-    return plane.submit([Submission(spec=spec(name=name, **wanted), user="ada")])[0].run
+    return plane.submit([Submission(spec=spec(name=name, **wanted), actor=ADA)])[0].run
 
 
 def entries(plane: ControlPlane, pool: str = "plain") -> list[QueueEntry]:
-    return [entry for page in plane.queue(cluster="site", pool=pool) for entry in page.entries]
+    return [entry for page in plane.queue(ADA, cluster="site", pool=pool) for entry in page.entries]
 
 
 def names(plane: ControlPlane, pool: str = "plain") -> list[str]:
@@ -66,7 +67,7 @@ def said(plane: ControlPlane, *changes: QueueChange) -> str:
     """What is wrong with these changes, all of it; nothing may have been done."""
     before = plane.world.store.last_event_id()
     with pytest.raises(InvalidInput) as refused:
-        plane.reorder(changes)
+        plane.reorder(ADA, changes)
     assert plane.world.store.last_event_id() == before
     return str(refused.value)
 
@@ -94,7 +95,7 @@ def test_a_run_is_put_where_a_person_wants_it(
     for name in "abcd":
         submit(plane, name)
         simulation.clock.advance(1.0 if apart else 0.0)
-    plane.reorder(moves)
+    plane.reorder(ADA, moves)
     assert "".join(names(plane)) == expected
     simulation.clock.advance(1.0)
     submit(plane, "e")
@@ -107,15 +108,15 @@ def test_many_moves_in_one_list_give_the_order_they_ask_for(plane: ControlPlane)
         submit(plane, f"n{number:03}")
     before = names(plane)
     moves = [change(name, ahead_of=ahead) for ahead, name in pairwise(before)]
-    plane.reorder(moves)
+    plane.reorder(ADA, moves)
     assert names(plane) == before[::-1]
 
 
 def test_a_place_is_durable_and_part_of_the_history(simulation: Simulation, plane: ControlPlane) -> None:
     for name in "ab":
         submit(plane, name)
-    (moved,) = plane.reorder([change("b", ahead_of="a")])
-    assert plane.events(moved.id)[-1].event is RunEvent.REORDERED
+    (moved,) = plane.reorder(ADA, [change("b", ahead_of="a")])
+    assert plane.events(ADA, moved.id)[-1].event is RunEvent.REORDERED
     again = simulation.start().plane
     assert names(again) == ["b", "a"]
 
@@ -124,8 +125,8 @@ def test_moving_beside_a_run_takes_its_priority(plane: ControlPlane) -> None:
     """D14."""
     submit(plane, "high", priority=7)
     low = submit(plane, "low")
-    plane.reorder([change("low", behind_of="high")])
-    assert plane.find(low.id).place.priority == 7
+    plane.reorder(ADA, [change("low", behind_of="high")])
+    assert plane.find(ADA, low.id).place.priority == 7
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
@@ -133,11 +134,11 @@ def test_runs_lifted_together_keep_their_order(plane: ControlPlane, order: str) 
     """D14: the document's example, where both of two runs get another priority after one was moved."""
     for name in "abc":
         submit(plane, name)
-    plane.reorder([change("b", ahead_of="a")])
-    plane.reorder([change(name, priority=1) for name in order])
+    plane.reorder(ADA, [change("b", ahead_of="a")])
+    plane.reorder(ADA, [change(name, priority=1) for name in order])
     assert names(plane) == ["b", "a", "c"]
-    plane.reorder([change("a", priority=2)])
-    plane.reorder([change("b", priority=2)])
+    plane.reorder(ADA, [change("a", priority=2)])
+    plane.reorder(ADA, [change("b", priority=2)])
     assert names(plane) == ["a", "b", "c"], "one by one, each goes back to its place by submission"
 
 
@@ -145,7 +146,7 @@ def test_a_list_is_checked_as_if_made_one_after_another_and_made_whole(plane: Co
     """D15: a weight counts only once the run is in the pool that the change before brings it to."""
     submit(plane, "a")
     assert "a weight does not count" in said(plane, change("a", weight=2.0))
-    plane.reorder([change("a", pool="fair"), change("a", weight=2.0)])
+    plane.reorder(ADA, [change("a", pool="fair"), change("a", weight=2.0)])
     (entry,) = entries(plane, "fair")
     assert (entry.name, entry.weight, entry.policy) == ("a", 2.0, Policy.FAIR_SHARE)
 
@@ -209,7 +210,7 @@ def test_what_means_nothing_is_refused_with_the_reason(
     submit(plane, "turns", mode=Mode.CYCLE)
     submit(plane, "shares", mode=Mode.INTERRUPTIBLE)
     submit(plane, "rehearsal", target=Target(), rehearsal=Rehearsal(nodes=1, slots_per_node=4))
-    plane.stop(submit(plane, "ended").id)
+    plane.stop(ADA, submit(plane, "ended").id)
     assert reason in said(plane, wrong)
 
 
@@ -237,11 +238,11 @@ def test_a_running_run_gives_way_and_comes_back_in_its_new_pool(
     run = submit(plane, "a")
     simulation.turn_all()
     simulation.turn_all()
-    assert plane.find(run.id).state is RunState.RUNNING
-    plane.reorder([change("a", pool="other")])
+    assert plane.find(ADA, run.id).state is RunState.RUNNING
+    plane.reorder(ADA, [change("a", pool="other")])
     simulation.settle()
-    ended = plane.find(run.id)
-    pools = [attempt.allocation.pool for attempt in plane.attempts(run.id)]
+    ended = plane.find(ADA, run.id)
+    pools = [attempt.allocation.pool for attempt in plane.attempts(ADA, run.id)]
     assert (ended.outcome, ended.preemptions, pools) == (Outcome.COMPLETED, 1, ["plain", "other"])
 
 
@@ -261,16 +262,16 @@ def test_a_preempted_run_keeps_its_place(simulation: Simulation, plane: ControlP
         simulation.turn_all()
     assert names(plane) == ["urgent", "a", "b"]
     (victim,) = [entry for entry in entries(plane) if entry.name == "a"]
-    assert (victim.state, plane.find("a").preemptions) == (RunState.QUEUED, 1)
+    assert (victim.state, plane.find(ADA, "a").preemptions) == (RunState.QUEUED, 1)
 
 
 def test_a_paused_run_keeps_the_place_it_is_given(plane: ControlPlane) -> None:
     for name in "ab":
         submit(plane, name)
-    plane.pause("b")
-    plane.reorder([change("b", ahead_of="a")])
+    plane.pause(ADA, "b")
+    plane.reorder(ADA, [change("b", ahead_of="a")])
     assert names(plane) == ["a"]
-    plane.resume("b")
+    plane.resume(ADA, "b")
     assert names(plane) == ["b", "a"]
 
 
@@ -289,10 +290,10 @@ def test_a_list_is_made_anew_when_a_run_moves_under_it(simulation: Simulation, p
 
     def interrupt() -> None:
         for pause in rivals:
-            pause("b")
+            pause(ADA, "b")
 
     simulation.store.interrupt = interrupt
-    plane.reorder([change("a", priority=1), change("b", priority=2)])
-    found = [plane.find(name) for name in "ab"]
+    plane.reorder(ADA, [change("a", priority=1), change("b", priority=2)])
+    found = [plane.find(ADA, name) for name in "ab"]
     assert [run.place.priority for run in found] == [1, 2]
     assert found[1].state is RunState.PAUSED, "neither write was lost"

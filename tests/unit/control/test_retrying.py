@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control import retrying
 from tarmac.control.retrying import pause_s
@@ -127,26 +128,26 @@ def test_a_run_pauses_before_its_next_try_and_why_and_queue_say_until_when() -> 
         cluster=nodes(1, 4),
     )
     plane = simulation.server.plane
-    run = plane.submit([Submission(spec=spec(retries=2, slots=1), user="ada")])[0].run
+    run = plane.submit([Submission(spec=spec(retries=2, slots=1), actor=ADA)])[0].run
     simulation.turn_all()
     simulation.clock.advance(20.0)
     simulation.turn_all()
 
-    failed = plane.find(run.id)
+    failed = plane.find(ADA, run.id)
     assert (failed.state, failed.attempt) == (RunState.QUEUED, 1)
     assert failed.retry is not None
-    told = plane.why(run.id)
+    told = plane.why(ADA, run.id)
     assert told.headline.startswith("queued: it pauses before retry 1 of 2, because attempt 1 failed: ")
     assert [reason.code for reason in told.reasons] == ["rests"]
     assert told.reasons[0].text == "it may start again in 2 s"
-    (line,) = [entry for page in plane.queue() for entry in page.entries]
+    (line,) = [entry for page in plane.queue(ADA) for entry in page.entries]
     assert line.retry_at == failed.retry.at
     assert line.estimate is not None
     assert line.estimate.start_at == pytest.approx(failed.retry.at)
 
     simulation.start()
     simulation.turn_all()
-    assert simulation.server.plane.find(run.id).attempt == 1
+    assert simulation.server.plane.find(ADA, run.id).attempt == 1
     simulation.clock.advance_to(failed.retry.at)
     simulation.turn_all()
-    assert simulation.server.plane.find(run.id).attempt == 2
+    assert simulation.server.plane.find(ADA, run.id).attempt == 2

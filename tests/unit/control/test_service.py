@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from actors import ADA
 from simulated import InstantCode, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
@@ -27,7 +28,7 @@ def plane(simulation: Simulation) -> ControlPlane:
 
 
 def submit(plane: ControlPlane, key: str | None = None, **wanted: object) -> Run:
-    return plane.submit([Submission(spec=spec(**wanted), user="ada", idempotency_key=key)])[0].run
+    return plane.submit([Submission(spec=spec(**wanted), actor=ADA, idempotency_key=key)])[0].run
 
 
 def test_a_run_without_code_queues_at_once_and_one_with_code_is_staged_first(
@@ -37,7 +38,7 @@ def test_a_run_without_code_queues_at_once_and_one_with_code_is_staged_first(
     run = submit(plane, slots=1, code=LocalDirectory(path="/code"))
     assert run.state is RunState.PENDING
     simulation.server.turn("stage")
-    staged = plane.find(run.id)
+    staged = plane.find(ADA, run.id)
     assert (staged.state, staged.code_digest) == (RunState.QUEUED, "digest-of-code")
 
 
@@ -51,12 +52,15 @@ def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
     assert isinstance(store, InstantCode)
     store.too_large.add("/large")
     simulation.server.turn("stage")
-    assert (plane.find(large.id).state, plane.find(small.id).state) == (RunState.PENDING, RunState.QUEUED)
-    assert "cannot keep a copy of /large (free some space there)" in plane.why(large.id).headline
+    assert (plane.find(ADA, large.id).state, plane.find(ADA, small.id).state) == (
+        RunState.PENDING,
+        RunState.QUEUED,
+    )
+    assert "cannot keep a copy of /large (free some space there)" in plane.why(ADA, large.id).headline
     store.too_large.clear()
-    assert plane.find(large.id).state is RunState.PENDING
+    assert plane.find(ADA, large.id).state is RunState.PENDING
     simulation.server.turn("stage")
-    assert plane.find(large.id).state is RunState.QUEUED
+    assert plane.find(ADA, large.id).state is RunState.QUEUED
     assert plane.world.code_held_up == {}
 
 
@@ -69,8 +73,11 @@ def test_a_defect_that_the_code_of_one_run_brings_to_light_holds_up_no_other(
     assert isinstance(store, InstantCode)
     store.breaks.add("/broken")
     simulation.server.turn("stage")
-    assert (plane.find(broken.id).state, plane.find(sound.id).state) == (RunState.PENDING, RunState.QUEUED)
-    assert "RecursionError" in plane.why(broken.id).headline
+    assert (plane.find(ADA, broken.id).state, plane.find(ADA, sound.id).state) == (
+        RunState.PENDING,
+        RunState.QUEUED,
+    )
+    assert "RecursionError" in plane.why(ADA, broken.id).headline
 
 
 def test_what_can_never_fit_is_refused_with_the_largest_that_would(plane: ControlPlane) -> None:
@@ -84,33 +91,33 @@ def test_a_rehearsal_brings_its_own_nodes_and_takes_them_along(
     simulation: Simulation, plane: ControlPlane
 ) -> None:
     run = submit(plane, slots=12, rehearsal=Rehearsal(nodes=3, slots_per_node=4))
-    assert len(plane.nodes()) == 2 + 3
+    assert len(plane.nodes(ADA)) == 2 + 3
     simulation.settle()
-    assert plane.find(run.id).outcome is Outcome.COMPLETED
-    assert len(plane.nodes()) == 2
-    (attempt,) = plane.attempts(run.id)
+    assert plane.find(ADA, run.id).outcome is Outcome.COMPLETED
+    assert len(plane.nodes(ADA)) == 2
+    (attempt,) = plane.attempts(ADA, run.id)
     assert (len(attempt.allocation.nodes), attempt.allocation.slots) == (3, 12)
 
 
 def test_the_same_key_is_the_same_run_and_another_spec_under_it_is_refused(plane: ControlPlane) -> None:
-    first = plane.submit([Submission(spec=spec(slots=1, source="a"), user="ada", idempotency_key="k")])[0]
-    again = plane.submit([Submission(spec=spec(slots=1, source="a"), user="ada", idempotency_key="k")])[0]
+    first = plane.submit([Submission(spec=spec(slots=1, source="a"), actor=ADA, idempotency_key="k")])[0]
+    again = plane.submit([Submission(spec=spec(slots=1, source="a"), actor=ADA, idempotency_key="k")])[0]
     assert (first.created, again.created) == (True, False)
     assert first.run.id == again.run.id
     with pytest.raises(Refused, match=first.run.id):
-        plane.submit([Submission(spec=spec(slots=2, source="b"), user="ada", idempotency_key="k")])
+        plane.submit([Submission(spec=spec(slots=2, source="b"), actor=ADA, idempotency_key="k")])
 
 
 def test_commands_that_change_nothing_are_no_errors(simulation: Simulation, plane: ControlPlane) -> None:
     run = submit(plane, slots=1)
-    assert plane.resume(run.id).state is RunState.QUEUED
-    assert plane.pause(run.id).state is RunState.PAUSED
-    assert plane.pause(run.id).state is RunState.PAUSED
-    assert plane.stop(run.id).outcome is Outcome.STOPPED
-    assert plane.stop(run.id).outcome is Outcome.STOPPED
+    assert plane.resume(ADA, run.id).state is RunState.QUEUED
+    assert plane.pause(ADA, run.id).state is RunState.PAUSED
+    assert plane.pause(ADA, run.id).state is RunState.PAUSED
+    assert plane.stop(ADA, run.id).outcome is Outcome.STOPPED
+    assert plane.stop(ADA, run.id).outcome is Outcome.STOPPED
     for verb in (plane.pause, plane.resume):
         with pytest.raises(IllegalStep, match="ended"):
-            verb(run.id)
+            verb(ADA, run.id)
 
 
 @pytest.mark.parametrize("code", [None, LocalDirectory(path="/code")])
@@ -120,11 +127,11 @@ def test_a_run_that_is_submitted_paused_waits_with_its_code_until_it_is_resumed(
     """D12: nothing of it ever runs before."""
     run = submit(plane, slots=1, code=code, start_paused=True)
     simulation.settle()
-    aside = plane.find(run.id)
+    aside = plane.find(ADA, run.id)
     assert (aside.state, aside.attempt) == (RunState.PAUSED, 0)
-    assert plane.resume(run.id).state is RunState.QUEUED
+    assert plane.resume(ADA, run.id).state is RunState.QUEUED
     simulation.settle()
-    ended = plane.find(run.id)
+    ended = plane.find(ADA, run.id)
     assert (ended.outcome, ended.attempt) == (Outcome.COMPLETED, 1)
 
 
@@ -135,10 +142,10 @@ def test_a_pause_taken_back_before_the_run_has_left_lets_it_leave_and_queues_it(
     run = submit(plane, slots=1)
     simulation.turn_all()
     simulation.turn_all()
-    assert plane.pause(run.id).state is RunState.PAUSING
-    assert plane.resume(run.id).state is RunState.PREEMPTING
+    assert plane.pause(ADA, run.id).state is RunState.PAUSING
+    assert plane.resume(ADA, run.id).state is RunState.PREEMPTING
     simulation.settle()
-    ended = plane.find(run.id)
+    ended = plane.find(ADA, run.id)
     assert (ended.outcome, ended.attempt) == (Outcome.COMPLETED, 2)
 
 
@@ -150,7 +157,7 @@ def test_a_run_that_may_not_wait_fails_at_once_with_the_reason(
     simulation.server.turn("schedule")
     late = submit(plane, slots=1, queueing=Queueing.FAIL_IF_BUSY)
     simulation.server.turn("schedule")
-    ended = plane.find(late.id)
+    ended = plane.find(ADA, late.id)
     assert ended.outcome is Outcome.FAILED
     assert ended.cause is not None
     assert ended.cause.code is CauseCode.BUSY
@@ -161,12 +168,12 @@ def test_a_run_that_may_not_wait_fails_at_once_with_the_reason(
 def test_runs_are_found_by_id_name_and_prefix_and_the_nearest_is_offered(plane: ControlPlane) -> None:
     old = submit(plane, name="digits", slots=1)
     new = submit(plane, name="digits", slots=1)
-    assert plane.find("digits").id == new.id
-    assert plane.find(old.id).id == old.id
+    assert plane.find(ADA, "digits").id == new.id
+    assert plane.find(ADA, old.id).id == old.id
     with pytest.raises(Refused, match="several"):
-        plane.find(old.id[:-1])
+        plane.find(ADA, old.id[:-1])
     with pytest.raises(NotFound) as unknown:
-        plane.find("digit")
+        plane.find(ADA, "digit")
     assert unknown.value.hint is not None
     assert "digits" in unknown.value.hint
 
@@ -175,17 +182,17 @@ def test_why_tells_what_a_run_waits_for_in_every_state(simulation: Simulation, p
     big = submit(plane, slots=8)
     simulation.server.turn("schedule")
     small = submit(plane, slots=1)
-    waiting = plane.why(small.id)
+    waiting = plane.why(ADA, small.id)
     assert waiting.headline == "queued: it waits for 1 slot"
     assert {reason.node for reason in waiting.reasons} >= {"node1", "node2"}
     assert waiting.unblocked_by
-    assert "started" in plane.why(big.id).headline
-    plane.pause(small.id)
-    assert f"tarmac resume {small.id}" in plane.why(small.id).headline
-    plane.stop(big.id)
-    assert "asked to stop" in plane.why(big.id).headline
+    assert "started" in plane.why(ADA, big.id).headline
+    plane.pause(ADA, small.id)
+    assert f"tarmac resume {small.id}" in plane.why(ADA, small.id).headline
+    plane.stop(ADA, big.id)
+    assert "asked to stop" in plane.why(ADA, big.id).headline
     simulation.settle()
-    assert "ended, stopped" in plane.why(big.id).headline
+    assert "ended, stopped" in plane.why(ADA, big.id).headline
 
 
 def test_nodes_tell_what_they_hold_and_drained_ones_take_nothing_new(
@@ -193,33 +200,33 @@ def test_nodes_tell_what_they_hold_and_drained_ones_take_nothing_new(
 ) -> None:
     run = submit(plane, slots=3)
     simulation.server.turn("schedule")
-    (holding,) = [report for report in plane.nodes() if report.runs]
+    (holding,) = [report for report in plane.nodes(ADA) if report.runs]
     assert (holding.slots_used, holding.runs[0].id, holding.runs[0].slots) == (3, run.id, 3)
-    other = next(report.node.name for report in plane.nodes() if not report.runs)
-    plane.set_drained(NodeChoice(names=(other,)), True)
+    other = next(report.node.name for report in plane.nodes(ADA) if not report.runs)
+    plane.set_drained(ADA, NodeChoice(names=(other,)), True)
     waits = submit(plane, slots=4)
     simulation.server.turn("schedule")
-    assert plane.find(waits.id).state is RunState.QUEUED
-    plane.set_drained(NodeChoice(names=(other,)), False)
+    assert plane.find(ADA, waits.id).state is RunState.QUEUED
+    plane.set_drained(ADA, NodeChoice(names=(other,)), False)
     simulation.server.turn("schedule")
-    assert plane.find(waits.id).state is RunState.STARTING
+    assert plane.find(ADA, waits.id).state is RunState.STARTING
     with pytest.raises(NotFound, match="node9"):
-        plane.set_drained(NodeChoice(names=("node9",)), True)
+        plane.set_drained(ADA, NodeChoice(names=("node9",)), True)
 
 
 def test_a_dry_run_shows_the_launch_and_keeps_nothing(simulation: Simulation, plane: ControlPlane) -> None:
     """What is printed is the engine's own request; a busy cluster adds the reasons it would wait for."""
-    free = plane.dry_run(Submission(spec=spec(slots=8), user="ada"))
+    free = plane.dry_run(Submission(spec=spec(slots=8), actor=ADA))
     assert free.launch is not None
     assert [node.node for node in free.launch.nodes] == ["node1", "node2"]
     assert str(free.request)
     assert free.reasons == ()
     submit(plane, slots=8)
     simulation.server.turn("schedule")
-    busy = plane.dry_run(Submission(spec=spec(slots=8), user="ada"))
+    busy = plane.dry_run(Submission(spec=spec(slots=8), actor=ADA))
     assert busy.launch is not None
     assert busy.reasons
-    never = plane.dry_run(Submission(spec=spec(slots=9), user="ada"))
+    never = plane.dry_run(Submission(spec=spec(slots=9), actor=ADA))
     assert never.launch is None
     assert len(plane.world.store.live_runs()) == 1
 
@@ -229,8 +236,8 @@ def test_slots_that_cannot_be_split_equally_are_warned_of() -> None:
     plane = Simulation(behaviour=lambda _launch: Behaviour(), cluster=nodes(12, 6)).server.plane
     wanted = spec(slots=7)
     role = replace(wanted.roles[0], uneven=True)
-    (accepted,) = plane.submit([Submission(spec=replace(wanted, roles=(role,)), user="ada")])
+    (accepted,) = plane.submit([Submission(spec=replace(wanted, roles=(role,)), actor=ADA)])
     (warning,) = accepted.warnings
     assert warning.startswith("slots: 7 cannot be split equally over few nodes here: 2 nodes get 6 + 1")
-    (accepted,) = plane.submit([Submission(spec=spec(slots=12), user="ada")])
+    (accepted,) = plane.submit([Submission(spec=spec(slots=12), actor=ADA)])
     assert accepted.warnings == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
@@ -26,7 +27,7 @@ def plane(simulation: Simulation) -> ControlPlane:
 
 
 def submit(plane: ControlPlane, **wanted: object) -> Run:
-    return plane.submit([Submission(spec=spec(**wanted), user="ada")])[0].run
+    return plane.submit([Submission(spec=spec(**wanted), actor=ADA)])[0].run
 
 
 def go_on(simulation: Simulation, seconds: float = 1.0) -> None:
@@ -41,7 +42,7 @@ def test_i5_who_is_ahead_is_told_by_name(simulation: Simulation, plane: ControlP
     submit(plane, slots=8, name="big")
     go_on(simulation)
     ahead = [submit(plane, slots=8, name=f"before{number}") for number in range(6)]
-    told = plane.why(submit(plane, slots=8).id)
+    told = plane.why(ADA, submit(plane, slots=8).id)
     assert told.ahead == 6
     assert [(run.run_id, run.name) for run in told.ahead_first] == [(run.id, run.name) for run in ahead[:4]]
 
@@ -50,7 +51,7 @@ def test_i5_what_it_waits_for_is_told_by_name(simulation: Simulation, plane: Con
     """In the sentences, on each node, and as fields of their own."""
     held = [submit(plane, slots=1, name=f"small{number}") for number in range(6)]
     go_on(simulation)
-    told = plane.why(submit(plane, slots=8).id)
+    told = plane.why(ADA, submit(plane, slots=8).id)
     assert told.awaits == 6
     assert [(run.run_id, run.name) for run in told.awaits_first] == [(run.id, run.name) for run in held[:4]]
     named = [f"{run.name} ({run.id})" for run in held]
@@ -63,7 +64,7 @@ def test_i5_for_whom_nodes_are_kept_is_told_by_name(simulation: Simulation, plan
     submit(plane, slots=4, time_limit_s=3600.0)
     go_on(simulation)
     big = submit(plane, slots=8, name="big")
-    told = plane.why(submit(plane, slots=4).id)
+    told = plane.why(ADA, submit(plane, slots=4).id)
     assert f"kept for big ({big.id}), which is ordered before" in " ".join(item.text for item in told.reasons)
 
 
@@ -72,7 +73,7 @@ def test_without_limits_and_history_it_says_that_nothing_is_known(
 ) -> None:
     submit(plane, slots=8)
     go_on(simulation)
-    estimate = plane.why(submit(plane, slots=8).id).estimate
+    estimate = plane.why(ADA, submit(plane, slots=8).id).estimate
     assert estimate is not None
     assert (estimate.start_at, estimate.latest_at, estimate.basis) == (None, None, "unknown")
     assert "not known" in estimate.text
@@ -81,7 +82,7 @@ def test_without_limits_and_history_it_says_that_nothing_is_known(
 def test_with_time_limits_it_says_when_at_the_latest(simulation: Simulation, plane: ControlPlane) -> None:
     submit(plane, slots=8, time_limit_s=3600.0)
     go_on(simulation)
-    estimate = plane.why(submit(plane, slots=8).id).estimate
+    estimate = plane.why(ADA, submit(plane, slots=8).id).estimate
     assert estimate is not None
     assert estimate.basis == "time limits"
     assert estimate.start_at == estimate.latest_at == pytest.approx(simulation.clock.now() + 3600.0, abs=5.0)
@@ -97,15 +98,15 @@ def test_what_has_ended_before_tells_when_it_is_likely_to_start(
     first = submit(plane, slots=8, name="train", time_limit_s=6000.0)
     go_on(simulation)
     waiting = submit(plane, slots=8, name="train")
-    estimate = plane.why(waiting.id).estimate
+    estimate = plane.why(ADA, waiting.id).estimate
     assert estimate is not None
     assert estimate.basis == "history"
     assert estimate.start_at == pytest.approx(simulation.clock.now() + RUNS_S, abs=10.0)
     assert estimate.latest_at == pytest.approx(simulation.clock.now() + 6000.0, abs=10.0)
     simulation.clock.advance_to(estimate.start_at + 5.0)
     go_on(simulation)
-    assert plane.find(first.id).state is RunState.ENDED
-    assert plane.find(waiting.id).state is RunState.RUNNING, "it started when it was said to"
+    assert plane.find(ADA, first.id).state is RunState.ENDED
+    assert plane.find(ADA, waiting.id).state is RunState.RUNNING, "it started when it was said to"
 
 
 def test_c10_a_run_that_may_not_wait_ends_with_the_reason_of_each_node(
@@ -115,7 +116,7 @@ def test_c10_a_run_that_may_not_wait_ends_with_the_reason_of_each_node(
     go_on(simulation)
     run = submit(plane, replicas=1, each=2, queueing=Queueing.FAIL_IF_BUSY)
     go_on(simulation)
-    ended = plane.find(run.id)
+    ended = plane.find(ADA, run.id)
     assert ended.state is RunState.ENDED
     assert ended.cause is not None
     assert ended.cause.code is CauseCode.BUSY

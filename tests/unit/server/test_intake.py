@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from actors import ADA
 from simulated import CountingIds, InstantCode, nodes
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import SimEngine, VirtualClock
@@ -15,7 +16,7 @@ from tarmac.server.rim import Caller
 from tarmac.server.submissions import Draft
 from tarmac.store.memory import MemoryStore
 
-ADA = Caller(user="ada", local=True)
+CALLER = Caller(actor=ADA, local=True)
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def plane(store: MemoryStore) -> ControlPlane:
 
 def draft(command: str = "true", *, key: str | None = None, slots: int | None = None) -> Draft:
     overrides = {} if slots is None else {"slots": slots}
-    return Draft(caller=ADA, source=f"command: {command}\n", overrides=overrides, idempotency_key=key)
+    return Draft(caller=CALLER, source=f"command: {command}\n", overrides=overrides, idempotency_key=key)
 
 
 def test_what_arrives_during_a_transaction_shares_the_next(plane: ControlPlane, store: MemoryStore) -> None:
@@ -69,7 +70,7 @@ def test_a_client_that_goes_away_takes_nobody_along(plane: ControlPlane) -> None
 
 def test_mistakes_are_answered_one_by_one(plane: ControlPlane, store: MemoryStore) -> None:
     results = enter_each(
-        [draft(), Draft(caller=ADA, source="slotz: 1"), draft(slots=900), draft("echo last")], plane
+        [draft(), Draft(caller=CALLER, source="slotz: 1"), draft(slots=900), draft("echo last")], plane
     )
     assert [type(result) for result in results] == [Entered, InvalidInput, NeverFits, Entered]
     assert len(store.live_runs()) == 2
@@ -87,7 +88,7 @@ def test_a_key_that_clashes_makes_no_other_run_twice(plane: ControlPlane, store:
 
 def test_a_full_disk_is_everybodys(plane: ControlPlane, store: MemoryStore) -> None:
     store.disk_full = True
-    results = enter_each([draft(), Draft(caller=ADA, source="slotz: 1"), draft()], plane)
+    results = enter_each([draft(), Draft(caller=CALLER, source="slotz: 1"), draft()], plane)
     assert [type(result) for result in results] == [StorageFull, InvalidInput, StorageFull]
     store.disk_full = False
     assert store.live_runs() == []

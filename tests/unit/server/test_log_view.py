@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from actors import ADA
 from served import Served
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
@@ -31,7 +32,7 @@ def plane(tmp_path: Path) -> Served:
 @pytest.mark.parametrize("source", [TWO, HOOKED], ids=["setup steps", "hooks alone"])
 def test_every_worker_of_every_attempt_is_followed(plane: Served, source: str) -> None:
     run = _begin(plane, source)
-    view = LogView(plane.plane, run, LogQuery())
+    view = LogView(plane.plane, ADA, run, LogQuery())
     _write(plane, f"{run}.1", "first")
     seen = _drain(view)
     plane.advance(10)
@@ -60,7 +61,7 @@ def test_a_view_can_be_narrowed_to_one_attempt_and_then_ends_with_it(plane: Serv
     run = _begin(plane)
     _write(plane, f"{run}.1", "first")
     plane.advance(10)
-    view = LogView(plane.plane, run, LogQuery(attempt=1, role="main", replica=1))
+    view = LogView(plane.plane, ADA, run, LogQuery(attempt=1, role="main", replica=1))
     assert [data["text"] for name, data in _drain(view) if name == "log"] == ["first main 1"]
     assert view.look(survey=True).over, "attempt 1 has ended, though the run goes on"
 
@@ -68,10 +69,10 @@ def test_a_view_can_be_narrowed_to_one_attempt_and_then_ends_with_it(plane: Serv
 def test_places_lead_to_the_same_bytes_in_a_new_view(plane: Served) -> None:
     run = _begin(plane)
     _write(plane, f"{run}.1", "first")
-    view = LogView(plane.plane, run, LogQuery())
+    view = LogView(plane.plane, ADA, run, LogQuery())
     _drain(view)
     _write(plane, f"{run}.1", "more")
-    again = LogView(plane.plane, run, LogQuery(places=view.places(), tail=1))
+    again = LogView(plane.plane, ADA, run, LogQuery(places=view.places(), tail=1))
     texts = {data["text"] for name, data in _drain(again) if name == "log"}
     assert texts == {"more main 0", "more main 1", "more setup 0"}
 
@@ -79,7 +80,7 @@ def test_places_lead_to_the_same_bytes_in_a_new_view(plane: Served) -> None:
 def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> None:
     run = _begin(plane)
     plane.engine.write(f"{run}.1", "logs/main.0.0.log", b"1\n2\n3\n")
-    view = LogView(plane.plane, run, LogQuery(tail=1, role="main", replica=0))
+    view = LogView(plane.plane, ADA, run, LogQuery(tail=1, role="main", replica=0))
     assert [data["text"] for name, data in _drain(view) if name == "log"] == ["3\n"]
     plane.advance(10)
     plane.advance(5)  # the pause before the retry
@@ -89,13 +90,13 @@ def test_a_tail_counts_for_what_was_there_not_for_what_comes(plane: Served) -> N
 
 def test_a_view_without_files_is_idle(plane: Served) -> None:
     run = plane.plane.submit([_submission(plane)])[0].run.id
-    view = LogView(plane.plane, run, LogQuery())
+    view = LogView(plane.plane, ADA, run, LogQuery())
     view.look(survey=True)
     assert view.idle
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:
-    return prepare(Draft(caller=Caller(user="ada", local=True), source=source), plane.plane).submission
+    return prepare(Draft(caller=Caller(actor=ADA, local=True), source=source), plane.plane).submission
 
 
 def _begin(plane: Served, source: str = TWO) -> str:
@@ -108,7 +109,7 @@ def _begin(plane: Served, source: str = TWO) -> str:
 def _write(plane: Served, attempt: str, text: str) -> None:
     for replica in (0, 1):
         plane.engine.write(attempt, f"logs/main.{replica}.0.log", f"{text} main {replica}".encode())
-    node = plane.plane.attempts(attempt.split(".", maxsplit=1)[0])[-1].allocation.nodes[0]
+    node = plane.plane.attempts(ADA, attempt.split(".", maxsplit=1)[0])[-1].allocation.nodes[0]
     plane.engine.write(attempt, f"logs/setup.{node}.log", f"{text} setup 0".encode())
 
 

@@ -58,6 +58,7 @@ _COLUMNS = (
 )
 @click.option("--mode", type=click.Choice(_MODES), metavar="MODE", help="Only runs of this mode.")
 @click.option("--user", metavar="NAME", help="Only this user's runs.")
+@click.option("--mine", is_flag=True, help="Only your own runs.")
 @click.option("--project", metavar="NAME", help="Only runs of this project.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--label", "labels", multiple=True, type=KeyValue(), help="Only runs with this label.")
@@ -70,6 +71,7 @@ def ls(
     states: tuple[str, ...],
     mode: str | None,
     user: str | None,
+    mine: bool,
     project: str | None,
     name: str | None,
     labels: tuple[tuple[str, str], ...],
@@ -85,6 +87,7 @@ def ls(
     wanted = _Wanted.of(states, mode, system)
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
+    query["mine"] = mine
     if states or mode or everything or limit or system:
         runs = _take(client, limit, wanted, everything=everything, **query)
         hidden = False
@@ -94,7 +97,7 @@ def ls(
         print_json({"runs": runs if system is None else worded(runs, system)})
         return
     if not runs:
-        if any((states, mode, user, project, name, labels)):
+        if any((states, mode, user, mine, project, name, labels)):
             remark("no such run")
         elif client.runs(limit=1, everything=True)["runs"]:
             remark("no run is live or has ended lately: tarmac ls --all lists older ones")

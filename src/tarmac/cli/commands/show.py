@@ -44,6 +44,7 @@ _EVENTS = (
     Column(title="WHEN", right=True),
     Column(title="EVENT"),
     Column(title="STATE"),
+    Column(title="BY", optional=True),
     Column(title="DETAIL", flexible=True),
 )
 
@@ -155,6 +156,7 @@ def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) 
             age(event["at"], now),
             event["event"],
             state_cell(event["state"]),
+            event["actor"] or "",
             ", ".join(f"{key} {_detail(value)}" for key, value in event["detail"].items()),
         )
         for event in events

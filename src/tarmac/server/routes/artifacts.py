@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.kept_records import artifact_record, content_record
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.kept import Artifact, ArtifactContent
 from tarmac.server.service import Service
 
@@ -18,9 +19,9 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
     desk = service.artifacts
 
     @router.get("/artifacts", response_model=list[Artifact])
-    def every(run: str | None = None) -> Response:
+    def every(actor: CallingActor, run: str | None = None) -> Response:
         """Every version of the artifacts of a run, or of all runs, oldest run first."""
-        kept = desk.kept(service.plane.find(run) if run is not None else None)
+        kept = desk.kept(service.plane.find(actor, run) if run is not None else None)
         names = desk.names(sorted({item.version.run_id for item in kept}))
         return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in kept])
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from tarmac.dialects.clusterfile import read_cluster
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.cluster_records import cluster_record, finding_record
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.clusters import Cluster, ClusterBody, Finding
 from tarmac.server.service import Service
 
@@ -32,13 +33,13 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
         return JsonAnswer([finding_record(finding) for finding in clusters.examine(name)])
 
     @router.post("/clusters", response_model=Cluster)
-    def add(body: ClusterBody) -> Response:
+    def add(actor: CallingActor, body: ClusterBody) -> Response:
         """Take up a described cluster. The same description twice is one; another one wants `replace`."""
         reading = read_cluster(body.source, filename=body.filename)
-        report = clusters.add(reading.cluster, replacing=body.replace)
+        report = clusters.add(actor, reading.cluster, replacing=body.replace)
         return JsonAnswer(cluster_record(report, warnings=reading.warnings))
 
     @router.delete("/clusters/{name}", response_model=Cluster)
-    def remove(name: str) -> Response:
+    def remove(actor: CallingActor, name: str) -> Response:
         """Forget a described cluster; the answer is what it was. Refused while runs hold or need it."""
-        return JsonAnswer(cluster_record(clusters.remove(name)))
+        return JsonAnswer(cluster_record(clusters.remove(actor, name)))

@@ -24,7 +24,7 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
     @router.post("/datasets", response_model=Dataset)
     def add(body: DatasetBody, request: Request) -> Response:
         """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
-        return JsonAnswer(dataset_record(desk.add(body.id, body.source, user=caller_of(request).user)))
+        return JsonAnswer(dataset_record(desk.add(body.id, body.source, user=caller_of(request).actor.user)))
 
     @router.delete("/datasets/{dataset_id}", response_model=Dataset)
     def remove(dataset_id: str) -> Response:

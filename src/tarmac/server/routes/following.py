@@ -17,6 +17,7 @@ from tarmac.server.log_view import LogQuery, LogView
 from tarmac.server.positions import parse
 from tarmac.server.records import event_record
 from tarmac.server.reports import reports_of
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.runs import Event, LogChunk, Report
 from tarmac.server.service import Service
 from tarmac.server.sse import StreamResponse, wants_stream
@@ -45,6 +46,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
     @router.get("/runs/{ref}/events", response_model=list[Event])
     async def events(
         request: Request,
+        actor: CallingActor,
         ref: str,
         after: Annotated[int, Query(ge=0)] = 0,
         last_event_id: LastEventId = None,
@@ -52,31 +54,32 @@ def following_routes(router: APIRouter, service: Service) -> None:
         """The history of a run; as an event stream also what happens, until its end."""
         if last_event_id:
             after = _sequence_number(last_event_id)
-        run = await run_in_threadpool(plane.find, ref)
+        run = await run_in_threadpool(plane.find, actor, ref)
         if wants_stream(request):
-            return StreamResponse(event_frames(service, request, run.id, after))
-        history = await run_in_threadpool(plane.events, run.id, after)
+            return StreamResponse(event_frames(service, actor, request, run.id, after))
+        history = await run_in_threadpool(plane.events, actor, run.id, after)
         return JsonAnswer([event_record(event) for event in history])
 
     @router.get("/runs/{ref}/logs", response_model=list[LogChunk])
     async def logs(
         request: Request,
+        actor: CallingActor,
         ref: str,
         parameters: Annotated[LogParameters, Depends()],
         last_event_id: LastEventId = None,
     ) -> Response:
         """What a run's workers wrote; as an event stream also what they write, until its end."""
         query = _log_query(parameters, last_event_id, now=service.clock.now())
-        view = await run_in_threadpool(LogView, plane, ref, query, service.secrets.mask)
+        view = await run_in_threadpool(LogView, plane, actor, ref, query, service.secrets.mask)
         if wants_stream(request):
             return StreamResponse(log_frames(service, request, view, follow=parameters.follow))
         return StreamingResponse(_log_list(view), media_type="application/json")
 
     @router.get("/runs/{ref}/reports", response_model=list[Report])
-    def reports(ref: str) -> Response:
+    def reports(actor: CallingActor, ref: str) -> Response:
         """The metrics and progress that a run's workers reported."""
-        run = plane.find_here(ref)
-        return JsonAnswer(reports_of(plane, run, service.secrets.mask(run)))
+        run = plane.find_here(actor, ref)
+        return JsonAnswer(reports_of(plane, actor, run, service.secrets.mask(run)))
 
 
 def _sequence_number(text: str) -> int:

@@ -9,8 +9,10 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from tarmac.control.draining import NodeChoice
+from tarmac.model.actor import Actor
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import node_record
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.clusters import NodesBody
 from tarmac.server.schemas.placement import Node
 from tarmac.server.service import Service
@@ -30,21 +32,21 @@ def node_routes(router: APIRouter, service: Service) -> None:
     plane = service.plane
 
     @router.get("/nodes", response_model=list[Node])
-    def nodes(parameters: Annotated[NodeParameters, Depends()]) -> Response:
+    def nodes(actor: CallingActor, parameters: Annotated[NodeParameters, Depends()]) -> Response:
         """Every node (of a cluster, a pool, a shard), and what it holds."""
         choice = NodeChoice(cluster=parameters.cluster, pool=parameters.pool, shard=parameters.shard)
-        return JsonAnswer([node_record(report) for report in plane.nodes(choice)])
+        return JsonAnswer([node_record(report) for report in plane.nodes(actor, choice)])
 
     @router.post("/nodes/drain", response_model=list[Node])
-    def drain(body: NodesBody) -> Response:
+    def drain(actor: CallingActor, body: NodesBody) -> Response:
         """Give these nodes no new work, all of them or none; what runs there goes on."""
-        return _set_drained(body, True)
+        return _set_drained(actor, body, True)
 
     @router.post("/nodes/undrain", response_model=list[Node])
-    def undrain(body: NodesBody) -> Response:
+    def undrain(actor: CallingActor, body: NodesBody) -> Response:
         """Give these drained nodes work again."""
-        return _set_drained(body, False)
+        return _set_drained(actor, body, False)
 
-    def _set_drained(body: NodesBody, drained: bool) -> Response:
+    def _set_drained(actor: Actor, body: NodesBody, drained: bool) -> Response:
         choice = NodeChoice(names=tuple(body.nodes), cluster=body.cluster, pool=body.pool, shard=body.shard)
-        return JsonAnswer([node_record(report) for report in plane.set_drained(choice, drained)])
+        return JsonAnswer([node_record(report) for report in plane.set_drained(actor, choice, drained)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from tarmac.control.queue_entries import QueuePage
@@ -16,7 +16,7 @@ from tarmac.model.text import nearest
 from tarmac.sched import Part
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.queue_records import pool_records
-from tarmac.server.rim import caller_of
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.queue import ChangeBody, ChangesBody, QueuePool
 from tarmac.server.service import Service
 
@@ -39,31 +39,31 @@ def queue_routes(router: APIRouter, service: Service) -> None:
     plane = service.plane
 
     @router.get("/queue", response_model=list[QueuePool])
-    def queue(request: Request, parameters: Annotated[QueueParameters, Depends()]) -> Response:
+    def queue(actor: CallingActor, parameters: Annotated[QueueParameters, Depends()]) -> Response:
         """The queue of each pool: what holds slots and what waits, in scheduling order."""
-        pools = _wanted(plane.pools(), parameters)
+        pools = _wanted(plane.pools(actor), parameters)
         part = Part(
             limit=parameters.limit,
             after=parameters.after - 1,
-            owner=caller_of(request).user if parameters.mine else None,
+            owner=actor.user if parameters.mine else None,
         )
-        found = plane.queue(part, cluster=parameters.cluster, pool=parameters.pool)
+        found = plane.queue(actor, part, cluster=parameters.cluster, pool=parameters.pool)
         return JsonAnswer(pool_records(found, pools))
 
     @router.post("/queue/changes", response_model=list[QueuePool])
-    def change(body: ChangesBody, limit: Limit = None) -> Response:
+    def change(actor: CallingActor, body: ChangesBody, limit: Limit = None) -> Response:
         """Make all of these changes in one transaction, or none; the queues of the pools they touched.
 
         With `limit`, the first runs of each queue, and those that were changed wherever they stand.
         """
-        changed = plane.reorder([_change(item) for item in body.changes])
+        changed = plane.reorder(actor, [_change(item) for item in body.changes])
         ids = frozenset(run.id for run in changed)
-        found = plane.queue(Part(limit=limit, also=ids))
+        found = plane.queue(actor, Part(limit=limit, also=ids))
         touched = {_key(page) for page in found if any(entry.run_id in ids for entry in page.entries)}
         # One that holds slots is listed where it holds them, until it left.
         moved = {run.place.pool for run in changed if run.place.pool is not None}
         touched |= {(cluster, pool) for cluster, _ in touched for pool in moved}
-        pools = [pool for pool in plane.pools() if pool.key in touched]
+        pools = [pool for pool in plane.pools(actor) if pool.key in touched]
         return JsonAnswer(pool_records([page for page in found if _key(page) in touched], pools))
 
 

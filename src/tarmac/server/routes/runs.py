@@ -8,12 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from tarmac.model.actor import RunScope
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.summary import RunQuery
 from tarmac.server.answers import JsonAnswer
 from tarmac.server.records import attempt_record, run_record, summary_record, why_record
+from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.placement import Why
 from tarmac.server.schemas.runs import Attempt, Run, RunPage
 from tarmac.server.service import Service
@@ -28,6 +30,7 @@ class ListParameters:
 
     state: Annotated[list[RunState] | None, Query()] = None
     user: str | None = None
+    scope: Annotated[RunScope, Query(description="mine: the caller's own runs alone")] = RunScope.ALL
     project: str | None = None
     name: str | None = None
     label: Annotated[list[str] | None, Query(description="KEY=VALUE")] = None
@@ -41,43 +44,43 @@ def run_routes(router: APIRouter, service: Service) -> None:
     plane = service.plane
 
     @router.get("/runs", response_model=RunPage)
-    def runs(parameters: Annotated[ListParameters, Depends()]) -> Response:
+    def runs(actor: CallingActor, parameters: Annotated[ListParameters, Depends()]) -> Response:
         """A page of the list of runs, newest first."""
         query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
-        found = plane.runs(query)
+        found = plane.runs(actor, query, scope=parameters.scope)
         following = found[-1].id if len(found) == query.limit else None
         return JsonAnswer({"runs": [summary_record(run) for run in found], "next": following})
 
     @router.get("/runs/{ref}", response_model=Run)
-    def run(ref: str) -> Response:
+    def run(actor: CallingActor, ref: str) -> Response:
         """A run, by id, unique beginning of an id, or name (the newest of that name)."""
-        return JsonAnswer(run_record(plane.find(ref)))
+        return JsonAnswer(run_record(plane.find(actor, ref)))
 
     @router.post("/runs/{ref}/stop", response_model=Run)
-    def stop(ref: str) -> Response:
+    def stop(actor: CallingActor, ref: str) -> Response:
         """End a run for good."""
-        return JsonAnswer(run_record(plane.stop(ref)))
+        return JsonAnswer(run_record(plane.stop(actor, ref)))
 
     @router.post("/runs/{ref}/pause", response_model=Run)
-    def pause(ref: str) -> Response:
+    def pause(actor: CallingActor, ref: str) -> Response:
         """Ask a run to leave its slots until it is resumed."""
-        return JsonAnswer(run_record(plane.pause(ref)))
+        return JsonAnswer(run_record(plane.pause(actor, ref)))
 
     @router.post("/runs/{ref}/resume", response_model=Run)
-    def resume(ref: str) -> Response:
+    def resume(actor: CallingActor, ref: str) -> Response:
         """Put a paused run back in the queue."""
-        return JsonAnswer(run_record(plane.resume(ref)))
+        return JsonAnswer(run_record(plane.resume(actor, ref)))
 
     @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
-    def attempts(ref: str) -> Response:
+    def attempts(actor: CallingActor, ref: str) -> Response:
         """The attempts of a run, with their workers and notices."""
-        found = plane.attempts(plane.find(ref).id)
+        found = plane.attempts(actor, plane.find(actor, ref).id)
         return JsonAnswer(
             [
                 attempt_record(
                     attempt,
-                    plane.workers(attempt.id),
-                    plane.notices(attempt.id),
+                    plane.workers(actor, attempt.id),
+                    plane.notices(actor, attempt.id),
                     directory=service.attempt_directory(attempt),
                     lost=loss_of(found[:number]),
                 )
@@ -86,9 +89,9 @@ def run_routes(router: APIRouter, service: Service) -> None:
         )
 
     @router.get("/runs/{ref}/why", response_model=Why)
-    def why(ref: str) -> Response:
+    def why(actor: CallingActor, ref: str) -> Response:
         """What a run waits for, and what would unblock it."""
-        return JsonAnswer(why_record(plane.why(ref)))
+        return JsonAnswer(why_record(plane.why(actor, ref)))
 
 
 def _run_query(parameters: ListParameters, *, recent: float) -> RunQuery:

@@ -28,7 +28,7 @@ def secret_routes(router: APIRouter, service: Service) -> None:
     def put(name: str, body: SecretBody, request: Request) -> Response:
         """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
         new = NewSecret(name=name, value=body.value, form=body.form, variable=body.variable, path=body.path)
-        return JsonAnswer(secret_record(desk.set(new, user=caller_of(request).user)))
+        return JsonAnswer(secret_record(desk.set(new, user=caller_of(request).actor.user)))
 
     @router.delete("/secrets/{name}", response_model=Secret | None)
     def remove(

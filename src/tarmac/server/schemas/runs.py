@@ -229,6 +229,7 @@ class Event(BaseModel):
     event: str
     state: str
     detail: dict[str, Any]
+    actor: str | None
 
 
 class LogChunk(BaseModel):
