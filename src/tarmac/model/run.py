@@ -371,10 +371,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One step of a run's history. `id` orders all events of a store; `seq` those of one run, from 1.
-
-    `actor` is the user whose command caused it; None: the platform itself, or what happened on the nodes.
-    """
+    """A step in the history of a run. `id` orders all of a store, `seq` those of a run; `actor` caused it."""
 
     id: int
     run_id: str

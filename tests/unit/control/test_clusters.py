@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_the_engines_own_cluster_is_neither_replaced_nor_removed(plane: ControlP
 
 def test_an_unknown_name_is_told_with_the_nearest(plane: ControlPlane) -> None:
     plane.clusters.add(ADA, SITE)
-    for ask in (plane.clusters.find, plane.clusters.remove):
+    for ask in (plane.clusters.find, partial(plane.clusters.remove, ADA)):
         with pytest.raises(NotFound, match=r"did you mean site\?"):
             ask("sit")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,27 +77,14 @@ def test_m3_backfill_never_delays_the_known_start_of_what_is_ordered_before(coun
     assert {run_id: at for run_id, at in promised.items() if life.started_at[run_id] > at} == {}
 
 
-def test_m3_who_has_a_higher_priority_has_nodes_kept_at_once_where_the_start_is_known():
+def test_m3_where_the_start_is_known_nodes_are_kept_at_once():
     queue = [
-        candidate("big", gang(8), priority=1),
+        candidate("big", gang(8)),
         candidate("long", gang(4)),
         candidate("short", gang(4), time_limit_s=400),
     ]
     facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, time_limit_s=500.0)])
     assert started(plan(facts, NOW)) == ["short"], "h ends in 400 s: what lasts longer may not pass"
-
-
-@pytest.mark.parametrize(("own_s", "measure_s"), [(1000.0, 1000.0), (None, 400.0)])
-def test_m3_among_equals_a_run_is_passed_until_it_has_waited_some_times_as_long_as_it_runs(own_s, measure_s):
-    """Without a limit of its own it is measured by how long it has to wait: h ends in 400 s."""
-
-    def passed(waited_s):
-        big = candidate("big", gang(8), queued_at=NOW - waited_s, time_limit_s=own_s)
-        held = holding("h", {"n1": range(4)}, time_limit_s=500.0)
-        return started(plan(snapshot(nodes(1), [big, candidate("long", gang(4))], [held]), NOW)) == ["long"]
-
-    assert passed(STRETCH * measure_s - 1)
-    assert not passed(STRETCH * measure_s)
 
 
 def test_m3_where_it_is_not_known_smaller_runs_pass_until_patience_is_over():
@@ -123,7 +109,7 @@ def test_m3_nodes_are_not_kept_where_those_it_waits_for_have_run_long_beside_its
 
 def test_several_runs_are_protected_on_nodes_of_their_own():
     held = [holding(f"h{i}", {f"n{i}": range(4)}, time_limit_s=500.0 + i) for i in range(1, 6)]
-    queue = [candidate(f"big{i}", replicas(1, 8), priority=1) for i in range(1, 6)]
+    queue = [candidate(f"big{i}", replicas(1, 8)) for i in range(1, 6)]
     kept = promises(Ledger(snapshot(nodes(5), [*queue, candidate("z", gang(1))], held)), NOW)
     assert {run_id: (keeping.at, keeping.nodes) for run_id, keeping in kept.items()} == {
         f"big{i}": (NOW + 400 + i, (f"n{i}",)) for i in range(1, PROTECTED + 1)
@@ -131,13 +117,13 @@ def test_several_runs_are_protected_on_nodes_of_their_own():
 
 
 def test_a_run_that_asks_for_nothing_may_use_kept_nodes():
-    queue = [candidate("big", gang(8), priority=1), candidate("log", replicas(1)), candidate("long", gang(1))]
+    queue = [candidate("big", gang(8)), candidate("log", replicas(1)), candidate("long", gang(1))]
     facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, time_limit_s=500.0)])
     assert started(plan(facts, NOW)) == ["log"]
 
 
 def test_nodes_on_their_way_out_are_kept_for_whom_they_leave():
-    queue = [candidate("big", gang(8), priority=1), candidate("short", gang(4), time_limit_s=1.0)]
+    queue = [candidate("big", gang(8)), candidate("short", gang(4), time_limit_s=1.0)]
     facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, leaving=True)])
     assert started(plan(facts, NOW)) == []
 
@@ -147,7 +133,7 @@ def test_the_shorter_of_runs_alike_starts_though_a_longer_one_is_asked_first():
     alike = [candidate(f"s{index}", gang(1), time_limit_s=limit_s) for index, limit_s in enumerate(limits)]
     facts = snapshot(
         nodes(1),
-        [candidate("big", gang(8), priority=1), *alike],
+        [candidate("big", gang(8)), *alike],
         [holding("h", {"n1": range(4)}, time_limit_s=500.0)],
     )
     assert started(plan(facts, NOW)) == ["s2", "s4"]

