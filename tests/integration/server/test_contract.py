@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from served import HELLO, Served, served
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.client import kept_records, records, secret_calls
+from tarmac.client import cluster_records, kept_records, records, secret_calls
 from tarmac.model.errors import InvalidInput, NotFound, TarmacError
 from tarmac.server.app import routed
 from tarmac.server.schemas import clusters, kept, placement, queue, runs, secrets, server
@@ -40,12 +40,14 @@ PAIRS: Mapping[type[BaseModel], Any] = {
     queue.QueuePool: records.QueuePoolRecord,
     queue.QueueEntry: records.QueueEntryRecord,
     queue.Estimate: records.EstimateRecord,
+    queue.NativeStatus: records.NativeStatusRecord,
     placement.Reason: records.ReasonRecord,
     placement.Node: records.NodeRecord,
     placement.NodeRun: records.NodeRunRecord,
-    clusters.Cluster: records.ClusterRecord,
-    clusters.PoolRules: records.PoolRulesRecord,
-    clusters.NodeKind: records.NodeKindRecord,
+    clusters.Cluster: cluster_records.ClusterRecord,
+    clusters.PoolRules: cluster_records.PoolRulesRecord,
+    clusters.NodeKind: cluster_records.NodeKindRecord,
+    clusters.Finding: cluster_records.FindingRecord,
     kept.Artifact: kept_records.ArtifactRecord,
     kept.ArtifactContent: kept_records.ArtifactContentRecord,
     kept.ArtifactEntry: kept_records.ArtifactEntryRecord,

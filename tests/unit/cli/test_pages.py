@@ -216,6 +216,8 @@ def third_attempt() -> Any:
         "state": "ended",
         "outcome": "failed",
         "nodes": ["n-1"],
+        "native": None,
+        "granted_at": 930.0,
         "started_at": 940.0,
         "ended_at": 943.5,
         "directory": "/a",
