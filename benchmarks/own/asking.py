@@ -1,4 +1,4 @@
-"""Asking for help: how long a command line takes that does nothing; the peers use the same stop-watch."""
+"""PoolCycle for help: how long a command line takes that does nothing; the peers use the same stop-watch."""
 
 from __future__ import annotations
 

@@ -36,17 +36,17 @@ from tarmac.model.home import Home
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
 from tarmac.server.app import routed
-from tarmac.server.artifact_desk import ArtifactDesk
+from tarmac.server.artifact_service import ArtifactService
+from tarmac.server.auth import Access, AuthMiddleware
 from tarmac.server.bodies import SILENCE_S, Bodies
 from tarmac.server.changes import Changes
 from tarmac.server.connections import Limits, limited
-from tarmac.server.dataset_desk import DatasetDesk
-from tarmac.server.rim import Access, Rim
-from tarmac.server.said import SlotsNote
-from tarmac.server.secret_desk import SecretDesk
+from tarmac.server.dataset_service import DatasetService
+from tarmac.server.once_notices import SlotsNotice
+from tarmac.server.references import settling
+from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
-from tarmac.server.settling import settling
 from tarmac.store.memory import MemoryStore
 from tarmac.vault import KeyFile, Vault
 
@@ -103,16 +103,16 @@ class Served:
         self.clock = VirtualClock(1_000_000.0)
         self.store = MemoryStore()
         self.engine = WritableEngine(self.clock, behaviour)
-        self.artifacts = ArtifactDesk(
+        self.artifacts = ArtifactService(
             Catalog(str(root / "artifacts")),
             self.store,
             self.clock,
             Rules(versions=3, days=None),
             remembered=root / "artifact-store",
         )
-        self.datasets = DatasetDesk(self.store, root / "datasets", self.clock)
+        self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)
-        self.secrets = SecretDesk(vault, self.store)
+        self.secrets = SecretService(vault, self.store)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.plane = ControlPlane(
             settle=settling(self.artifacts, self.datasets, self.secrets),
@@ -171,7 +171,7 @@ class Served:
             pid=os.getpid(),
             started_at=self.clock.now(),
             ended_days=ENDED_DAYS,
-            slots_note=SlotsNote(None, self.home.slots_note_said),
+            slots_note=SlotsNotice(None, self.home.slots_note_said),
             attempt_directory=lambda attempt: f"/attempts/{attempt.id}",
             stop=self.stops.set,
         )
@@ -201,7 +201,7 @@ def served(
     made.tcp_port = tcp.getsockname()[1]
     access = Access(owner=OWNER, socket_name=str(made.home.socket), token=TOKEN)
     inner = Bodies(routed(made.service(), home=made.home), silence_s=silence_s)
-    app = Rim(inner, access=access, version=version)
+    app = AuthMiddleware(inner, access=access, version=version)
     server = uvicorn.Server(
         uvicorn.Config(
             app, http=limited(limits), ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=2

@@ -24,7 +24,7 @@ PLAIN = {
     "tarmac.node.interpreter": "the same",
     "tarmac.node.venv": "environments in the making",
     "tarmac.node.procfs": "/proc",
-    "tarmac.node.strays": "/proc",
+    "tarmac.node.orphans": "/proc",
     "tarmac.node.writers": "/proc",
     "tarmac.node.kernelfiles": "/proc and /sys",
     "tarmac.node.namespaces": "/proc",

@@ -1,4 +1,7 @@
-"""Fetching a dataset once, from the web or through fsspec, into a directory of its own. For `DatasetDesk`."""
+"""Fetching a dataset once, from the web or through fsspec, into a directory of its own.
+
+For `DatasetService`.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Optional
 from tarmac.node.kernelfiles import lines
 
 
-class Victims:
+class OomKills:
     """How many processes the out-of-memory killer ended around us since this was made."""
 
     def __init__(self, *, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:

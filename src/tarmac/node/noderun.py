@@ -13,23 +13,23 @@ from tarmac.node import fifo, protocol, untrusted, words
 from tarmac.node.attempt import AttemptPart, WorkerPart
 from tarmac.node.children import Child, Children
 from tarmac.node.events import EventLog
-from tarmac.node.evidence import Witness
-from tarmac.node.judge import Asked, Cause, Exit, Verdict
-from tarmac.node.keeper import Keeper
+from tarmac.node.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
 from tarmac.node.masking import NO_SECRETS, Mask
-from tarmac.node.memory import Victims
+from tarmac.node.memory import OomKills
 from tarmac.node.mountplan import Plan
 from tarmac.node.namespaces import Apart
 from tarmac.node.paths import AttemptPaths, NodePaths
-from tarmac.node.pulse import Pulse
+from tarmac.node.progress import ProgressWatcher
+from tarmac.node.sidecar_process import SidecarProcess
 from tarmac.node.timeindex import TimeIndex
+from tarmac.node.wake_channel import WakeChannel
 from tarmac.node.workergroup import WorkerGroup
 
 
 class Leave(Exception):
     """The node's part is over before its workers ran: with this verdict."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: ExitOutcome) -> None:
         super().__init__(verdict.outcome)
         self.verdict = verdict
 
@@ -67,10 +67,12 @@ class NodeRun:
         self.apart = apart
         self.own_disk_view = apart is not None
         self.mounted: Optional[Plan] = None
-        self.pulse = Pulse(node, events.flush, outside_only=apart is not None)
+        self.wake_channel = WakeChannel(node, events.flush, outside_only=apart is not None)
         self.children = Children()
-        self.keeper = Keeper(part, node, events=events, pulse=self.pulse, children=self.children, apart=apart)
-        self.victims = Victims()
+        self.sidecar = SidecarProcess(
+            part, node, events=events, wake_channel=self.wake_channel, children=self.children, apart=apart
+        )
+        self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
@@ -81,10 +83,10 @@ class NodeRun:
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.held: list[int] = []
-        self.witness: Optional[Witness] = None
+        self.progress: Optional[ProgressWatcher] = None
         self.torn: Optional[list[str]] = None
         self.over_at: Optional[float] = None
-        self.asked: Optional[Asked] = None
+        self.asked: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
         limit_s = part.time_limit_s
@@ -115,9 +117,9 @@ class NodeRun:
 
     def let_go(self) -> None:
         """The attempt is over and this process lives on: close what was opened for it."""
-        self.pulse.close()
-        if self.witness is not None:
-            self.witness.let_go()
+        self.wake_channel.close()
+        if self.progress is not None:
+            self.progress.let_go()
 
     def leave_at(self) -> Optional[float]:
         """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""
@@ -135,7 +137,7 @@ class NodeRun:
 
     def note_ask(self, ask: str) -> None:
         """Remember an ask, report it, and let the pause file appear."""
-        self.asked = Asked(ask, self.leave_signal(ask))
+        self.asked = LeaveRequest(ask, self.leave_signal(ask))
         self.events.append("asked", ask=ask)
         self.raise_pause_file()
 
@@ -152,7 +154,7 @@ class NodeRun:
 
     def peer_failure(self) -> Optional[Cause]:
         """The failure that ended the attempt, as the first failing node wrote it down."""
-        told = _read_json(self.attempt.failed) or self.pulse.messages.get(protocol.FAILED_FILE)
+        told = _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
         cause = told.get("cause") if told else None
         return cause if isinstance(cause, dict) else None
 
@@ -184,7 +186,7 @@ class NodeRun:
 
     def _told_ask(self) -> Optional[str]:
         """From the file, else through the bell."""
-        for told in (_read_json(self.attempt.ask), self.pulse.messages.get(protocol.ASK_FILE)):
+        for told in (_read_json(self.attempt.ask), self.wake_channel.messages.get(protocol.ASK_FILE)):
             ask = told.get("ask") if told else None
             if isinstance(ask, str) and ask in words.ASK_STRENGTH and self._is_new(ask):
                 return ask

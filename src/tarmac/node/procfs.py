@@ -1,4 +1,4 @@
-"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants`, `groups` and `strays`."""
+"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants`, `groups` and `orphans`."""
 
 from __future__ import annotations
 

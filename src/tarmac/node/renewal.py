@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 
 from tarmac.node import mounts, words
-from tarmac.node.judge import Verdict
+from tarmac.node.exit_outcome import ExitOutcome
 from tarmac.node.noderun import NodeRun
 
 
-def renew(run: NodeRun, end: Verdict) -> bool:
+def renew(run: NodeRun, end: ExitOutcome) -> bool:
     """Take back what the attempt changed of this process; False where it has to end instead."""
     if end.outcome != words.COMPLETED or not _is_plain(run) or _has_children():
         return False

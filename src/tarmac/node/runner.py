@@ -15,12 +15,13 @@ from typing import Callable, Optional
 
 from tarmac.node import descendants, syscalls, untrusted, words
 from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
+from tarmac.node.exit_outcome import ExitOutcome
 from tarmac.node.hooks.around import run_after, run_before
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
-from tarmac.node.hooks.asks import verdict
 from tarmac.node.hooks.claim import claim, give_up
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
+from tarmac.node.hooks.leave import verdict
 from tarmac.node.hooks.limits import lift, limit_workers
 from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.reach import tell_reach
@@ -28,7 +29,6 @@ from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
-from tarmac.node.judge import Verdict
 from tarmac.node.namespaces import Apart
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import AttemptPaths
@@ -78,14 +78,14 @@ def run_attempt(
     end = _supervise(run)
     _end_everything(run)
     take_secrets_back(run)
-    run.keeper.finish(run.exits, run.torn, at=run.over_at or time.time())
+    run.sidecar.finish(run.exits, run.torn, at=run.over_at or time.time())
     lift(run)
     run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=run.finished)
     _deliver(run)
     return renew(run, end)
 
 
-def _supervise(run: NodeRun) -> Verdict:
+def _supervise(run: NodeRun) -> ExitOutcome:
     """Take every hook; whatever happens, say how it ended."""
     try:
         for hook in HOOKS:
@@ -102,7 +102,7 @@ def _supervise(run: NodeRun) -> Verdict:
         return _fault(run, f"the runner on {run.part.node} failed: {type(error).__name__}: {error}")
 
 
-def _fault(run: NodeRun, message: str) -> Verdict:
+def _fault(run: NodeRun, message: str) -> ExitOutcome:
     """The platform's fault, not the run's: the other nodes are told, and it is retried by itself."""
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.part.node})
     return verdict(run)
@@ -117,13 +117,13 @@ def _end_everything(run: NodeRun) -> None:
         run.children.reap()
         if run.children.none_left or len(refusing) >= len(descendants.living(but=aside)):
             return  # nothing is left but what belongs to another user
-        run.pulse.wait(time.monotonic() + _LOOK_AGAIN_S)
+        run.wake_channel.wait(time.monotonic() + _LOOK_AGAIN_S)
 
 
 def _deliver(run: NodeRun) -> None:
     """The report must reach the disk, however long it is full; unless its directory was taken away."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
-        run.pulse.wait()
+        run.wake_channel.wait()
     give_up(run.apart)
     run.events.ring()
 

@@ -13,7 +13,7 @@ from typing import Mapping, Optional, Sequence
 
 from tarmac.node import environment, untrusted
 from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked, verdict
+from tarmac.node.hooks.leave import leave_if_asked, verdict
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.spawn import CannotStart
 
@@ -78,7 +78,7 @@ class SetupWork:
     def wait(self, seconds: float) -> None:
         """Rest a moment; raises Leave when the attempt is asked to leave."""
         leave_if_asked(self.run)
-        self.run.pulse.wait(time.monotonic() + seconds)
+        self.run.wake_channel.wait(time.monotonic() + seconds)
         self.run.children.reap()
         leave_if_asked(self.run)
 
@@ -92,7 +92,7 @@ class SetupWork:
         """Wait for a process; when the attempt is asked to leave, end it and everything it started."""
         run = self.run
         while not child.left:
-            run.pulse.wait(run.limit_due)
+            run.wake_channel.wait(run.limit_due)
             run.children.reap()
             if not child.left:
                 try:
@@ -106,5 +106,5 @@ class SetupWork:
         child.send(signal.SIGTERM)
         deadline = time.monotonic() + _STEP_GRACE_S
         while not self.run.children.none_left and time.monotonic() < deadline:
-            self.run.pulse.wait(deadline)
+            self.run.wake_channel.wait(deadline)
             self.run.children.reap()

@@ -1,6 +1,6 @@
 """Sending signals to processes that are not our children, without ever hitting a reused pid.
 
-Called by `descendants` and `strays`.
+Called by `descendants` and `orphans`.
 """
 
 from __future__ import annotations

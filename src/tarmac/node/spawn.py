@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Mapping, NoReturn, Optional, Sequence, Tuple
 
-from tarmac.node import pulse, syscalls, untrusted, words
+from tarmac.node import syscalls, untrusted, wake_channel, words
 
 _Streams = Tuple[Optional[int], int, int]
 """What becomes its standard input (None: nothing), output and errors."""
@@ -114,7 +114,7 @@ def _posix_spawn(
         file_actions=actions,
         setsid=True,
         setsigmask=[],  # the runner waits for its signals with them blocked
-        setsigdef=pulse.IGNORED,  # exec itself does so with those that are handled
+        setsigdef=wake_channel.IGNORED,  # exec itself does so with those that are handled
     )
 
 
@@ -170,7 +170,7 @@ def _become(
         os.dup2(errors, 2)
         os.chdir(directory)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the runner waits for its signals with them blocked
-        for ignored in pulse.IGNORED:
+        for ignored in wake_channel.IGNORED:
             signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
         os.execvpe(argv[0], list(argv), env)
     except (OSError, ValueError, TypeError) as error:

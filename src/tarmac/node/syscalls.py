@@ -59,7 +59,7 @@ _libc.inotify_add_watch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint
 _libc.inotify_rm_watch.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
-class SignalTold(NamedTuple):
+class SignalInfo(NamedTuple):
     """A signal and the pid of who sent it; 0: somebody outside our namespace of processes, or the kernel."""
 
     number: int
@@ -94,14 +94,14 @@ def signal_descriptor(numbers: Iterable[int]) -> int:
     return _natural(_libc.signalfd(-1, wanted, os.O_NONBLOCK | os.O_CLOEXEC), "signalfd")
 
 
-def signals_told(handle: int) -> list[SignalTold]:
+def read_signals(handle: int) -> list[SignalInfo]:
     """What a descriptor of signals has to tell now."""
     try:
         told = os.read(handle, 64 * _SIGNAL_TOLD_BYTES)
     except BlockingIOError:
         return []
     starts = range(0, len(told), _SIGNAL_TOLD_BYTES)
-    return [SignalTold(*struct.unpack_from("IiiI", told, start)[::3]) for start in starts]
+    return [SignalInfo(*struct.unpack_from("IiiI", told, start)[::3]) for start in starts]
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

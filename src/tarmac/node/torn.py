@@ -1,4 +1,4 @@
-"""Which files were torn: cut short because a signal ended the process that wrote them. Called by `evidence`.
+"""Which files were torn: cut short because a signal ended the process that wrote them. Called by `progress`.
 
 A process that dies closes its files, and the kernel tells of that as of any other closing. So each closing is
 held against who lives: while everybody does who may have had the file open, a living process closed it,

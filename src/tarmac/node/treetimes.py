@@ -1,6 +1,6 @@
 """What workers do with checkpoints, as the times of files tell. Called where nothing can be watched.
 
-`evidence` calls it. Weaker than `treewatch`: a disk without access times never tells that something was read.
+`progress` calls it. Weaker than `treewatch`: a disk without access times never tells that something was read.
 """
 
 from __future__ import annotations

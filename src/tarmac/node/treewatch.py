@@ -1,4 +1,4 @@
-"""What workers do with checkpoints, told by the kernel as it happens. Called by `evidence`.
+"""What workers do with checkpoints, told by the kernel as it happens. Called by `progress`.
 
 A listing, a stat or reading a link is no reading; nor is reading back what this attempt wrote itself.
 """

@@ -14,15 +14,15 @@ from tarmac.sched.decisions import (
     ShareGrant,
     Waiting,
 )
+from tarmac.sched.estimate.durations import Durations, Finished
+from tarmac.sched.estimate.estimates import estimates, too_far
+from tarmac.sched.estimate.records import Estimate, EstimateBasis
+from tarmac.sched.estimate.scope import Scope, scope_of_all, scope_of_first, scope_of_run
+from tarmac.sched.explain.explain import explain
+from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
+from tarmac.sched.explain.wording import duration
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
-from tarmac.sched.foresight.durations import Durations, Finished
-from tarmac.sched.foresight.estimate import Estimate, EstimateBasis
-from tarmac.sched.foresight.estimates import estimates, too_far
-from tarmac.sched.foresight.scope import Scope, scope_of_all, scope_of_first, scope_of_run
 from tarmac.sched.ledger import Ledger
-from tarmac.sched.telling.explain import explain
-from tarmac.sched.telling.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
-from tarmac.sched.telling.wording import duration
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:

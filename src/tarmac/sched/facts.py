@@ -71,7 +71,7 @@ class Candidate:
     not_before: float | None = None
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """What people are told: its name and id, `digits (r1)`."""
         return f"{self.name} ({self.run_id})" if self.name else self.run_id
 

@@ -6,18 +6,18 @@ one that was made from its `snapshot()` plan alike.
 
 from __future__ import annotations
 
-from tarmac.sched.books.filing import Books
+from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.decisions import Plan
-from tarmac.sched.passing.planning import Pass
+from tarmac.sched.index.facts_index import FactsIndex
 
 
-class Ledger(Books):
+class Ledger(FactsIndex):
     """The facts, and what is to be done about them. Not for use by two threads at once."""
 
     def plan(self, now: float) -> Plan:
         """One pass: what is decided at `now`. It changes no fact; the caller records what it carries out."""
         self.wake(now)
-        current = Pass(self, now)
+        current = Cycle(self, now)
         try:
             return current.run()
         finally:

@@ -10,8 +10,8 @@ from fastapi import APIRouter, FastAPI
 import tarmac
 from tarmac.model.home import Home
 from tarmac.server import errors
+from tarmac.server.auth import Access, AuthMiddleware
 from tarmac.server.bodies import Bodies
-from tarmac.server.rim import Access, Rim
 from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.code import code_routes
@@ -43,9 +43,9 @@ _ROUTES = (
 )
 
 
-def build(service: Service, *, home: Home, access: Access) -> Rim:
+def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
     """The whole application over a service, behind its access rules."""
-    return Rim(Bodies(routed(service, home=home)), access=access, version=tarmac.__version__)
+    return AuthMiddleware(Bodies(routed(service, home=home)), access=access, version=tarmac.__version__)
 
 
 def routed(service: Service, *, home: Home) -> FastAPI:

@@ -1,6 +1,6 @@
 """How much a request may bring: asked before any of it is parsed, because parsing holds up everybody.
 
-Used by `rim`, behind the access rules. Code travels as a stream, which its routes limit themselves.
+Used by `auth`, behind the access rules. Code travels as a stream, which its routes limit themselves.
 """
 
 from __future__ import annotations

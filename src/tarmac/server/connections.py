@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tarmac.server.rim import PEER_UID
+from tarmac.server.auth import PEER_UID
 
 LARGEST_HEAD_BYTES = 1 << 16
 MOST_OPEN_FILES = 1 << 16

@@ -53,7 +53,7 @@ class LogQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class LogSlice:
     """What one look found. `more`: there may be more at once; `over`: all was sent, nothing follows."""
 
     messages: tuple[Message, ...]
@@ -118,7 +118,7 @@ class LogView:
             self._places.update(view.places())
         return self._places
 
-    def look(self, *, survey: bool) -> Look:
+    def look(self, *, survey: bool) -> LogSlice:
         """What is new. With `survey` the control plane is asked about the run too, not only its files."""
         messages: list[Message] = []
         if survey or not self._surveyed:
@@ -129,7 +129,7 @@ class LogView:
         over = not found and self._over()
         if over:
             messages += self._state_messages()
-        return Look(messages=(*messages, *found), more=bool(found), over=over)
+        return LogSlice(messages=(*messages, *found), more=bool(found), over=over)
 
     def _survey(self) -> list[Message]:
         """Take up the run as it is now. That it has ended is said only after its last byte."""

@@ -15,11 +15,11 @@ from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
-from tarmac.server.artifact_desk import ArtifactDesk
+from tarmac.server.artifact_service import ArtifactService
 from tarmac.server.changes import Changes
-from tarmac.server.dataset_desk import DatasetDesk
-from tarmac.server.said import SlotsNote
-from tarmac.server.secret_desk import SecretDesk
+from tarmac.server.dataset_service import DatasetService
+from tarmac.server.once_notices import SlotsNotice
+from tarmac.server.secret_service import SecretService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Service:
     """
 
     plane: ControlPlane
-    artifacts: ArtifactDesk
-    datasets: DatasetDesk
-    secrets: SecretDesk
+    artifacts: ArtifactService
+    datasets: DatasetService
+    secrets: SecretService
     arrivals: Arrivals
     clock: Clock
     changes: Changes
@@ -42,7 +42,7 @@ class Service:
     pid: int
     started_at: float
     ended_days: float
-    slots_note: SlotsNote
+    slots_note: SlotsNotice
     attempt_directory: Callable[[Attempt], str | None]
     stop: Callable[[], None]
     dialects: Sequence[Dialect] = DIALECTS

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from tarmac.model.actor import Actor
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import TERMINAL_STATES
-from tarmac.server.log_view import LogView, Look
+from tarmac.server.log_view import LogSlice, LogView
 from tarmac.server.positions import format_places
 from tarmac.server.records import event_record, run_record
 from tarmac.server.service import Service
@@ -75,7 +75,7 @@ async def log_frames(
             version = watch.version
             if survey:
                 pace.surveyed()
-            look = Look(messages=(), more=False, over=False)
+            look = LogSlice(messages=(), more=False, over=False)
             with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
                 look = await run_in_threadpool(view.look, survey=survey)
             if look.messages:
@@ -137,7 +137,7 @@ class _Pace:
         return await self._request.is_disconnected()
 
 
-def _framed(look: Look, view: LogView) -> bytes:
+def _framed(look: LogSlice, view: LogView) -> bytes:
     """A batch of messages; the last log among them carries the place in the whole stream."""
     last_log = max((at for at, (name, _) in enumerate(look.messages) if name == "log"), default=None)
     return b"".join(

@@ -24,8 +24,8 @@ from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
 from tarmac.model.errors import InvalidInput
 from tarmac.model.home import INHERITED_VARIABLES
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.server.auth import Caller
 from tarmac.server.repositories import check_repositories
-from tarmac.server.rim import Caller
 from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
 
 _STAND_IN = frozenset({"name", "slots"})

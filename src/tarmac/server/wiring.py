@@ -19,7 +19,7 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
-from tarmac.engines.local import Keeping, LocalEngine
+from tarmac.engines.local import ArtifactStoring, LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import local_nodes
@@ -27,20 +27,20 @@ from tarmac.model.cluster import Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
-from tarmac.server.artifact_desk import ArtifactDesk
+from tarmac.server.artifact_service import ArtifactService
+from tarmac.server.attempt_cleaner import AttemptCleaner
 from tarmac.server.changes import Changes
-from tarmac.server.code_desk import CodeDesk
+from tarmac.server.code_cleaner import CodeCleaner
 from tarmac.server.connections import allow_open_files
-from tarmac.server.dataset_desk import DatasetDesk
+from tarmac.server.dataset_service import DatasetService
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.identity import RandomIds, SystemClock
-from tarmac.server.remains import Remains
-from tarmac.server.said import SlotsNote
-from tarmac.server.secret_desk import SecretDesk
+from tarmac.server.once_notices import SlotsNotice
+from tarmac.server.references import settling
+from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
-from tarmac.server.settling import settling
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
 
@@ -56,30 +56,30 @@ class Parts:
     store: SqlStore
     engine: LocalEngine
     clock: SystemClock
-    artifacts: ArtifactDesk
-    datasets: DatasetDesk
-    secrets: SecretDesk
+    artifacts: ArtifactService
+    datasets: DatasetService
+    secrets: SecretService
     directories: DirectoryCodeStore
-    code: CodeDesk
-    remains: Remains
+    code: CodeCleaner
+    remains: AttemptCleaner
     check: DatabaseCheck
 
     def start(self, *, stop: Callable[[], None]) -> None:
         """Begin everything that goes on by itself. `stop`: this server must not go on."""
         self.loops.start(on_lost=stop)
         self.check.start(on_damage=stop)
-        self.artifacts.tidier.start()
+        self.artifacts.janitor.start()
         self.datasets.start()
-        self.code.tidier.start()
-        self.remains.tidier.start()
+        self.code.janitor.start()
+        self.remains.janitor.start()
 
     def close(self) -> None:
         """Let go of everything, in order. Runs go on."""
         self.check.stop()
-        self.remains.tidier.stop()
-        self.code.tidier.stop()
+        self.remains.janitor.stop()
+        self.code.janitor.stop()
         self.datasets.stop()
-        self.artifacts.tidier.stop()
+        self.artifacts.janitor.stop()
         self.loops.stop()
         self.engine.close()
         self.store.close()
@@ -98,7 +98,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     check = DatabaseCheck(home, store)
     check.before_start()
     serving = take_cluster(store, home, clock, cluster=settings.cluster, take_over=take_over)
-    secrets = SecretDesk(_vault(home, settings, store, clock), store)
+    secrets = SecretService(_vault(home, settings, store, clock), store)
     directories = _code_store(home, settings)
     code = RepositoryCodeStore(
         directories,
@@ -110,8 +110,8 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     )
     catalog = Catalog(keeping.store)
     kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
-    artifacts = ArtifactDesk(catalog, store, clock, kept, remembered=home.artifact_store)
-    datasets = DatasetDesk(store, home.datasets.resolve(), clock, server=serving.cluster)
+    artifacts = ArtifactService(catalog, store, clock, kept, remembered=home.artifact_store)
+    datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
     plane = ControlPlane(
         store=store,
         engine=engine,
@@ -137,14 +137,14 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         secrets=secrets,
         directories=directories,
         check=check,
-        code=CodeDesk(directories, store, clock, keep_days=settings.code.keep_days),
+        code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
         remains=_remains(home, settings, store, clock),
     )
 
 
-def _remains(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Remains:
+def _remains(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:
     days = {"work_days": settings.code.work_days, "log_days": settings.log_days}
-    return Remains(store, clock, runs=home.runs, **days)
+    return AttemptCleaner(store, clock, runs=home.runs, **days)
 
 
 def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:
@@ -152,7 +152,9 @@ def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) 
     return Vault(store.secrets, KeyFile(keys), clock)
 
 
-def _local_engine(home: Home, settings: Settings, keeping: Keeping, secrets: SecretValues) -> LocalEngine:
+def _local_engine(
+    home: Home, settings: Settings, keeping: ArtifactStoring, secrets: SecretValues
+) -> LocalEngine:
     machine = survey()
     return LocalEngine(
         home.root,
@@ -184,7 +186,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         pid=os.getpid(),
         started_at=parts.clock.now(),
         ended_days=settings.ended_days,
-        slots_note=SlotsNote(None if settings.local else parts.engine.note, home.slots_note_said),
+        slots_note=SlotsNotice(None if settings.local else parts.engine.note, home.slots_note_said),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),
@@ -192,8 +194,8 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     )
 
 
-def _keeping(home: Home, settings: Settings) -> Keeping:
-    return Keeping(
+def _keeping(home: Home, settings: Settings) -> ArtifactStoring:
+    return ArtifactStoring(
         store=settings.artifacts.store or str(home.artifacts.resolve()),
         command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),
         patience_s=settings.artifacts.patience_s,

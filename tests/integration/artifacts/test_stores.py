@@ -12,10 +12,10 @@ from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import latest, versions
 from tarmac.artifacts.versions.restore import fill
 from tarmac.artifacts.versions.retention import collect
-from tarmac.artifacts.versions.settling import Ending
+from tarmac.artifacts.versions.select_stable import Ending
+from tarmac.artifacts.versions.store_lock import collecting, syncing
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
-from tarmac.artifacts.versions.turns import collecting, syncing
 from tarmac.model.errors import InvalidInput, Unavailable
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
-from tarmac.engines.local.care import Patience
+from tarmac.engines.local.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, CauseCode, Outcome
-from tarmac.node import strays
+from tarmac.node import orphans
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -56,7 +56,7 @@ def test_a_runner_that_dies_takes_the_attempt_with_it_and_leaves_nothing(local: 
     local.engine.submit(local.engine.render(launch))
     local.settle(attempt, lambda seen: running(seen) and b"\n" in log_of(local, attempt))
     workers = [worker.pid for worker in local.engine.workers(attempt) if worker.pid is not None]
-    left_behind = {*workers, *(process.pid for process in strays.find_strays(launch.token))}
+    left_behind = {*workers, *(process.pid for process in orphans.find_orphans(launch.token))}
     os.kill(runner_pid(local, attempt), signal.SIGKILL)
     seen = local.settle(attempt, ended)
     assert seen.outcome is Outcome.LOST
@@ -70,7 +70,7 @@ def test_a_runner_that_hangs_is_given_up(local: LocalHarness) -> None:
     attempt = started(local, Work(lasts=True))
     (worker,) = local.engine.workers(attempt)
     os.kill(runner_pid(local, attempt), signal.SIGSTOP)
-    local.reopen(patience=Patience(silence_s=0.3))
+    local.reopen(patience=RunnerTimeouts(silence_s=0.3))
     seen = local.settle(attempt, ended)
     assert seen.outcome is Outcome.LOST
     assert seen.cause is not None
@@ -134,7 +134,7 @@ def test_a_runner_that_cannot_be_started_is_told_and_tried_again(local: LocalHar
 def test_a_node_whose_runner_never_comes_up_is_given_up_in_the_end(local: LocalHarness) -> None:
     local.hang()
     attempt = submit(local, Work(), nodes=2)
-    local.reopen(python="/bin/false", patience=Patience(start_again_s=0.0, starts=3))
+    local.reopen(python="/bin/false", patience=RunnerTimeouts(start_again_s=0.0, starts=3))
     seen = local.settle(attempt, ended)
     assert (seen.outcome, seen.started_at) == (Outcome.LOST, None)
     assert seen.cause is not None

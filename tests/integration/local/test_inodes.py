@@ -9,7 +9,7 @@ from simulated import spec
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
-from tarmac.server.remains import Remains
+from tarmac.server.attempt_cleaner import AttemptCleaner
 from tarmac.store.memory import MemoryStore
 
 AT_THE_END = 18
@@ -49,7 +49,7 @@ def test_a_run_that_does_nothing_leaves_few_files_and_fewer_later(local: LocalHa
 
 def tidy(runs: Path, *, days: float) -> None:
     clock = VirtualClock(days * 86_400.0)
-    Remains(OneRun(), clock, runs=runs, work_days=30, log_days=365).tidy()
+    AttemptCleaner(OneRun(), clock, runs=runs, work_days=30, log_days=365).tidy()
 
 
 def names(runs: Path) -> list[str]:

@@ -22,7 +22,7 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node import claims, liveness, strays
+from tarmac.node import claims, liveness, orphans
 
 DAEMON = """
 import os, signal, sys, time
@@ -59,7 +59,7 @@ def daemon_pid(attempt_log: str) -> int:
 def test_what_a_worker_left_behind_ends_with_it(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(tmp_path, [python_worker(DAEMON.format(before="", after=""))])
     assert warm.run(attempt)["outcome"] == "completed"
-    assert strays.find_strays(attempt.token) == []
+    assert orphans.find_orphans(attempt.token) == []
 
 
 @pytest.mark.parametrize("ask", ["stop", "pause"])
@@ -69,7 +69,7 @@ def test_double_forked_processes_end_with_what_was_asked(warm: Warm, tmp_path: P
     attempt.wait_for_line("forked")
     attempt.ask(ask)
     end = attempt.ended()
-    assert strays.find_strays(attempt.token) == []
+    assert orphans.find_orphans(attempt.token) == []
     assert end["at"] - attempt.wait_for("asked")["at"] < 2.0, "it has no part in the grace"
 
 
@@ -81,7 +81,7 @@ def test_double_forked_processes_end_with_a_failing_peer(warm: Warm, tmp_path: P
     rewrite(attempt.path / "attempt.json", told)
     end = warm.run(attempt)
     assert end["cause"]["exit_code"] == 7
-    assert strays.find_strays(attempt.token) == []
+    assert orphans.find_orphans(attempt.token) == []
 
 
 def test_processes_that_fork_faster_than_one_can_look(warm: Warm, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ import time; time.sleep(100)
     attempt.wait_for_line("ready")
     attempt.ask("stop")
     assert attempt.ended()["outcome"] == "stopped"
-    assert strays.find_strays(attempt.token) == []
+    assert orphans.find_orphans(attempt.token) == []
 
 
 def test_where_there_are_no_namespaces_strays_are_found_by_the_token(tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     wait_for_end(runner)
     assert not liveness.is_alive(claim)
     stray = daemon_pid(attempt.log())
-    assert [process.pid for process in strays.find_strays(attempt.token)] == [stray]
-    assert strays.end_strays(attempt.token) == 1
+    assert [process.pid for process in orphans.find_orphans(attempt.token)] == [stray]
+    assert orphans.end_orphans(attempt.token) == 1
     assert not is_running(stray)
-    assert strays.end_strays(attempt.token) == 0
+    assert orphans.end_orphans(attempt.token) == 0
     assert attempt.kinds()[-1] == "running", "a lost runner says nothing more"
 
 
@@ -155,7 +155,7 @@ def test_strays_of_other_attempts_are_left_alone(tmp_path: Path) -> None:
         wait_until(
             lambda: Path(f"/proc/{other.pid}/cmdline").read_bytes().startswith(b"sleep") or None, "no sleep"
         )
-        assert strays.end_strays("abc") == 0
+        assert orphans.end_orphans("abc") == 0
         assert is_running(other.pid)
         other.kill()
 

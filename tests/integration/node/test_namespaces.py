@@ -22,7 +22,7 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node import claims, namespaces, procfs, strays
+from tarmac.node import claims, namespaces, orphans, procfs
 
 pytestmark = pytest.mark.skipif(
     namespaces.find_way().by is None, reason="this machine gives no process namespaces"
@@ -99,7 +99,7 @@ def test_a_process_that_escaped_everything_ends_with_a_killed_runner(warm: Warm,
     runner = warm.start(attempt)
     with mark.open() as held:
         assert held.read(1) == "x"
-        assert strays.find_strays(attempt.token) != []
+        assert orphans.find_orphans(attempt.token) != []
         os.kill(runner, signal.SIGKILL)
         assert held.read() == "", "whoever held the other end is gone"
 

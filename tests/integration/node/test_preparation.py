@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 
 from attempts import Warm, python_worker, worker, write_attempt
+from tarmac.artifacts.code.store import DirectoryCodeStore
+from tarmac.model.spec import LocalDirectory
+
+
+def snapshot_of(code: Path) -> str:
+    """A snapshot of a directory, as the server makes it for an attempt."""
+    store = code.parent / "store"
+    return str(store / DirectoryCodeStore(store).stage(LocalDirectory(path=str(code))).digest)
 
 
 def test_code_is_a_fresh_copy(warm: Warm, tmp_path: Path) -> None:
@@ -21,7 +29,7 @@ def test_code_is_a_fresh_copy(warm: Warm, tmp_path: Path) -> None:
     os.utime(code / "pkg/data", (1_000_000, 1_000_000))
     (code / "link").symlink_to("pkg/data")
     (code / "empty").touch()
-    attempt = write_attempt(tmp_path, [worker("./train.sh")], code=str(code))
+    attempt = write_attempt(tmp_path, [worker("./train.sh")], code=snapshot_of(code))
     warm.run(attempt)
     work = Path(attempt.node().work)
     assert attempt.log() == "data\n"
@@ -40,7 +48,7 @@ def test_workers_with_directories_of_their_own_do_not_write_over_each_other(
     code.mkdir()
     (code / "data").write_text("data\n")
     both = [worker("cat data; echo $0 >> data; cat data", replica=0), worker("cat data; pwd", replica=1)]
-    attempt = write_attempt(tmp_path, both, code=str(code), own_directories=True)
+    attempt = write_attempt(tmp_path, both, code=snapshot_of(code), own_directories=True)
     warm.run(attempt)
     work = Path(attempt.node().work)
     assert attempt.log("main.0.0") == "data\ndata\nbash\n"

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from tarmac.node import detach, namespaces, pulse
+from tarmac.node import detach, namespaces, wake_channel
 from tarmac.node.namespaces import Apart, Way
 from tarmac.node.spawn import CannotStart, spawn
 
@@ -36,7 +36,7 @@ def start(way: Way, do: Callable[[], str]) -> str:
         try:
             detach.close_inherited(but=frozenset({say}))
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])
-            for number in pulse.IGNORED:
+            for number in wake_channel.IGNORED:
                 signal.signal(number, signal.SIG_IGN)
             try:
                 told = do()

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from attempts import wait_until
+from tarmac.node import procfs
 from tarmac.node.children import Children
 from tarmac.node.events import EventLog
-from tarmac.node.evidence import Witness, tree_below
+from tarmac.node.progress import ProgressWatcher, tree_below
 from tarmac.node.torn import Torn
 
 LIMIT_S = 60.0
@@ -36,7 +38,9 @@ class Attempt:
         events = EventLog(str(root.parent / "events.jsonl"))
         self.children = Children()
         torn = Torn(str(root), self.children)
-        self.witness = Witness(events, logs=[], reports="/none", tree=tree_below(str(root)), torn=torn)
+        self.progress = ProgressWatcher(
+            events, logs=[], reports="/none", tree=tree_below(str(root)), torn=torn
+        )
         self.torn = torn
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -47,28 +51,31 @@ class Attempt:
         self.processes.append(process)
         assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0.01)[0]:
-            self.witness.look()
+            self.progress.look()
         assert process.stdout.readline() == b"ready\n"
-        self.witness.look()
+        self.progress.look()
         return process
 
     def end(self, process: subprocess.Popen[bytes], number: int) -> None:
         """End it, and see it before somebody has waited for it."""
         process.send_signal(number)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        self.witness.look()
+        self.progress.look()
         process.wait()
 
     def torn_paths(self) -> list[str] | None:
         """What is torn in the end."""
-        self.witness.close()
-        return self.witness.torn
+        self.progress.close()
+        return self.progress.torn
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[Attempt]:
     root = tmp_path / "checkpoint"
     root.mkdir()
+    wait_until(
+        lambda: not procfs.descendants(os.getpid()), "processes of earlier tests live: they might write here"
+    )
     made = Attempt(root)
     made.torn.look_at_processes()
     yield made
@@ -136,7 +143,7 @@ def test_who_is_waited_for_by_another_was_struck_if_he_was_told_to_leave(attempt
         "time.sleep(1000)"
     )
     process = attempt.start(launcher)
-    attempt.witness.before_leaving()
+    attempt.progress.before_leaving()
     attempt.end(process, signal.SIGTERM)
     assert attempt.torn_paths() == ["half"]
 
@@ -149,7 +156,7 @@ def test_who_was_never_seen_alive_was_struck_if_a_signal_ended_him(attempt: Atte
     child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert attempt.children.reap() == [child]
-    attempt.witness.look()
+    attempt.progress.look()
     assert attempt.torn_paths() == ["half"]
 
 
@@ -161,7 +168,7 @@ def test_who_was_never_seen_alive_and_exited_tore_nothing(attempt: Attempt) -> N
         child = attempt.children.start(argv, env=env, directory=str(attempt.root), log=log)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert attempt.children.reap() == [child]
-        attempt.witness.look()
+        attempt.progress.look()
     assert attempt.torn_paths() == []
 
 
@@ -176,7 +183,7 @@ def unseen_deeds(attempt: Attempt, then: str) -> list[str] | None:
     assert process.stdin is not None
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    attempt.witness.look()
+    attempt.progress.look()
     process.wait()
     return attempt.torn_paths()
 
@@ -228,7 +235,7 @@ def test_who_was_struck_and_is_waited_for_later_tears_nothing_since(attempt: Att
     attempt.torn.look_at_processes()
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    attempt.witness.look()
+    attempt.progress.look()
     assert writer.stdin is not None
     assert writer.stdout is not None
     writer.stdin.close()
@@ -243,8 +250,10 @@ def test_where_nothing_can_be_watched_nobody_can_tell(tmp_path: Path) -> None:
 
     events = EventLog(str(tmp_path / "events.jsonl"))
     tree = tree_below(str(tmp_path), watch=fails)  # type: ignore[arg-type]
-    witness = Witness(events, logs=[], reports="/none", tree=tree, torn=Torn(str(tmp_path), Children()))
-    witness.look()
-    witness.close()
-    assert witness.torn is None
+    progress = ProgressWatcher(
+        events, logs=[], reports="/none", tree=tree, torn=Torn(str(tmp_path), Children())
+    )
+    progress.look()
+    progress.close()
+    assert progress.torn is None
     assert time.time() > 0

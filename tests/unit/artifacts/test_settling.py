@@ -15,7 +15,7 @@ from tarmac.artifacts.versions.blobs import DirectoryBlobs
 from tarmac.artifacts.versions.listed import read_manifest
 from tarmac.artifacts.versions.manifest import Manifest
 from tarmac.artifacts.versions.restore import mend
-from tarmac.artifacts.versions.settling import Ending
+from tarmac.artifacts.versions.select_stable import Ending
 from tarmac.artifacts.versions.sync import Place, Syncer
 
 LONG_AGO = time.time() - 3600

@@ -20,8 +20,8 @@ from tarmac.artifacts.versions.manifest import (
     parse_id,
     to_bytes,
 )
-from tarmac.artifacts.versions.settling import Unsettled
-from tarmac.artifacts.versions.stillness import linked, scan, unfinished
+from tarmac.artifacts.versions.quiescence import linked, scan, unfinished
+from tarmac.artifacts.versions.select_stable import Unstable
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import Unavailable
 
@@ -89,7 +89,7 @@ def test_a_file_written_again_in_place_makes_no_version_until_it_is_whole(root: 
     with model.open("w") as file:
         file.write("sec")
         file.flush()
-        with pytest.raises(Unsettled, match="model is being written"):
+        with pytest.raises(Unstable, match="model is being written"):
             one.sync()
         file.write("ond")
     made = one.sync()  # closed, and open nowhere: it is whole, however lately it was written
@@ -143,7 +143,7 @@ def test_the_drafts_of_the_sdk_are_never_kept(root: Path, blobs: Watched) -> Non
 def test_a_file_that_changes_while_it_is_read_makes_no_version(root: Path, blobs: Watched, kind: str) -> None:
     model = write(root / "model", "a" * 1000)
     blobs.before_put = lambda: write(model, "b" * 1000, at=LONG_AGO + 1) and None
-    with pytest.raises(Unsettled, match="changed while it was read"):
+    with pytest.raises(Unstable, match="changed while it was read"):
         syncer(blobs, root, kind).sync()
     assert versions(blobs) == []
 

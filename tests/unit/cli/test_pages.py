@@ -228,7 +228,7 @@ def third_attempt() -> Any:
 
 
 def test_a_run_on_one_page() -> None:
-    event: Any = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"by": "ada"}}
+    event: Any = {"at": 880.0, "event": "accepted", "state": "pending", "detail": {"to": 3}, "actor": "ada"}
     latest: Any = {"progress": 0.5, "step": 3, "metrics": {}}
     text = page(failed_run(), [third_attempt()], reports=[latest], events=[event], now=NOW, terminal=PLAIN)
     assert text == (
@@ -258,8 +258,8 @@ def test_a_run_on_one_page() -> None:
         "WORKER    NODE  PID  STATE      RAN  LOG\n"
         "main.0.0  n-1    77  exited 7  3.0s  /a/logs/main.0.0.log\n"
         "\n"
-        "  WHEN  EVENT     STATE    DETAIL\n"
-        "2m ago  accepted  pending  by ada"
+        "  WHEN  EVENT     STATE    BY   DETAIL\n"
+        "2m ago  accepted  pending  ada  to 3"
     )
 
 

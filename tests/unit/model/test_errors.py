@@ -6,6 +6,7 @@ import pytest
 
 from tarmac.model import errors
 from tarmac.model.errors import (
+    Forbidden,
     InvalidInput,
     LeaseLost,
     NeverFits,
@@ -30,6 +31,7 @@ from tarmac.model.lifecycle import IllegalStep
         (NeverFits("m"), "never_fits", 2, 409),
         (IllegalStep("m"), "refused", 2, 409),
         (Unauthorized("m"), "unauthorized", 1, 401),
+        (Forbidden("m"), "forbidden", 1, 403),
         (Unavailable("m"), "unavailable", 1, 503),
         (StorageFull("m"), "storage_full", 1, 503),
         (TooLarge("m"), "too_large", 2, 413),
@@ -44,7 +46,7 @@ def test_each_error_tells_its_code_and_whom_it_blames(error, code, exit_code, ht
 
 def test_the_table_above_has_every_error():
     usual = {InvalidInput, NeverFits, NotFound, Refused, TooLarge, Unauthorized, Unavailable, StorageFull}
-    listed = usual | {LeaseLost, TarmacError}
+    listed = usual | {Forbidden, LeaseLost, TarmacError}
     assert listed == {
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, TarmacError)
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tarmac.node import words
-from tarmac.node.judge import Asked, Exit, Verdict, combine, judge, left_as_asked
+from tarmac.node.exit_outcome import Exit, ExitOutcome, LeaveRequest, combine, judge, left_as_asked
 
-PAUSED = Asked("pause", "SIGTERM")
+PAUSED = LeaveRequest("pause", "SIGTERM")
 PEER = {"code": "exit_code", "message": "worker main.0.0 on n1 exited with 7", "exit_code": 7}
 LOST_PEER = {"code": "platform_fault", "message": "the runner on n1 died"}
 
@@ -57,17 +57,17 @@ LEFT_OTHERWISE = [
 @pytest.mark.parametrize("item", LEFT_AS_ASKED)
 def test_left_as_asked(item: Exit) -> None:
     assert verdict(item, asked=PAUSED) == ("paused", "user_request")
-    assert verdict(item, asked=Asked("preempt", "SIGTERM")) == ("preempted", "preemption")
-    assert verdict(item, asked=Asked("stop", "SIGTERM")) == ("stopped", "user_request")
-    assert verdict(item, asked=Asked("time_limit", "SIGTERM")) == ("failed", "time_limit")
+    assert verdict(item, asked=LeaveRequest("preempt", "SIGTERM")) == ("preempted", "preemption")
+    assert verdict(item, asked=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
+    assert verdict(item, asked=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 
 
 @pytest.mark.parametrize(("item", "code"), LEFT_OTHERWISE)
 def test_left_otherwise(item: Exit, code: str) -> None:
     assert verdict(left(0, told=True), item, asked=PAUSED) == ("failed", code)
-    assert verdict(item, asked=Asked("preempt", "SIGTERM")) == ("failed", code)
-    assert verdict(item, asked=Asked("stop", "SIGTERM")) == ("stopped", "user_request")
-    assert verdict(item, asked=Asked("time_limit", "SIGTERM")) == ("failed", "time_limit")
+    assert verdict(item, asked=LeaveRequest("preempt", "SIGTERM")) == ("failed", code)
+    assert verdict(item, asked=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
+    assert verdict(item, asked=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 
 
 def test_without_a_signal_only_0_and_our_own_sigkill_are_leaving_as_asked() -> None:
@@ -79,13 +79,13 @@ def test_without_a_signal_only_0_and_our_own_sigkill_are_leaving_as_asked() -> N
 
 def test_work_that_was_done_before_anything_was_told_is_completed() -> None:
     for ask in words.ASK_STRENGTH:
-        assert verdict(left(0), left(0), asked=Asked(ask, "SIGTERM")) == ("completed", None)
+        assert verdict(left(0), left(0), asked=LeaveRequest(ask, "SIGTERM")) == ("completed", None)
     assert verdict(left(0), node_leaves=True) == ("completed", None)
 
 
 def test_an_ask_before_any_worker_ran() -> None:
     assert verdict(asked=PAUSED) == ("paused", "user_request")
-    assert verdict(asked=Asked("stop", None)) == ("stopped", "user_request")
+    assert verdict(asked=LeaveRequest("stop", None)) == ("stopped", "user_request")
 
 
 def test_finished_settles_it() -> None:
@@ -96,7 +96,7 @@ def test_finished_settles_it() -> None:
 
 def test_the_failure_that_ended_the_attempt_is_the_cause_everywhere() -> None:
     found = judge([left(None, "SIGTERM", told=True)], node="n0", failure_cause=PEER)
-    assert found == Verdict("failed", PEER)
+    assert found == ExitOutcome("failed", PEER)
     assert verdict(left(0, told=True), asked=PAUSED, failure_cause=PEER) == ("failed", "exit_code")
 
 
@@ -148,4 +148,4 @@ def test_nodes_together(outcomes: list[str], expected: str) -> None:
 
 def test_finished_on_one_node_settles_it_for_all() -> None:
     ended = [{"outcome": "completed", "finished": True}, {"outcome": "paused", "finished": False}]
-    assert combine(ended) == Verdict("completed", None)
+    assert combine(ended) == ExitOutcome("completed", None)

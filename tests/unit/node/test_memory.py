@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.memory import Victims
+from tarmac.node.memory import OomKills
 
 LAYOUTS = [
     ("0::/user/me\n", "user/me/memory.events", "low 0\noom 4\noom_kill {}\n"),
@@ -23,11 +23,11 @@ def test_a_counter_that_grew_is_evidence(tmp_path: Path, groups: str, counter: s
     path = sys / counter if counter else proc / "vmstat"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.format(2))
-    victims = Victims(proc=str(proc), groups=str(sys))
+    victims = OomKills(proc=str(proc), groups=str(sys))
     assert not victims.grew()
     path.write_text(text.format(3))
     assert victims.grew()
 
 
 def test_no_counter_no_evidence(tmp_path: Path) -> None:
-    assert not Victims(proc=str(tmp_path), groups=str(tmp_path)).grew()
+    assert not OomKills(proc=str(tmp_path), groups=str(tmp_path)).grew()

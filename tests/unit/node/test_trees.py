@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.node.events import EventLog
-from tarmac.node.evidence import Witness, tree_below
+from tarmac.node.progress import ProgressWatcher, tree_below
 from tarmac.node.tree import Glimpse, walk
 from tarmac.node.treetimes import TreeTimes
 from tarmac.node.treewatch import TreeWatch
@@ -103,11 +103,11 @@ def test_without_watches_the_times_of_files_tell(root: Path) -> None:
 
     events = EventLog(str(root.parent / "events.jsonl"))
     tree = tree_below(str(root), watch=refused)
-    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), tree=tree)
+    progress = ProgressWatcher(events, logs=[], reports=str(root.parent / "reports"), tree=tree)
     (root / "new").write_text("whole")
     (root / "a").read_text()
-    witness.note_exit(good=True)
-    witness.close()
+    progress.note_exit(good=True)
+    progress.close()
     events.flush()
     told = (root.parent / "events.jsonl").read_text()
     assert '"checkpoint"' in told
@@ -118,13 +118,15 @@ def test_without_watches_the_times_of_files_tell(root: Path) -> None:
 def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path) -> None:
     events = EventLog(str(root.parent / "events.jsonl"))
     tree = tree_below(str(root))
-    witness = Witness(events, logs=[], reports=str(root.parent / "reports"), tree=tree, tell_again_s=0)
+    progress = ProgressWatcher(
+        events, logs=[], reports=str(root.parent / "reports"), tree=tree, tell_again_s=0
+    )
     with closing(tree):
         for number in range(3):
             (root / "draft").write_text("whole")
             (root / "draft").rename(root / f"ck{number}")
-            witness.look()
-        witness.close()
+            progress.look()
+        progress.close()
     events.flush()
     assert (root.parent / "events.jsonl").read_text().count('"checkpoint"') == 3
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.sched import Ledger, plan
-from tarmac.sched.passing.asking import STRETCH
-from tarmac.sched.passing.deciding import PROTECTED
-from tarmac.sched.passing.planning import Pass
+from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.cycle.pool_cycle import STRETCH
+from tarmac.sched.cycle.queue_walk import PROTECTED
 
 
 def promises(ledger, now):
     """For whom nodes are kept now: until when, and which."""
-    current = Pass(ledger, now)
+    current = Cycle(ledger, now)
     current.run()
     for pool in current.pools.values():
         pool.protect()
-    kept = {keeping.run_id: keeping for pool in current.pools.values() for keeping in pool.keepings}
+    kept = {keeping.run_id: keeping for pool in current.pools.values() for keeping in pool.reservations}
     current.close()
     return kept
 

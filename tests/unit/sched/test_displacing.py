@@ -31,7 +31,7 @@ LATER = {"submitted_at": NOW + 1}
 
 def displaces(run, held, rules=RULES):
     """Whether the precedence of a pool lets a queued run displace a holding now."""
-    return Precedence(rules, NOW).displaceable_at(candidate("new", gang(1), **run), held) <= NOW
+    return Precedence(rules, NOW).preemptible_at(candidate("new", gang(1), **run), held) <= NOW
 
 
 def held_by(run, since_s=1000.0, **changes):
@@ -81,12 +81,12 @@ def test_within_the_guaranteed_time_only_interruptible_runs_give_way(ours, their
 
 def test_a_run_that_has_not_started_yet_is_not_displaced():
     held = replace(held_by(LATER), started_at=None)
-    assert Precedence(RULES, NOW).displaceable_at(candidate("new", gang(1)), held) == inf
+    assert Precedence(RULES, NOW).preemptible_at(candidate("new", gang(1)), held) == inf
 
 
 def test_the_moment_is_told_when_somebody_becomes_displaceable():
     held = held_by(LATER, since_s=200.0)
-    assert Precedence(RULES, NOW).displaceable_at(candidate("new", gang(1)), held) == NOW + 100
+    assert Precedence(RULES, NOW).preemptible_at(candidate("new", gang(1)), held) == NOW + 100
     facts = Snapshot(pools=(RULES,), nodes=nodes(1, 1), queue=(candidate("new", gang(1)),), holdings=(held,))
     plan = Ledger(facts).plan(NOW)
     assert (plan.preemptions, plan.next_at) == ((), NOW + 100)
@@ -97,7 +97,7 @@ def test_least_attained_a_run_is_displaced_once_it_has_climbed_past_the_waiting_
     rules = replace(RULES, policy=Policy.LEAST_ATTAINED)
     held = held_by({"submitted_at": NOW - 5000}, since_s=350.0)
     new = candidate("new", gang(1))
-    assert Precedence(rules, NOW).displaceable_at(new, held) == NOW + 10, "360 slot-seconds are used then"
+    assert Precedence(rules, NOW).preemptible_at(new, held) == NOW + 10, "360 slot-seconds are used then"
     facts = Snapshot(pools=(rules,), nodes=nodes(1, 1), queue=(new,), holdings=(held,))
     assert Ledger(facts).plan(NOW).next_at == NOW + 10
     assert [item.run_id for item in Ledger(facts).plan(NOW + 10).preemptions] == ["old"]

@@ -8,7 +8,7 @@ import pytest
 
 from facts import candidate, gang
 from tarmac.sched import Durations, Finished
-from tarmac.sched.foresight.durations import CLASSES_KEPT, ENOUGH, SAMPLES_KEPT
+from tarmac.sched.estimate.durations import CLASSES_KEPT, ENOUGH, SAMPLES_KEPT
 
 
 def finished(ran_s: float, **changes) -> Finished:

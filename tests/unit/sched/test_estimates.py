@@ -25,8 +25,8 @@ from tarmac.sched import (
     scope_of_run,
 )
 from tarmac.sched import estimates as made_of
-from tarmac.sched.foresight.estimates import Limits
-from tarmac.sched.foresight.life import RESOLUTION, End, Life
+from tarmac.sched.estimate.estimates import Limits
+from tarmac.sched.estimate.life import RESOLUTION, End, Life
 
 NOTHING_KNOWN = Durations()
 

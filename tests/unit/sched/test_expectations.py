@@ -15,7 +15,7 @@ BEGAN = NOW // PERIOD_S * PERIOD_S
 RULES = (Pool(cluster="local", period_s=PERIOD_S, turn_s=90.0),)
 
 
-def told(run, *others, held=()) -> str:
+def explained(run, *others, held=()) -> str:
     """What is said of a run; the node is taken."""
     taken = holding("h", {"n1": range(8)}, mode=Mode.CYCLE, priority=9)
     facts = Snapshot(pools=RULES, nodes=nodes(1), queue=(run, *others), holdings=(taken, *held))
@@ -26,7 +26,7 @@ def told(run, *others, held=()) -> str:
 
 def test_i11_a_cycle_run_is_told_how_many_have_their_turn_first():
     line = [candidate(f"c{n}", gang(8), mode=Mode.CYCLE, queued_at=NOW - 10 + n) for n in range(3)]
-    words = told(*reversed(line))
+    words = explained(*reversed(line))
     assert "1 cycle run has its turn now." in words
     assert "2 cycle runs in line before it." in words
     assert "A turn lasts 90 s." in words
@@ -59,7 +59,7 @@ def test_i11_a_cycle_run_is_told_how_many_have_their_turn_first():
 )
 def test_i12_an_interruptible_run_is_told_its_block_its_credit_and_the_next_period(share, sentence):
     run = candidate("i", gang(8), mode=Mode.INTERRUPTIBLE, share=share, submitted_at=NOW)
-    words = told(run)
+    words = explained(run)
     assert sentence in words
     left_min = round((BEGAN + PERIOD_S - NOW) / 60)
     assert f"The next period begins in {left_min} min." in words

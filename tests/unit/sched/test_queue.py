@@ -145,13 +145,13 @@ def test_c10_a_run_that_may_not_wait_is_refused_as_busy_with_the_reason_per_node
 def test_c10_the_same_run_waits_if_it_may_and_starts_if_there_is_room():
     held = [holding("h", {"n1": range(3)})]
     assert plan(snapshot(nodes(1), [candidate("r", gang(8))], held), NOW).refusals == ()
-    hasty = candidate("r", gang(5), queueing=Queueing.FAIL_IF_BUSY)
-    assert started(plan(snapshot(nodes(1), [hasty], held), NOW)) == ["r"]
+    fail_if_busy = candidate("r", gang(5), queueing=Queueing.FAIL_IF_BUSY)
+    assert started(plan(snapshot(nodes(1), [fail_if_busy], held), NOW)) == ["r"]
 
 
 def test_c10_busy_reasons_are_those_of_the_moment():
-    hasty = [candidate(f"r{i}", gang(4), queueing=Queueing.FAIL_IF_BUSY) for i in range(4)]
-    made = plan(snapshot(nodes(1), hasty), NOW)
+    fail_if_busy = [candidate(f"r{i}", gang(4), queueing=Queueing.FAIL_IF_BUSY) for i in range(4)]
+    made = plan(snapshot(nodes(1), fail_if_busy), NOW)
     assert started(made) == ["r0", "r1"]
     assert [reason.text for refusal in made.refusals for reason in refusal.reasons] == [
         "0 of 8 slots free; 4 slots needed; held by r0, r1"

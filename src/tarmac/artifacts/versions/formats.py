@@ -1,4 +1,5 @@
-"""Which files show by their content that all of it is there. Called by `settling` for those that seem torn.
+"""Which files show by their content that all of it is there. Called by `select_stable` for those that seem
+torn.
 
 A writer that is struck in the very moment in which it closes a file cannot be told from one that is struck
 before; formats that are checked to their end can.

@@ -5,7 +5,7 @@ SHA-256 of their content; so equal content is kept once, whichever version, run 
 
     manifests/RUN/KIND/RANK/NUMBER      one version: RANK is that of the node it came from
     blobs/aa/aabbcc...                  one piece of content
-    syncing/...  collecting             who is at work (see `turns`)
+    syncing/...  collecting             who is at work (see `store_lock`)
 
 A version is called RUN.KIND.NUMBER; what came from a node of another rank than 0, RUN.KIND.NUMBER.RANK.
 """

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tarmac.artifacts.versions import turns
+from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.catalog import Kept
 from tarmac.artifacts.versions.listed import read_manifest, versions
@@ -54,7 +54,7 @@ def expired(
 
 def collect(blobs: Blobs) -> int | None:
     """Remove every piece that no version names; how many. None: a sync is at work, nothing was done."""
-    with turns.collecting(blobs) as alone:
+    with store_lock.collecting(blobs) as alone:
         if not alone:
             return None
         needed = {

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.artifacts.versions.blobs import Blobs, check_store
-from tarmac.artifacts.versions.filling import begun_with, fill_all, given_checkpoint, unkept
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
-from tarmac.artifacts.versions.settling import Ending, Unsettled
+from tarmac.artifacts.versions.restore_inputs import begun_with, given_checkpoint, restore_inputs, unkept
+from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, TarmacError
@@ -77,7 +77,7 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
             check_store(blobs)
             if lost is not None:
                 _keep_unkept(blobs, order, paths, lost)
-            for version in fill_all(blobs, order, seen=paths, lost=lost):
+            for version in restore_inputs(blobs, order, seen=paths, lost=lost):
                 tell(placed=version.id)
             return 0
         except _FAILURES as error:
@@ -140,7 +140,7 @@ class Sidecar:
         began = time.monotonic()
         try:
             self._sync_once(kind, None)
-        except Unsettled as reason:
+        except Unstable as reason:
             self._again_soon(kind, str(reason))
         except _FAILURES as error:
             tell(failed=kind.kind, why=str(error), again_s=kind.delay_s)
@@ -211,7 +211,7 @@ class Sidecar:
         try:
             self._sync_once(kind, ending)
             self._mend(kind, what)
-        except Unsettled as reason:
+        except Unstable as reason:
             why = f"{reason}, when {what} ended: the version before stands"
             tell(failed=kind.kind, why=why, again_s=None)
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tarmac.artifacts.versions import settling, stillness, turns
+from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import latest, read_manifest, versions
 from tarmac.artifacts.versions.manifest import (
@@ -31,8 +31,8 @@ from tarmac.artifacts.versions.manifest import (
     Version,
     to_bytes,
 )
-from tarmac.artifacts.versions.settling import Ending, Settled, Unsettled
-from tarmac.artifacts.versions.stillness import Found
+from tarmac.artifacts.versions.quiescence import Found
+from tarmac.artifacts.versions.select_stable import Ending, Selection, Unstable
 from tarmac.model.errors import NotFound
 
 THREADS = 4
@@ -45,7 +45,7 @@ _MOST_HANDLES = 65_536
 _CHECKPOINT, _CRUD = "checkpoint", "crud"
 
 
-class _Moment(Unsettled):
+class _Moment(Unstable):
     """It changed just now: the next moment may do."""
 
 
@@ -93,7 +93,7 @@ class Syncer:
         """Whether the last sync may soon be followed by another version."""
 
     def sync(self, ending: Ending | None = None) -> Manifest | None:
-        """A new version, or None where nothing changed. Raises Unsettled, and Unavailable (try later)."""
+        """A new version, or None where nothing changed. Raises Unstable, and Unavailable (try later)."""
         if not self._last_known:
             found = latest(self._blobs, self._place.run_id, self._place.kind, self._place.rank)
             self._last = read_manifest(self._blobs, found) if found is not None else None
@@ -118,7 +118,7 @@ class Syncer:
             if ending is None and self._strict and not _equal(settled, self._settle(self._scan(), ending)):
                 raise _Moment("its files change at this moment")
             name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
-            held.enter_context(turns.syncing(self._blobs, name))
+            held.enter_context(store_lock.syncing(self._blobs, name))
             entries = self._send(settled, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
@@ -136,12 +136,12 @@ class Syncer:
         return self._place.kind in (_CHECKPOINT, _CRUD)
 
     def _scan(self) -> list[Found]:
-        return [item for item in stillness.scan(self._place.root) if not self._is_given(item)]
+        return [item for item in quiescence.scan(self._place.root) if not self._is_given(item)]
 
-    def _settle(self, found: list[Found], ending: Ending | None) -> Settled:
+    def _settle(self, found: list[Found], ending: Ending | None) -> Selection:
         """What is taken, and what is not: half-written files never are."""
         if self._place.kind != _CHECKPOINT:
-            return Settled(taken=tuple(found))
+            return Selection(taken=tuple(found))
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         changed = {
             item.path for item in found if item.kind == FILE and not self._same(item, known.get(item.path))
@@ -150,9 +150,9 @@ class Syncer:
         if ending is not None:
             if self._last is None:
                 known = self._begun_with()
-            torn = settling.cut_short(found, ending, seen_at=self._place.seen_at)
+            torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at)
             self._look_further_back(found, known, torn)
-        return settling.settle(
+        return select_stable.select_stable(
             Path(self._place.root),
             found,
             seen_at=self._place.seen_at,
@@ -215,14 +215,14 @@ class Syncer:
             return settled and same and item.mode == entry.mode
         return item.mode == entry.mode
 
-    def _all_torn(self, settled: Settled, ending: Ending | None) -> bool:
+    def _all_torn(self, settled: Selection, ending: Ending | None) -> bool:
         """Whether the last version holds what was torn, and nothing else is left: then the next is empty.
 
         Without one, that would be the newest, and be taken for a checkpoint.
         """
         if ending is None or self._last is None:
             return False
-        return any(stillness.below(entry.path, settled.left_out) for entry in self._last.entries)
+        return any(quiescence.below(entry.path, settled.left_out) for entry in self._last.entries)
 
     def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
         if self._last is None:
@@ -236,7 +236,7 @@ class Syncer:
 
     # --- sending
 
-    def _hold(self, settled: Settled, held: ExitStack) -> dict[str, int]:
+    def _hold(self, settled: Selection, held: ExitStack) -> dict[str, int]:
         """Open the files that are to be read, as many as may be; by path."""
         taken = settled.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
@@ -260,8 +260,8 @@ class Syncer:
         except OSError as error:
             raise _Moment(f"{item.path} cannot be read: {error.strerror}") from error
 
-    def _send(self, settled: Settled, handles: Mapping[str, int]) -> list[Entry]:
-        """Every entry, its content in the store. Raises Unsettled where a file changed while it was read."""
+    def _send(self, settled: Selection, handles: Mapping[str, int]) -> list[Entry]:
+        """Every entry, its content in the store. Raises Unstable where a file changed while it was read."""
         taken = settled.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
@@ -283,7 +283,7 @@ class Syncer:
                     entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
                     must_stand = self._strict and taken[number].path not in settled.growing
                     if must_stand and not self._stood(taken[number], handles):
-                        raise Unsettled(f"{taken[number].path} changed while it was read")
+                        raise Unstable(f"{taken[number].path} changed while it was read")
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -297,7 +297,7 @@ class Syncer:
         try:
             data = _read(handle, length, start)
         except OSError as error:
-            raise Unsettled(f"{item.path} cannot be read: {error.strerror}") from error
+            raise Unstable(f"{item.path} cannot be read: {error.strerror}") from error
         finally:
             if held is None:
                 os.close(handle)
@@ -335,7 +335,7 @@ class Syncer:
         """What a link is kept as: an absolute one into the artifact by the path within."""
         if item.kind != LINK:
             return "", False
-        path = stillness.inside(item.target, seen_at=self._place.seen_at)
+        path = quiescence.inside(item.target, seen_at=self._place.seen_at)
         return (item.target, False) if path is None else (path, True)
 
     def _commit(self, entries: list[Entry], read_at: float, left_out: tuple[str, ...]) -> Manifest:
@@ -357,7 +357,7 @@ class Syncer:
                 return manifest
 
 
-def _equal(one: Settled, other: Settled) -> bool:
+def _equal(one: Selection, other: Selection) -> bool:
     """Whether both take the same; logs may have grown meanwhile."""
     growing = one.growing | other.growing
     first, second = ([item for item in settled.taken if item.path not in growing] for settled in (one, other))

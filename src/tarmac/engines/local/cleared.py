@@ -1,6 +1,6 @@
 """What was cleared up of an attempt since its run ended, in words. Called by `LocalEngine`.
 
-`server/remains.py` writes the file. The run could have, too: so nothing but numbers is taken from it.
+`server/attempt_cleaner.py` writes the file. The run could have, too: so nothing but numbers is taken from it.
 """
 
 from __future__ import annotations

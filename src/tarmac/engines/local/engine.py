@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.local import care, devices, ports, remains, staging
+from tarmac.engines.local import devices, ports, remains, staging, supervision
 from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.cleared import cleared_notices
 from tarmac.engines.local.examining import examined
@@ -22,7 +22,7 @@ from tarmac.engines.local.files import read_inside
 from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
-from tarmac.engines.local.request import NO_RULES, Keeping, LocalRequest, render
+from tarmac.engines.local.request import NO_RULES, ArtifactStoring, LocalRequest, render
 from tarmac.engines.local.starter import Starter
 from tarmac.engines.local.verdict import observation
 from tarmac.engines.local.view import AttemptView, open_view
@@ -63,8 +63,8 @@ class LocalEngine:
         *,
         machine: devices.Machine | None = None,
         python: str = sys.executable,
-        patience: care.Patience = care.DEFAULT_PATIENCE,
-        keeping: Keeping | None = None,
+        patience: supervision.RunnerTimeouts = supervision.DEFAULT_TIMEOUTS,
+        keeping: ArtifactStoring | None = None,
         git: GitRules = NO_RULES,
         own_packages: bool = False,
         open_files: OpenFiles | None = None,
@@ -118,7 +118,7 @@ class LocalEngine:
         if view is not None:
             with view.lock:
                 view.refresh()
-                care.start(view, self._starter)
+                supervision.start(view, self._starter)
 
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
@@ -136,8 +136,8 @@ class LocalEngine:
             if _replaces(ask, view.ask()):
                 self._write_ask(view, ask)
             if ask is Ask.STOP:
-                care.fence(view)
-            care.wake(view)
+                supervision.fence(view)
+            supervision.wake(view)
         if ask is Ask.STOP:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
@@ -190,7 +190,7 @@ class LocalEngine:
         if view is not None:
             with view.lock:
                 view.refresh()
-                care.reap(view)
+                supervision.reap(view)
                 fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     # --- for people ------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class LocalEngine:
             cause = Cause(code=CauseCode.PLATFORM_FAULT, message=view.damage)
             return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
         view.refresh()
-        care.tend(view, self._starter, self._patience)
+        supervision.supervise(view, self._starter, self._patience)
         over = all(node.over for node in view.nodes)
         seen = observation([node.facts for node in view.nodes], view.ask() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
@@ -238,7 +238,7 @@ class LocalEngine:
         try:
             staging.write_ask(view.directory, ask)
         except Unavailable:
-            care.wake(view, json.dumps(staging.asking(ask)).encode() + b"\n")
+            supervision.wake(view, json.dumps(staging.pending_request(ask)).encode() + b"\n")
             raise
 
     def _view(self, attempt_id: str) -> AttemptView | None:

@@ -25,7 +25,7 @@ HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class ArtifactStoring:
     """How artifacts are kept: in which store, by which command, and how long it tries while that is down."""
 
     store: str
@@ -76,7 +76,7 @@ def render(
     layout: Layout,
     sdk: Path,
     git: GitRules = NO_RULES,
-    keeping: Keeping | None = None,
+    keeping: ArtifactStoring | None = None,
     *,
     own_packages: bool = False,
     log_limit_bytes: int | None = None,
@@ -141,7 +141,7 @@ def _own(launch: Launch, layout: Layout, *, packages: bool) -> dict[str, Any]:
     return told
 
 
-def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: Keeping | None) -> dict[str, Any]:
+def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: ArtifactStoring | None) -> dict[str, Any]:
     """Where a node keeps artifacts: on the disk that all share, unless it has one of its own."""
     told: dict[str, Any] = {}
     disk = node.node if node.own_disk else None

@@ -41,19 +41,19 @@ def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | Non
     document = {"protocol": protocol.PROTOCOL, "attempt_id": attempt_id, "token": "", "nodes": []}
     files: dict[str, Mapping[str, Any]] = {protocol.ATTEMPT_FILE: document}
     if ask is not None:
-        files[protocol.ASK_FILE] = asking(ask)
+        files[protocol.ASK_FILE] = pending_request(ask)
     _make(attempt_id, directory, layout, files)
 
 
 def write_ask(directory: Path, ask: Ask) -> None:
     """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
     try:
-        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(asking(ask)).encode())
+        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(ask)).encode())
     except OSError as error:
         raise Unavailable(f"cannot pass on the {ask}: {error.strerror}", hint=_hint(error)) from None
 
 
-def asking(ask: Ask) -> Mapping[str, Any]:
+def pending_request(ask: Ask) -> Mapping[str, Any]:
     """The content of an ask file."""
     return {"ask": ask.value, "at": time.time()}
 

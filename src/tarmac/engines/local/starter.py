@@ -1,7 +1,7 @@
 """Starting runners with what they must be told: the warm parent, and the values of the secrets of an attempt.
 
-Called by `care` and `LocalEngine`. A value is asked for at every start and never kept: after a crash at any
-point the next start asks again, and gets the value of that moment.
+Called by `supervision` and `LocalEngine`. A value is asked for at every start and never kept: after a crash
+at any point the next start asks again, and gets the value of that moment.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 from tarmac.model import codec
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Evidence, Outcome
-from tarmac.node import judge
+from tarmac.node import exit_outcome
 
 
 class Phase(StrEnum):
@@ -103,7 +103,7 @@ def _evidence(seen: Sequence[Evidence]) -> Evidence:
 def _ending(facts: Sequence[NodeFacts], ask: Ask | None) -> tuple[Outcome, Cause | None]:
     told = _explaining(facts)
     if told:
-        verdict = judge.combine(told)
+        verdict = exit_outcome.combine(told)
         outcome = Outcome(verdict.outcome)
         cause = codec.decode(Cause, verdict.cause) if verdict.cause else None
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:

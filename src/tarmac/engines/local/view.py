@@ -44,7 +44,7 @@ class NodeView:
     def __init__(self, paths: NodePaths, node: str, workers: Sequence[Mapping[str, Any]]) -> None:
         self.node = node
         self.paths = paths
-        self.care = Care()
+        self.care = Supervision()
         self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
@@ -227,7 +227,7 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
 
 
 @dataclass(slots=True)
-class Care:
+class Supervision:
     """What `care.py` remembers of a node: how often its runner was asked for, and its last sign of life.
 
     `awaited`: the runner that had said its last word was waited for.

@@ -16,9 +16,9 @@ import signal
 import time
 from typing import Callable, Iterator, Optional
 
-from tarmac.node import environment, fifo, judge, tail, untrusted, words
+from tarmac.node import environment, exit_outcome, fifo, tail, untrusted, words
 from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked, tell_others, wait_for
+from tarmac.node.hooks.leave import leave_if_asked, tell_others, wait_for
 from tarmac.node.lost import has_ended
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import NodePaths
@@ -43,7 +43,7 @@ def run_before(run: NodeRun) -> None:
         if failed is not None:
             cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
             run.note_failure(cause)
-            raise Leave(judge.Verdict(words.FAILED, run.failure_cause))
+            raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
     tell_others(run, run.attempt.prepared)
 
 
@@ -84,13 +84,15 @@ class _Interruption:
         if ask in (words.PAUSE, words.PREEMPT):
             now = time.monotonic()
             self._patience_due = self._patience_due or now + run.part.grace_s
-            if now < self._patience_due and not run.pulse.node_leaves:
+            if now < self._patience_due and not run.wake_channel.node_leaves:
                 return
-        if ask is not None or run.pulse.node_leaves:
+        if ask is not None or run.wake_channel.node_leaves:
             if ask is not None:
                 run.note_ask(ask)
             self.happened = True
-            raise Leave(judge.Verdict(words.STOPPED, None))  # `runner` judges anew, from all there is
+            raise Leave(
+                exit_outcome.ExitOutcome(words.STOPPED, None)
+            )  # `runner` judges anew, from all there is
 
 
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
@@ -108,7 +110,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
             interrupted.check()
         except Leave:
             return False
-        run.pulse.wait()
+        run.wake_channel.wait()
 
 
 def _left(node: NodePaths) -> bool:
@@ -152,7 +154,7 @@ def _carry_out(
 
 def _attend(run: NodeRun, child: Child, asked: Callable[[], None]) -> None:
     while not child.left:
-        run.pulse.wait(run.limit_due)
+        run.wake_channel.wait(run.limit_due)
         run.children.reap()
         if not child.left:
             try:
@@ -167,13 +169,13 @@ def _end(run: NodeRun, child: Child) -> None:
     child.send(signal.SIGTERM)
     deadline = time.monotonic() + _LEAVE_S
     while not child.left and time.monotonic() < deadline:
-        run.pulse.wait(deadline)
+        run.wake_channel.wait(deadline)
         run.children.reap()
 
 
-def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> judge.Cause:
+def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.Cause:
     how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
-    told: judge.Cause = {
+    told: exit_outcome.Cause = {
         "code": code,
         "message": f"{what} on {run.part.node} failed: {how}",
         "node": run.part.node,
@@ -184,7 +186,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> judge.Cause:
     return {key: value for key, value in told.items() if value not in (None, [])}
 
 
-def _note(run: NodeRun, cause: judge.Cause) -> None:
+def _note(run: NodeRun, cause: exit_outcome.Cause) -> None:
     """A failure after the workers is the attempt's, unless it had one before."""
     if run.failure_cause is None and all(item.good for item in run.exits):
         run.note_failure(cause)

@@ -17,7 +17,7 @@ from typing import Callable
 
 from tarmac.node import protocol, untrusted, words
 from tarmac.node.children import Child
-from tarmac.node.hooks.asks import leave_if_asked, tell_others, verdict, wait_for
+from tarmac.node.hooks.leave import leave_if_asked, tell_others, verdict, wait_for
 from tarmac.node.lost import lost_before
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import make_directory
@@ -60,7 +60,7 @@ def artifacts_out(run: NodeRun) -> None:
 
 
 def _place(run: NodeRun) -> None:
-    command = run.keeper.command("fill")
+    command = run.sidecar.command("fill")
     # The surroundings of the runner, not those of the run: they lead to the store.
     env = dict(os.environ)
     try:
@@ -68,16 +68,16 @@ def _place(run: NodeRun) -> None:
     except CannotStart as problem:
         raise _cannot(run, str(problem)) from None
     while not child.left:
-        run.pulse.wait(run.limit_due)
+        run.wake_channel.wait(run.limit_due)
         run.children.reap()
-        run.keeper.take_news()
+        run.sidecar.take_news()
         if not child.left:
             try:
                 leave_if_asked(run)
             except Leave:
                 _end(run, child)
                 raise
-    run.keeper.take_news()
+    run.sidecar.take_news()
     if child.exit_code != 0:
         raise _cannot(run, "see its notices")
 
@@ -85,7 +85,7 @@ def _place(run: NodeRun) -> None:
 def _end(run: NodeRun, child: Child) -> None:
     child.send(signal.SIGKILL)
     while not child.left:
-        run.pulse.wait()
+        run.wake_channel.wait()
         run.children.reap()
 
 

@@ -10,8 +10,8 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Tuple
 
-from tarmac.node import judge, words
-from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node import exit_outcome, words
+from tarmac.node.hooks.leave import leave_if_asked
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.paths import make_directory
 
@@ -26,7 +26,7 @@ def copy_code(run: NodeRun) -> None:
         return
 
     def between() -> None:
-        if run.pulse.glance():
+        if run.wake_channel.poll():
             leave_if_asked(run)
 
     try:
@@ -37,7 +37,7 @@ def copy_code(run: NodeRun) -> None:
         message = f"the code cannot be copied to {run.part.node}: {error}"
         cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.part.node}
         run.note_failure(cause)
-        raise Leave(judge.Verdict(words.FAILED, run.failure_cause)) from error
+        raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause)) from error
 
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:

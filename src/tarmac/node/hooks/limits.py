@@ -79,7 +79,7 @@ def lift(run: NodeRun) -> None:
         for _ in range(_LIFTS):
             if worker.group is None or worker.group.remove():
                 break
-            run.pulse.wait(time.monotonic() + _LIFT_AGAIN_S)
+            run.wake_channel.wait(time.monotonic() + _LIFT_AGAIN_S)
 
 
 def _asked(worker: Worker) -> list[str]:

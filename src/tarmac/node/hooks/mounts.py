@@ -32,7 +32,7 @@ def mount(run: NodeRun) -> None:
     held = {bind.target for bind in plan.binds}
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
         if kind in run.part.artifacts and target in held:
-            run.keeper.seen[kind] = target
+            run.sidecar.seen[kind] = target
     for bind, variables in wishes:
         if bind.target in held:
             run.node_env.update(dict.fromkeys(variables, bind.target))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import Optional, Sequence
 
-from tarmac.node import checkout, gitrules, judge, packages, systempackages, tail, words
-from tarmac.node.hooks.asks import leave_if_asked
+from tarmac.node import checkout, exit_outcome, gitrules, packages, systempackages, tail, words
+from tarmac.node.hooks.leave import leave_if_asked
 from tarmac.node.layers import Layers, open_layers
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.setupwork import SetupWork, StepFailed
@@ -81,4 +81,4 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
         "tail": lines,
     }
     run.note_failure({key: value for key, value in told.items() if value not in (None, [])})
-    return Leave(judge.Verdict(words.FAILED, run.failure_cause))
+    return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))

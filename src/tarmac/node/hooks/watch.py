@@ -18,13 +18,13 @@ import signal
 import time
 from typing import Optional
 
-from tarmac.node import descendants, judge, polls, tail, words
+from tarmac.node import descendants, exit_outcome, polls, tail, words
 from tarmac.node.budget import Budget
-from tarmac.node.evidence import Witness
+from tarmac.node.exit_outcome import Exit
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
-from tarmac.node.judge import Exit
 from tarmac.node.logroom import LogRoom
 from tarmac.node.noderun import NodeRun, Worker
+from tarmac.node.progress import ProgressWatcher
 
 MOMENT_S = 0.3
 """Between SIGTERM and SIGKILL where nobody was asked politely: peers of a failed worker, leftovers."""
@@ -41,19 +41,19 @@ _LAUNCHER_SIGN = "SignalException"
 
 def watch(run: NodeRun) -> None:
     """Return when every descendant has ended; `run.exits` then tells how each worker left."""
-    assert run.witness is not None
-    Watch(run, run.witness).until_over()
+    assert run.progress is not None
+    Watch(run, run.progress).until_over()
     run.over_at = time.time()
-    run.witness.close()
-    run.torn = run.witness.torn
+    run.progress.close()
+    run.torn = run.progress.torn
 
 
 class Watch:
     """The watch over one node's workers."""
 
-    def __init__(self, run: NodeRun, witness: Witness) -> None:
+    def __init__(self, run: NodeRun, progress: ProgressWatcher) -> None:
         self._run = run
-        self._witness = witness
+        self._witness = progress
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
         self._leave_signal: Optional[str] = None
@@ -83,7 +83,7 @@ class Watch:
                 return
             self._note_growth()
             end_those_over_limit(run)
-            run.keeper.look()
+            run.sidecar.look()
             run.events.flush()
             self._wait()
 
@@ -131,7 +131,7 @@ class Watch:
         if run.failure_cause is None and not self._told:
             failed = self._first_failed()
             if failed is not None:
-                run.note_failure(judge.failure(failed, node=run.part.node))
+                run.note_failure(exit_outcome.failure(failed, node=run.part.node))
         if run.failure_cause is not None:
             self._signal(signal.SIGTERM.name)
             self._sweep_within(MOMENT_S)
@@ -149,7 +149,7 @@ class Watch:
         if ask is not None:
             run.note_ask(ask)
             self._ask_workers(run.leave_signal(ask), withholds=ask != words.STOP)
-        elif run.pulse.node_leaves and not self._told:
+        elif run.wake_channel.node_leaves and not self._told:
             run.events.append("notice", text=f"{run.part.node} told the runner to leave")
             run.raise_pause_file()
             self._ask_workers(run.leave_signal(words.STOP), withholds=True)
@@ -230,8 +230,8 @@ class Watch:
         due = self._next_due()
         if not self._told and not self._listening.is_left():
             again = time.monotonic() + _LISTEN_AGAIN_S
-            self._run.pulse.wait(again if due is None else min(due, again))
-        elif self._run.pulse.wait(due, also=self._witness.fileno()):
+            self._run.wake_channel.wait(again if due is None else min(due, again))
+        elif self._run.wake_channel.wait(due, also=self._witness.fileno()):
             with self._listening.spending():
                 self._witness.look()  # at once: the closer to a closing, the surer who closed
 

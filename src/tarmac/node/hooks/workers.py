@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tarmac.node import environment, protocol
-from tarmac.node.evidence import Witness, tree_below
-from tarmac.node.hooks.asks import leave_if_asked
-from tarmac.node.judge import Exit
+from tarmac.node.exit_outcome import Exit
+from tarmac.node.hooks.leave import leave_if_asked
 from tarmac.node.noderun import NodeRun, Worker
+from tarmac.node.progress import ProgressWatcher, tree_below
 from tarmac.node.spawn import CannotStart
 from tarmac.node.torn import Torn
 
@@ -15,7 +15,7 @@ def start_workers(run: NodeRun) -> None:
     """Start them all, in order; one that cannot be started counts as having failed at once."""
     leave_if_asked(run)
     checkpoints = run.part.artifacts.get("checkpoint")
-    run.witness = Witness(
+    run.progress = ProgressWatcher(
         run.events,
         logs=[worker.log for worker in run.workers],
         reports=run.node.reports,

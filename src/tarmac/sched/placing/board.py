@@ -1,7 +1,7 @@
 """What is free on each node of a pool, kept in the order that placing asks for.
 
 Kept up to date by `PoolState` (real changes: `settle`) and played on by a pass (`take`, `keep`), which takes
-everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Shelf`, sorted by free
+everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Bucket`, sorted by free
 slots: best fit is a bisection, taking slots moves one entry.
 """
 
@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Node, NodeState
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.sched.placing.space import OPEN, Left, Load, Shelf, Space, left_of
+from tarmac.sched.placing.space import OPEN, Bucket, Left, Load, Space, left_of
 
 PoolKey = tuple[str, str]
 """Cluster and pool."""
@@ -29,10 +29,10 @@ class PoolBoard:
         "_journal",
         "_kept",
         "_width",
+        "buckets",
         "closed",
         "free",
         "key",
-        "shelves",
         "spaces",
     )
 
@@ -40,7 +40,7 @@ class PoolBoard:
         """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
         self.key = key
         self.spaces = {space.node.name: space for space in spaces}
-        self.shelves: dict[tuple[str | None, str | None], Shelf] = {}
+        self.buckets: dict[tuple[str | None, str | None], Bucket] = {}
         self.free: dict[str | None, int] = {None: 0}
         self.closed = 0
         self._by_hostname: dict[str, list[Space]] | None = None
@@ -48,16 +48,16 @@ class PoolBoard:
         self._kept = 0
         self._at_least: dict[object, list[int]] = {}
         self._width = 1 + max((space.node.capacity.slots for space in self.spaces.values()), default=0)
-        by_shelf: dict[Shelf, list[Space]] = {}
+        by_bucket: dict[Bucket, list[Space]] = {}
         for space in self.spaces.values():
             if any_state or space.node.state is NodeState.UP:
-                space.shelf = self._shelf(space.node)
-                by_shelf.setdefault(space.shelf, []).append(space)
+                space.bucket = self._bucket(space.node)
+                by_bucket.setdefault(space.bucket, []).append(space)
                 self._count(space, space.free)
             else:
                 self.closed += 1
-        for shelf, together in by_shelf.items():
-            shelf.fill(together)
+        for bucket, together in by_bucket.items():
+            bucket.fill(together)
 
     @property
     def touched(self) -> bool:
@@ -65,7 +65,7 @@ class PoolBoard:
         return bool(self._journal)
 
     @property
-    def keepings(self) -> range:
+    def reservations(self) -> range:
         """The numbers of all keepings."""
         return range(self._kept)
 
@@ -84,25 +84,25 @@ class PoolBoard:
             for space in self.spaces.values():
                 self._by_hostname.setdefault(space.node.hostname, []).append(space)
         for hostname in dict.fromkeys(hostnames):
-            yield from (space for space in self._by_hostname.get(hostname, ()) if space.shelf is not None)
+            yield from (space for space in self._by_hostname.get(hostname, ()) if space.bucket is not None)
 
     def at_least(
-        self, shard: str | None, slot_type: str | None, keepings: Sequence[int] = ()
+        self, shard: str | None, slot_type: str | None, reservations: Sequence[int] = ()
     ) -> Sequence[int]:
         """How many nodes, open or in these keepings, have at least so many free slots, by that number."""
-        key = (shard, slot_type, *keepings)
+        key = (shard, slot_type, *reservations)
         found = self._at_least.get(key)
         if found is None:
-            found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *keepings))
+            found = self._at_least[key] = self._cumulated(shard, slot_type, (OPEN, *reservations))
         return found
 
     def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:
         lists = [
-            shelf.counts[number]
-            for shelf in self.shelves.values()
-            if shard in (None, shelf.shard) and is_of_type(shelf.slot_type, slot_type)
+            bucket.counts[number]
+            for bucket in self.buckets.values()
+            if shard in (None, bucket.shard) and is_of_type(bucket.slot_type, slot_type)
             for number in numbers
-            if number in shelf.counts
+            if number in bucket.counts
         ]
         counts = lists[0] if len(lists) == 1 else [sum(column) for column in zip(*lists, strict=True)]
         at_least = list(accumulate(reversed(counts)))
@@ -115,18 +115,18 @@ class PoolBoard:
 
     def restate(self, space: Space, node: Node) -> None:
         """The node of a space has another state than it had, and is else the same."""
-        if space.shelf is not None:
-            space.shelf.drop(space)
+        if space.bucket is not None:
+            space.bucket.drop(space)
             self._at_least.clear()
             self._count(space, -space.free)
-            space.shelf = None
+            space.bucket = None
             self.closed += 1
         space.node = node
         if node.state is NodeState.UP:
             self.closed -= 1
-            space.shelf = self._shelf(node)
-            space.shelf.put(space)
-            space.shelf.visited(space)
+            space.bucket = self._bucket(node)
+            space.bucket.put(space)
+            space.bucket.visited(space)
             self._count(space, space.free)
 
     def take(self, space: Space, need: Resources) -> tuple[int, ...]:
@@ -135,25 +135,25 @@ class PoolBoard:
         taken = space.taken
         for slot in slots:
             taken |= 1 << slot
-        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.guests)
+        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.borrowed)
         self._journal.append((space, before))
         free = space.free - need.slots
         memory_bytes = space.memory_bytes - need.memory_bytes
-        guests = space.guests + need.empty
-        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, guests))
+        borrowed = space.borrowed + need.empty
+        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, borrowed))
         return slots
 
     def keep(self, names: Iterable[str]) -> int:
         """Keep these open nodes until `undo`: the number of the keeping is returned."""
         number = self._kept
         self._kept += 1
-        by_shelf: dict[Shelf, list[Space]] = {}
+        by_bucket: dict[Bucket, list[Space]] = {}
         for name in names:
             space = self.spaces[name]
-            if space.shelf is not None and space.kept == OPEN:
-                by_shelf.setdefault(space.shelf, []).append(space)
-        for shelf, spaces in by_shelf.items():
-            shelf.keep(spaces, number)
+            if space.bucket is not None and space.kept == OPEN:
+                by_bucket.setdefault(space.bucket, []).append(space)
+        for bucket, spaces in by_bucket.items():
+            bucket.keep(spaces, number)
         self._at_least.clear()
         return number
 
@@ -165,23 +165,23 @@ class PoolBoard:
         if self._kept:
             self._kept = 0
             self._at_least.clear()
-            for shelf in self.shelves.values():
-                if shelf.kept:
-                    shelf.open_all()
+            for bucket in self.buckets.values():
+                if bucket.kept:
+                    bucket.open_all()
 
     def _set(self, space: Space, left: Left) -> None:
-        shelf = space.shelf
-        if shelf is None:
+        bucket = space.bucket
+        if bucket is None:
             space.set(left)
             return
-        guests = space.guests
+        borrowed = space.borrowed
         if left[0] != space.free:
             self._count(space, left[0] - space.free)
-            shelf.move(space, left)
+            bucket.move(space, left)
         else:
             space.set(left)
-        if guests != space.guests:
-            shelf.visited(space)
+        if borrowed != space.borrowed:
+            bucket.visited(space)
 
     def _count(self, space: Space, slots: int) -> None:
         slot_type = space.node.capacity.slot_type
@@ -190,12 +190,12 @@ class PoolBoard:
         if slot_type is not None:
             self.free[slot_type] = self.free.get(slot_type, 0) + slots
 
-    def _shelf(self, node: Node) -> Shelf:
+    def _bucket(self, node: Node) -> Bucket:
         kind = (node.shard, node.capacity.slot_type)
-        shelf = self.shelves.get(kind)
-        if shelf is None:
-            shelf = self.shelves[kind] = Shelf(*kind, self._width)
-        return shelf
+        bucket = self.buckets.get(kind)
+        if bucket is None:
+            bucket = self.buckets[kind] = Bucket(*kind, self._width)
+        return bucket
 
 
 def boards(

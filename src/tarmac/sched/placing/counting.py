@@ -2,7 +2,7 @@
 
 Most runs have one role that asks for slots alone, anywhere in a pool or a shard. For these the number of
 nodes with at least 1, 2, 3, ... free slots says it all. Made once for each kind of request; asked by
-`deciding` before nodes are chosen, and by `forecast` after each release.
+`queue_walk` before nodes are chosen, and by `forecast` after each release.
 """
 
 from __future__ import annotations

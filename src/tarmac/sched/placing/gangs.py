@@ -1,6 +1,6 @@
 """A whole run on the nodes of one pool, all or none: every role of it, or nothing.
 
-Called by `planning`, `admission` and `forecast`, always with the same rules: what fits an empty pool is
+Called by `cycle`, `admission` and `forecast`, always with the same rules: what fits an empty pool is
 placed when the pool is empty. A gang of one role is fitted exactly (`fitting`); one of several by a
 search whose length is bounded (`search`).
 """

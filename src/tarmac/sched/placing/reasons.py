@@ -1,4 +1,4 @@
-"""Why a node does not take a run: one reason per node, for people. Used by `deciding`."""
+"""Why a node does not take a run: one reason per node, for people. Used by `queue_walk`."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _held_by(holders: Sequence[Candidate]) -> str:
     """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
     if not holders:
         return ""
-    return f"; held by {listed([candidate.told for candidate in holders], HOLDERS_TOLD)}"
+    return f"; held by {listed([candidate.label for candidate in holders], HOLDERS_TOLD)}"
 
 
 def _free(space: Space, need: Resources) -> str:

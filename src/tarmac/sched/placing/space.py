@@ -27,19 +27,22 @@ Left = tuple[int, float, int, int, int]
 
 
 class Load(NamedTuple):
-    """What one run holds on one node: a mask of slots, and amounts. `guests` are seats that hold nothing."""
+    """What one run holds on one node: a mask of slots, and amounts.
+
+    `borrowed` are seats that hold nothing.
+    """
 
     slots: int
     cpus: float
     memory_bytes: int
-    guests: int
+    borrowed: int
 
 
 @dataclass(slots=True, eq=False)
 class Space:
     """What is free on one node. `order` is its rank among all nodes, `taken` a mask of slots.
 
-    `kept` is the number of the keeping it is in; `shelf` is None while the node takes no work.
+    `kept` is the number of the keeping it is in; `bucket` is None while the node takes no work.
     """
 
     node: Node
@@ -48,9 +51,9 @@ class Space:
     cpus: float
     memory_bytes: int
     taken: int = 0
-    guests: int = 0
+    borrowed: int = 0
     kept: int = OPEN
-    shelf: Shelf | None = None
+    bucket: Bucket | None = None
 
     @classmethod
     def empty(cls, node: Node, order: int) -> Space:
@@ -61,12 +64,19 @@ class Space:
     def copy(self) -> Space:
         """The same, on no shelf."""
         return Space(
-            self.node, self.order, self.free, self.cpus, self.memory_bytes, self.taken, self.guests, self.kept
+            self.node,
+            self.order,
+            self.free,
+            self.cpus,
+            self.memory_bytes,
+            self.taken,
+            self.borrowed,
+            self.kept,
         )
 
     def set(self, left: Left) -> None:
         """Let this be left. A space on a shelf is changed by its board alone."""
-        self.free, self.cpus, self.memory_bytes, self.taken, self.guests = left
+        self.free, self.cpus, self.memory_bytes, self.taken, self.borrowed = left
 
     def less(self, need: Resources) -> Space:
         """A copy with this much taken from it, whichever slots they are."""
@@ -123,7 +133,7 @@ Entry = tuple[int, int, Space]
 """Free slots (or guests), order, and the space: sorts for best fit, and never compares spaces."""
 
 
-class Shelf:
+class Bucket:
     """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping.
 
     `counts` has, for each keeping and for the open ones, how many nodes have so many free slots.
@@ -199,7 +209,7 @@ class Shelf:
     def visited(self, space: Space) -> None:
         """Take note that the number of guests on a space has changed."""
         if self._visits is not None:
-            heapq.heappush(self._visits, (space.guests, space.order, space))
+            heapq.heappush(self._visits, (space.borrowed, space.order, space))
             if len(self._visits) > MANY + 4 * len(self.open):
                 self._visits = None
 
@@ -207,10 +217,12 @@ class Shelf:
         """The node with the fewest guests. Guests use nothing, so kept nodes take them too."""
         if self._visits is None:
             lists = (self.open, *self.kept.values())
-            self._visits = [(space.guests, order, space) for entries in lists for _, order, space in entries]
+            self._visits = [
+                (space.borrowed, order, space) for entries in lists for _, order, space in entries
+            ]
             heapq.heapify(self._visits)
         visits = self._visits
-        while visits and (visits[0][0] != visits[0][2].guests or visits[0][2].shelf is not self):
+        while visits and (visits[0][0] != visits[0][2].borrowed or visits[0][2].bucket is not self):
             heapq.heappop(visits)
         return visits[0][2] if visits else None
 
@@ -227,17 +239,17 @@ class Shelf:
 def left_of(node: Node, loads: Iterable[Load]) -> Left:
     """What these loads leave of a node: the same whatever the order they are told in."""
     capacity = node.capacity
-    taken, memory_bytes, guests = 0, capacity.memory_bytes, 0
+    taken, memory_bytes, borrowed = 0, capacity.memory_bytes, 0
     cpus = []
     for load in loads:
         taken |= load.slots
         memory_bytes -= load.memory_bytes
-        guests += load.guests
+        borrowed += load.borrowed
         if load.cpus:
             cpus.append(load.cpus)
     taken &= (1 << capacity.slots) - 1
     free = capacity.slots - taken.bit_count()
-    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, guests
+    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, borrowed
 
 
 def loads_of(allocation: Allocation) -> dict[str, Load]:
@@ -255,7 +267,7 @@ def loads_of(allocation: Allocation) -> dict[str, Load]:
                 load.slots | other.slots,
                 load.cpus + other.cpus,
                 load.memory_bytes + other.memory_bytes,
-                load.guests + other.guests,
+                load.borrowed + other.borrowed,
             )
         loads[seat.node] = load
     return loads

@@ -1,6 +1,7 @@
 """What one run may see of a pool: the nodes its target allows, best fit first or emptiest first.
 
-Made by `deciding` for every try, by `admission` on an empty board, by `forecast` with nodes as they will be.
+Made by `queue_walk` for every try, by `admission` on an empty board, by `forecast` with nodes as they will
+be.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 from tarmac.model.resources import Resources, is_of_type
 from tarmac.model.spec import Target
 from tarmac.sched.placing.board import PoolBoard
-from tarmac.sched.placing.space import OPEN, Entry, Shelf, Space
+from tarmac.sched.placing.space import OPEN, Bucket, Entry, Space
 
 Ghosts = Mapping[Space, Space]
 """Spaces of a board, each with the copy that is seen in its stead."""
@@ -28,12 +29,12 @@ class View:
     With `spread` the emptiest of the nodes that could take a part are chosen, else the fullest.
     """
 
-    __slots__ = ("_excluded", "_hidden", "_lists", "_shelves", "spread")
+    __slots__ = ("_buckets", "_excluded", "_hidden", "_lists", "spread")
 
     def __init__(
         self,
         lists: list[tuple[str | None, list[Entry]]],
-        shelves: Sequence[Shelf] = (),
+        buckets: Sequence[Bucket] = (),
         *,
         excluded: frozenset[str] = NOT_EXCLUDED,
         hidden: Ghosts = NOBODY,
@@ -41,7 +42,7 @@ class View:
     ) -> None:
         """Sorted entries, each list with the slot type of its nodes; the shelves, if they are whole ones."""
         self._lists = lists
-        self._shelves = shelves
+        self._buckets = buckets
         self._excluded = excluded
         self._hidden = hidden
         self.spread = spread
@@ -61,13 +62,13 @@ class View:
         if target.hostnames:
             lists = _named(pool, target, {OPEN, *kept}, ghosts)
             return cls(lists, excluded=excluded, spread=spread)
-        shelves = [shelf for shelf in pool.shelves.values() if target.shard in (None, shelf.shard)]
-        lists = [(shelf.slot_type, shelf.open) for shelf in shelves]
+        buckets = [bucket for bucket in pool.buckets.values() if target.shard in (None, bucket.shard)]
+        lists = [(bucket.slot_type, bucket.open) for bucket in buckets]
         for number in kept:
-            lists += [(shelf.slot_type, shelf.kept[number]) for shelf in shelves if number in shelf.kept]
+            lists += [(bucket.slot_type, bucket.kept[number]) for bucket in buckets if number in bucket.kept]
         if ghosts:
-            lists += _ghosts(ghosts, shelves, {OPEN, *kept})
-        return cls(lists, () if ghosts else shelves, excluded=excluded, hidden=ghosts, spread=spread)
+            lists += _ghosts(ghosts, buckets, {OPEN, *kept})
+        return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
         """Nodes where `need` is free, in the order in which they are to be used."""
@@ -119,13 +120,13 @@ class View:
     def least_visited(self, slot_type: str | None) -> Space | None:
         """The node with the fewest guests; None if the target allows no node at all."""
         visited: Iterable[Space | None]
-        if self._shelves and not self._excluded:
-            shelves = (shelf for shelf in self._shelves if is_of_type(shelf.slot_type, slot_type))
-            visited = [shelf.least_visited() for shelf in shelves]
+        if self._buckets and not self._excluded:
+            buckets = (bucket for bucket in self._buckets if is_of_type(bucket.slot_type, slot_type))
+            visited = [bucket.least_visited() for bucket in buckets]
         else:
             visited = self.tightest(Resources(slot_type=slot_type))
         spaces = (space for space in visited if space is not None)
-        return min(spaces, key=lambda space: (space.guests, space.order), default=None)
+        return min(spaces, key=lambda space: (space.borrowed, space.order), default=None)
 
     def _of_type(self, slot_type: str | None) -> list[list[Entry]]:
         return [entries for kind, entries in self._lists if is_of_type(kind, slot_type)]
@@ -155,11 +156,13 @@ def _named(
     return [(kind, sorted(entries)) for kind, entries in lists.items()]
 
 
-def _ghosts(ghosts: Ghosts, shelves: Sequence[Shelf], kept: set[int]) -> list[tuple[str | None, list[Entry]]]:
+def _ghosts(
+    ghosts: Ghosts, buckets: Sequence[Bucket], kept: set[int]
+) -> list[tuple[str | None, list[Entry]]]:
     """Lists of the copies that stand for spaces which would be seen."""
     lists: dict[str | None, list[Entry]] = {}
     for space, seen in ghosts.items():
-        if space.shelf in shelves and space.kept in kept:
+        if space.bucket in buckets and space.kept in kept:
             lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
     return [(kind, sorted(entries)) for kind, entries in lists.items()]
 

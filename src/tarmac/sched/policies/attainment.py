@@ -26,17 +26,17 @@ KNOWN_LADDER: tuple[float, ...] = (
 )
 
 
-def rung(attained_slot_s: float) -> float:
+def level(attained_slot_s: float) -> float:
     """The rung of a run of which nothing but its past is known, told by where it begins in slot-seconds."""
     return LADDER[bisect_right(LADDER, attained_slot_s) - 1]
 
 
-def known_rung(left_slot_s: float) -> float:
+def known_level(left_slot_s: float) -> float:
     """The rung of a run whose time limit leaves it this much, on the same scale."""
     return KNOWN_LADDER[bisect_right(KNOWN_LADDER, max(0.0, left_slot_s)) - 1]
 
 
-def held_rung(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+def held_level(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
     """The rung of a run that used `before_slot_s` and has held so many slots since then."""
     index = bisect_right(LADDER, before_slot_s)
     while slots and index < len(LADDER) and _reaches_at(index, before_slot_s, slots, since) <= now:
@@ -46,7 +46,7 @@ def held_rung(before_slot_s: float, slots: int, *, since: float, now: float) -> 
 
 def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
     """When such a run reaches the rung after the one it is on now (inf: never)."""
-    index = LADDER.index(held_rung(before_slot_s, slots, since=since, now=now)) + 1
+    index = LADDER.index(held_level(before_slot_s, slots, since=since, now=now)) + 1
     if not slots or index == len(LADDER):
         return inf
     return _reaches_at(index, before_slot_s, slots, since)

@@ -1,6 +1,6 @@
 """What users or projects have used of late: the measure behind the policy `fair_share`.
 
-`PoolState` keeps the `Accounts` of a pool; a pass orders lines by their `FairClaims`, and `precedence` goes
+`PoolState` keeps the `Accounts` of a pool; a pass orders lines by their `PastUsage`, and `precedence` goes
 by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
 attempts from their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched
 as time goes by. Sums are kept in whole numbers: they come out alike whatever the order in which they were
@@ -57,7 +57,7 @@ def epoch_of(rules: Pool, at: float) -> int:
     return floor(at / rules.half_life_s / EPOCH_HALF_LIVES)
 
 
-class FairClaims:
+class PastUsage:
     """What the entities of a pool have used, by their shares, as one pass sees it."""
 
     def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Callable[[str], int]) -> None:
@@ -196,9 +196,9 @@ class Accounts:
         stays, fades = (0.0, 0.0) if account is None else account.parts(epoch)
         return (stays - advance) / share, fades / share
 
-    def claims(self, now: float, widths: Callable[[str], int]) -> FairClaims | None:
+    def past_usage(self, now: float, widths: Callable[[str], int]) -> PastUsage | None:
         """What a pass goes by; None where shares are not fair."""
-        return FairClaims(self, self._rules, now, widths) if self._kept else None
+        return PastUsage(self, self._rules, now, widths) if self._kept else None
 
     def _account(self, entity: str) -> Account:
         self._changed(entity)

@@ -1,8 +1,8 @@
-"""The order of a pool's queue: who is asked first. Used by `lanes`, and by whatever compares two runs.
+"""The order of a pool's queue: who is asked first. Used by `queues`, and by whatever compares two runs.
 
 The order is total: mode, then what the policy makes of the run, then its id. Most of it is *static*: it does
 not change while a run is queued, so that queues stay sorted (`Ordering.key`). What changes from pass to pass
-is one number for each entity of a fair share (`Claims`).
+is one number for each entity of a fair share (`Usage_`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
 from tarmac.sched.facts import Candidate, asked_slots
 from tarmac.sched.policies import blocks
-from tarmac.sched.policies.attainment import known_rung, rung
+from tarmac.sched.policies.attainment import known_level, level
 from tarmac.sched.policies.blocks import Member
 from tarmac.sched.policies.fairness import entity_of
 
@@ -33,7 +33,7 @@ RANKS: Mapping[Mode, int] = {
 }
 
 
-class Claims(Protocol):
+class Usage_(Protocol):
     """What the entities of a fair share have used, as one pass sees it: the least comes first."""
 
     def of(self, entity: str) -> float:
@@ -83,7 +83,7 @@ def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
     return by_attainment(
         candidate,
         slots=asked_slots(candidate.demands),
-        reached=rung(candidate.attained_slot_s),
+        reached=level(candidate.attained_slot_s),
         ran_s=candidate.ran_s,
     )
 
@@ -96,7 +96,7 @@ def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: fl
     """
     if candidate.time_limit_s is None:
         return reached, slots, candidate.submitted_at, candidate.run_id
-    left = known_rung((candidate.time_limit_s - ran_s) * slots)
+    left = known_level((candidate.time_limit_s - ran_s) * slots)
     return left, 0, candidate.submitted_at, candidate.run_id
 
 

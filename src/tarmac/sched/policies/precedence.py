@@ -1,4 +1,4 @@
-"""Who may displace whom, and when: in one place, for `displacing` (now) and for the next pass (then).
+"""Who may displace whom, and when: in one place, for `preempting` (now) and for the next pass (then).
 
 - A cycle run displaces interruptible runs at once; batch runs only where the pool has preemption.
 - A batch run displaces interruptible runs beyond their promise; where the pool has preemption also those
@@ -16,21 +16,21 @@ from math import inf
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.policies import blocks
-from tarmac.sched.policies.attainment import climbs_at, held_rung
+from tarmac.sched.policies.attainment import climbs_at, held_level
 from tarmac.sched.policies.blocks import Member, Tier
-from tarmac.sched.policies.fairness import FairClaims, entity_of
+from tarmac.sched.policies.fairness import PastUsage, entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
 
 
 class Precedence:
-    """The rules of one pool at one moment. `claims` where its shares are fair."""
+    """The rules of one pool at one moment. `past_usage` where its shares are fair."""
 
-    def __init__(self, rules: Pool, now: float, claims: FairClaims | None = None) -> None:
+    def __init__(self, rules: Pool, now: float, past_usage: PastUsage | None = None) -> None:
         self.rules = rules
         self.now = now
-        self.claims = claims
+        self.past_usage = past_usage
 
-    def displaceable_at(self, candidate: Candidate, holding: Holding) -> float:
+    def preemptible_at(self, candidate: Candidate, holding: Holding) -> float:
         """When, as far as can be told, a queued run may displace a holding: now or before, later, or inf."""
         if holding.leaving:
             return inf
@@ -52,8 +52,8 @@ class Precedence:
 
     def ordered_after_at(self, candidate: Candidate, holding: Holding) -> float:
         """When a batch run that holds slots is ordered after a queued one (-inf: always was)."""
-        if self.claims is not None:
-            return self._overdrawn_at(candidate, holding, self.claims)
+        if self.past_usage is not None:
+            return self._overdrawn_at(candidate, holding, self.past_usage)
         key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
         at, slots = self.now, holding.allocation.slots
         while held_key(holding, self.rules, at, slots=slots) <= key:
@@ -62,13 +62,13 @@ class Precedence:
                 return inf
         return -inf if at == self.now else at
 
-    def _overdrawn_at(self, candidate: Candidate, holding: Holding, claims: FairClaims) -> float:
+    def _overdrawn_at(self, candidate: Candidate, holding: Holding, past_usage: PastUsage) -> float:
         ours, theirs = entity_of(candidate, self.rules), entity_of(holding.candidate, self.rules)
         if ours == theirs:
             return inf
-        floor = claims.of(ours)
-        standing = claims.standing(theirs, holding.allocation.slots)
-        return -inf if standing >= floor else claims.reaches_at(theirs, floor - standing)
+        floor = past_usage.of(ours)
+        standing = past_usage.standing(theirs, holding.allocation.slots)
+        return -inf if standing >= floor else past_usage.reaches_at(theirs, floor - standing)
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
         if ours == CYCLE:
@@ -100,7 +100,7 @@ def held_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = N
     ran_s = candidate.ran_s
     if holding.started_at is not None:
         ran_s += max(0.0, now - holding.started_at)
-    reached = held_rung(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    reached = held_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
     return by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
 
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import CallingActor
 from tarmac.server.kept_records import artifact_record, content_record
-from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.kept import Artifact, ArtifactContent
 from tarmac.server.service import Service
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import caller_of
 from tarmac.server.kept_records import dataset_record
-from tarmac.server.rim import caller_of
 from tarmac.server.schemas.kept import Dataset, DatasetBody
 from tarmac.server.service import Service
 

@@ -13,11 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from tarmac.model.errors import InvalidInput
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import CallingActor
 from tarmac.server.log_view import LogQuery, LogView
 from tarmac.server.positions import parse
 from tarmac.server.records import event_record
 from tarmac.server.reports import reports_of
-from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.runs import Event, LogChunk, Report
 from tarmac.server.service import Service
 from tarmac.server.sse import StreamResponse, wants_stream

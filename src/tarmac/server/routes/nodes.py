@@ -11,8 +11,8 @@ from starlette.responses import Response
 from tarmac.control.draining import NodeChoice
 from tarmac.model.actor import Actor
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import CallingActor
 from tarmac.server.records import node_record
-from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.clusters import NodesBody
 from tarmac.server.schemas.placement import Node
 from tarmac.server.service import Service

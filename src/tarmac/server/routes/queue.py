@@ -15,8 +15,8 @@ from tarmac.model.errors import NotFound
 from tarmac.model.text import nearest
 from tarmac.sched import Part
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import CallingActor
 from tarmac.server.queue_records import pool_records
-from tarmac.server.rim import CallingActor
 from tarmac.server.schemas.queue import ChangeBody, ChangesBody, QueuePool
 from tarmac.server.service import Service
 

@@ -11,21 +11,21 @@ from starlette.responses import Response
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.answers import JsonAnswer
+from tarmac.server.auth import caller_of
 from tarmac.server.errors import problem_record
-from tarmac.server.intake import Entered, Intake, enter_all
 from tarmac.server.records import dry_run_record, run_record
-from tarmac.server.rim import caller_of
 from tarmac.server.schemas.placement import DryRun
 from tarmac.server.schemas.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.schemas.runs import Run
 from tarmac.server.schemas.server import CheckReport
 from tarmac.server.service import Service
 from tarmac.server.submissions import Draft, planned, read_once
+from tarmac.server.submit_batch import BatchSubmitter, Submitted, submit_together
 
 
 def submitting_routes(router: APIRouter, service: Service) -> None:
     """Add the routes that take runs in."""
-    intake = Intake(service.plane)
+    submitter = BatchSubmitter(service.plane)
 
     @router.post("/runs", status_code=201, response_model=Run | DryRun)
     async def submit(
@@ -35,7 +35,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
         draft = draft_of(request, body, service)
         if dry_run:
             return await run_in_threadpool(_dry_run, service, draft)
-        entered = await intake.enter(draft)
+        entered = await submitter.enter(draft)
         note = service.slots_note.take(entered.accepted.run.spec)
         return JsonAnswer(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
 
@@ -44,7 +44,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
         drafts = [draft_of(request, item, service) for item in body.runs]
         return JsonAnswer(
-            [_entered(entered) for entered in enter_all(drafts, service.plane)], status_code=201
+            [_entered(entered) for entered in submit_together(drafts, service.plane)], status_code=201
         )
 
     @router.post("/check", response_model=CheckReport)
@@ -91,7 +91,7 @@ def _dry_run(service: Service, draft: Draft) -> Response:
     return JsonAnswer(dry_run_record(found, warnings=prepared.warnings))
 
 
-def _entered(entered: Entered, notes: tuple[str, ...] = ()) -> dict[str, object]:
+def _entered(entered: Submitted, notes: tuple[str, ...] = ()) -> dict[str, object]:
     return run_record(entered.accepted.run, warnings=entered.warnings + notes)
 
 

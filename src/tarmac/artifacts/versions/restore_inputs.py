@@ -1,0 +1,144 @@
+"""Before an attempt's workers start: the node's artifact directories hold the last whole versions.
+
+Called by the sidecar. What lies on the node already is kept where nothing newer stands in the store: an
+attempt that comes back to its node goes on with what it left there. The run's checkpoint is that of the node
+of rank 0, on every node; of the other kinds each node has those of its own rank.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.artifacts.versions.blobs import Blobs
+from tarmac.artifacts.versions.listed import latest, read_manifest
+from tarmac.artifacts.versions.manifest import Manifest, Version, parse_id
+from tarmac.artifacts.versions.order import Order
+from tarmac.artifacts.versions.restore import fill
+from tarmac.model.errors import NotFound
+from tarmac.node import untrusted
+from tarmac.node.lost import Lost
+
+_CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Which attempt last had the directories of a node, as which rank; `given`: a checkpoint placed there."""
+
+    attempt: int
+    rank: int
+    given: str | None = None
+
+
+def restore_inputs(
+    blobs: Blobs, order: Order, *, seen: Mapping[str, str], lost: Lost | None = None
+) -> list[Version]:
+    """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
+    state = _state(order, lost)
+    placed: list[Version] = []
+    given: str | None = state.given if state is not None else None
+    for kind, directory in order.directories.items():
+        if kind == "log" and not order.own_disk:
+            continue
+        manifests = _wanted(blobs, order, kind, state)
+        if manifests is None:
+            continue
+        fill(blobs, manifests, Path(directory), seen_at=seen.get(kind, directory))
+        placed += [manifest.version for manifest in manifests]
+        if kind == _CHECKPOINT and order.rank != 0:
+            given = manifests[0].version.id if manifests else None
+    write_state(order.state, State(attempt=order.attempt, rank=order.rank, given=given))
+    return placed
+
+
+def unkept(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
+    """The kinds that a lost attempt left in directories which are gone on with as they are."""
+    state = _state(order, lost)
+    if state is None or state.attempt != lost.number:
+        return []
+    return [kind for kind in order.directories if _is_newest(blobs, order, kind, state)]
+
+
+def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
+    """What rank 0's node gave this one: it is kept there, not here."""
+    state = read_state(order.state)
+    reference = parse_id(state.given) if state is not None and state.given else None
+    if order.rank == 0 or not order.own_disk or reference is None or reference.number is None:
+        return None
+    version = Version(
+        run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
+    )
+    try:
+        return read_manifest(blobs, version)
+    except NotFound:
+        return None
+
+
+def read_state(path: Path) -> State | None:
+    """What the directories of a node hold; None where nobody has had them."""
+    try:
+        told = untrusted.read_object(str(path))
+        return State(attempt=int(told["attempt"]), rank=int(told["rank"]), given=told.get("given"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_state(path: Path, state: State) -> None:
+    """Say what they hold now; seen whole or not at all."""
+    told = {"attempt": state.attempt, "rank": state.rank, "given": state.given}
+    untrusted.replace(str(path), json.dumps(told).encode())
+
+
+def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Sequence[Manifest] | None:
+    """What a directory is to hold; None: leave it as it is."""
+    if state is not None and _is_newest(blobs, order, kind, state):
+        return None
+    stood = _newest(blobs, order, kind)
+    if stood is not None:
+        return [stood]
+    inputs = begun_with(blobs, order, kind)
+    return inputs if inputs or order.own_disk else None
+
+
+def _state(order: Order, lost: Lost | None) -> State | None:
+    """What the directories of a node hold; those on a disk that all share hold what the last attempt left."""
+    state = read_state(order.state)
+    if lost is None or order.own_disk:
+        return state
+    return State(attempt=lost.number, rank=order.rank, given=state.given if state is not None else None)
+
+
+def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
+    """Whether what this node has is its own, and no later attempt has kept another."""
+    if state.rank != order.rank or (kind == _CHECKPOINT and order.rank != 0):
+        return False
+    stood = _newest(blobs, order, kind)
+    return stood is None or state.attempt >= stood.attempt
+
+
+def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
+    found = latest(blobs, order.run_id, kind, 0 if kind == _CHECKPOINT else order.rank)
+    return read_manifest(blobs, found) if found is not None else None
+
+
+def begun_with(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
+    """What a run names as its input of that kind; raises NotFound for what is gone."""
+    return [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
+
+
+def inputs_of(ids: Sequence[str]) -> list[Version]:
+    """The versions that a run names as its input; raises NotFound for what was never pinned down."""
+    found = []
+    for text in ids:
+        reference = parse_id(text)
+        if reference is None or reference.number is None:
+            raise NotFound(f"there is no artifact {text!r}")
+        found.append(
+            Version(
+                run_id=reference.run_id, kind=reference.kind, rank=reference.rank, number=reference.number
+            )
+        )
+    return found

@@ -1,0 +1,203 @@
+"""What has to be done about an attempt for its directory to come true: runners started, losses noticed.
+
+Called by `LocalEngine` at every look, with the view's lock held. Everything here may be done again after a
+crash at any point: claims, fences and the note of a failure are each created exclusively.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+
+from tarmac.engines.local.starter import Starter
+from tarmac.engines.local.verdict import Phase
+from tarmac.engines.local.view import AttemptView, NodeView
+from tarmac.model import codec
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.run import Ask, Cause, CauseCode
+from tarmac.node import claims, fifo, liveness, orphans, secretfiles, signals, untrusted, workergroup
+from tarmac.node.protocol import HEARTBEAT_LEASE_S
+
+END_TIMEOUT_S = 5.0
+LAST_WORD_S = 0.05
+"""How long the end of a runner that has said its last word is waited for, once: it takes a millisecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerTimeouts:
+    """How long to wait for runners. One that has not claimed its node after `start_again_s` is started once
+    more, up to `starts` times; one whose heartbeat stands still for `silence_s` is given up.
+    """
+
+    start_again_s: float = 2.0
+    starts: int = 5
+    silence_s: float = HEARTBEAT_LEASE_S
+
+
+DEFAULT_TIMEOUTS = RunnerTimeouts()
+
+
+def start(view: AttemptView, starter: Starter) -> None:
+    """Start the runner of every node that has none, unless the attempt was stopped before."""
+    if view.ask() is Ask.STOP:
+        fence(view)
+    for node in view.nodes:
+        if node.facts.phase is Phase.UNCLAIMED:
+            _start(view, node, starter)
+
+
+def supervise(view: AttemptView, starter: Starter, patience: RunnerTimeouts) -> None:
+    """See to nodes that nobody claimed and to runners that died; end what a lost runner left behind."""
+    for node in view.nodes:
+        if node.facts.phase is Phase.UNCLAIMED:
+            _tend_unclaimed(view, node, starter, patience)
+        elif not node.over:
+            _tend_claimed(view, node, patience)
+    if any(node.lost for node in view.nodes) and all(node.over for node in view.nodes) and not view.reaped:
+        _end_strays(view)
+
+
+def fence(view: AttemptView) -> None:
+    """See to it that no node that nobody has claimed ever starts. Raises Unavailable if that cannot be."""
+    try:
+        for node in view.nodes:
+            if node.facts.phase is Phase.UNCLAIMED:
+                claims.fence(node.paths)
+    except OSError as error:
+        raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
+    view.refresh()
+
+
+def wake(view: AttemptView, message: bytes = fifo.RING) -> None:
+    """Make every runner look at what it was asked; `message` may be the ask itself."""
+    for node in view.nodes:
+        fifo.ring(node.paths.wake, message)
+
+
+def reap(view: AttemptView) -> None:
+    """End runners and all that carries the attempt's token."""
+    fence(view)
+    for node in view.nodes:
+        if not node.over:
+            _end_runner(node)
+    _end_strays(view)
+
+
+def _start(view: AttemptView, node: NodeView, starter: Starter) -> None:
+    node.care.starts += 1
+    node.care.asked_for_at = time.monotonic()
+    starter.start(view, node)
+
+
+def _tend_unclaimed(view: AttemptView, node: NodeView, starter: Starter, patience: RunnerTimeouts) -> None:
+    """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
+    with contextlib.suppress(Unavailable):  # the next look tries again
+        asked_for_at = node.care.asked_for_at
+        if view.ask() is Ask.STOP:
+            fence(view)
+        elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
+            if node.care.starts < patience.starts:
+                _start_or_refuse(view, node, starter)
+            else:
+                _give_up(view, node)
+
+
+def _start_or_refuse(view: AttemptView, node: NodeView, starter: Starter) -> None:
+    """Start its runner; where that can never be (a secret was removed), its part has failed."""
+    try:
+        _start(view, node, starter)
+    except InvalidInput as error:
+        fence(view)
+        if node.facts.phase is Phase.FENCED:
+            node.fail(Cause(code=CauseCode.SETUP_FAILED, message=str(error), node=node.node))
+
+
+def _give_up(view: AttemptView, node: NodeView) -> None:
+    fence(view)
+    if node.facts.phase is Phase.FENCED:
+        message = f"no runner could be started on {node.node}"
+        _lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
+
+
+def _tend_claimed(view: AttemptView, node: NodeView, patience: RunnerTimeouts) -> None:
+    """An end is believed once its runner is gone: until then a worker may have written it."""
+    node.await_leaving(LAST_WORD_S)
+    code = CauseCode.PLATFORM_FAULT
+    if node.runner_alive():
+        if not _silent(node, patience):
+            return
+        why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"
+        _end_runner(node)
+    elif node.of_this_boot():
+        why = f"the runner on {node.node} died"
+    else:
+        code, why = CauseCode.NODE_LOST, f"{node.node} was restarted"
+    node.take_last_word()
+    if not node.over:
+        _lose(view, node, Cause(code=code, message=why, node=node.node))
+
+
+def _silent(node: NodeView, patience: RunnerTimeouts) -> bool:
+    """Whether a runner's heartbeat stood still for too long, while we were here to see it.
+
+    By our own clock, which stops with the machine: waking from sleep is no loss.
+    """
+    heartbeat, now = node.heartbeat(), time.monotonic()
+    if node.care.heartbeat_seen_at is None or heartbeat != node.care.heartbeat:
+        node.care.heartbeat, node.care.heartbeat_seen_at = heartbeat, now
+    return now - node.care.heartbeat_seen_at > patience.silence_s
+
+
+def _lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
+    """Take a node's part as lost; the peers end their workers, as after any failure."""
+    node.lose(cause)
+    note = json.dumps({"node": node.node, "cause": codec.encode(cause)})
+    draft = f"{view.paths.failed}.{node.node}"
+    with contextlib.suppress(OSError):  # on a full disk the peers are left to find out by themselves
+        untrusted.write_new(draft, note.encode())
+        try:
+            os.link(draft, view.paths.failed)
+        finally:
+            os.unlink(draft)  # noqa: PTH108
+    wake(view)
+
+
+def _end_runner(node: NodeView) -> None:
+    """End a runner that cannot be talked to, and wait until it is gone."""
+    claim = node.claim
+    if claim is None or claim.process is None or not liveness.is_alive(claim):
+        return
+    try:
+        handle = os.pidfd_open(claim.process.pid)
+    except OSError:
+        return  # gone since
+    try:
+        if signals.send(claim.process, signal.SIGKILL):
+            select.select([handle], [], [], END_TIMEOUT_S)
+    finally:
+        os.close(handle)
+
+
+def _end_strays(view: AttemptView) -> None:
+    """Only now that no runner is left: the token is the same on all nodes of an attempt."""
+    if not any(node.claim is None or node.of_this_boot() for node in view.nodes):
+        _remove_secrets(view)
+        view.reaped = True
+        return
+    with contextlib.suppress(TimeoutError):  # something does not end yet: looked at again next time
+        orphans.end_orphans(view.token)
+        workergroup.remove_left(view.attempt_id)
+        _remove_secrets(view)
+        view.reaped = True
+
+
+def _remove_secrets(view: AttemptView) -> None:
+    """What a lost runner left of the files of secrets: nobody reads them any more."""
+    if view.secrets:
+        for node in view.nodes:
+            secretfiles.remove(view.token, node.node, node.paths.directory)

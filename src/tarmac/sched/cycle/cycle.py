@@ -1,0 +1,174 @@
+"""One pass of the scheduler over all pools. Called by `Ledger.plan`; docs/scheduler.md tells it in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+from tarmac.model.run import CauseCode
+from tarmac.sched.cycle.due import due_in_pool
+from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.index.facts_index import FactsIndex
+from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.queues import ClassQueue, RequestClass
+from tarmac.sched.placing.board import PoolKey
+from tarmac.sched.placing.reasons import why_never, why_not_now
+
+
+class Cycle:
+    """The state of a pass: what has been decided in each pool. `close` takes it back."""
+
+    def __init__(self, index: FactsIndex, now: float) -> None:
+        self.now = now
+        self.pools: dict[PoolKey, QueueWalk] = {}
+        self._index = index
+        self._placed: dict[str, Placement] = {}
+
+    def run(self) -> Plan:
+        """Decide."""
+        for key in self._index.pools:
+            self.enter(key).run()
+        if len(self.pools) > 1:
+            for current in self.pools.values():
+                self._spill(current)
+        preemptions, shares = list(self._returning()), list[ShareGrant]()
+        next_at = self._index.deferred.wakes_at()
+        for current in self.pools.values():
+            preemptions += current.preemptions
+            shares += current.opening.shares
+            next_at = min(next_at, current.next_at)
+        return Plan(
+            placements=tuple(self._placed.values()),
+            preemptions=tuple(preemptions),
+            refusals=tuple(self._refusals()),
+            shares=tuple(shares),
+            next_at=next_at if next_at < inf else None,
+        )
+
+    def stop_at(self, run_id: str) -> QueueWalk | None:
+        """Decide in the home pool of a queued run up to its turn; None if it has no home yet."""
+        home = self._index.home(run_id)
+        if home is None:
+            return None
+        current = self.enter(home.key)
+        current.run(until=run_id)
+        current.protect()
+        return current
+
+    def starts_now(self, candidate: Candidate) -> bool:
+        """Whether a run, which need not be queued, would start as things are; nothing is taken."""
+        kind = self._index.kind(candidate)
+        pools = kind.verdict.pools if kind.target.pool is None else kind.verdict.pools[:1]
+        return any(self.enter(key).fitting(candidate, kind) is not None for key in pools)
+
+    def close(self) -> None:
+        """Take everything back."""
+        for current in self.pools.values():
+            current.close()
+
+    def enter(self, key: PoolKey) -> QueueWalk:
+        """Begin with a pool, or go on."""
+        if key not in self.pools:
+            state = self._index.pools[key]
+            opening = due_in_pool(state, self.now, at_home=self._at_home)
+            self.pools[key] = QueueWalk(state, self.now, opening=opening, placed=self._placed)
+        return self.pools[key]
+
+    def reasons(self, kind: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
+        """Why a kind does not start as things are; nodes kept for `run_id` itself are not kept from it."""
+        index = self._index
+        return why_not_now(
+            self._cluster(),
+            kind.demands,
+            kind.target,
+            verdict=kind.verdict,
+            held=[
+                held.holding
+                for state in index.pools.values()
+                for held in (*state.holdings.values(), *self.enter(state.key).held)
+            ],
+            spaces={
+                name: space for state in index.pools.values() for name, space in state.board.spaces.items()
+            },
+            kept_for={
+                name: index.candidate(reservation.run_id).label
+                for current in self.pools.values()
+                for reservation in current.reservations
+                if reservation.run_id != run_id
+                for name in reservation.nodes
+            },
+        )
+
+    def never(self, kind: RequestClass) -> tuple[tuple[Reason, ...], str | None]:
+        """Why no empty cluster holds a kind, and the biggest request that one would."""
+        reasons = why_never(self._cluster(), kind.demands, kind.target)
+        return reasons, self._index.admission.largest(kind.demands, kind.target)
+
+    def _at_home(self, held: Held) -> bool:
+        """Whether a run holds slots in its home pool, in which it queues again."""
+        return self._index.kind(held.holding.candidate).verdict.pools[:1] == held.pools[:1]
+
+    def _cluster(self) -> Snapshot:
+        return self._index.cluster()
+
+    def _returning(self) -> Iterator[Preemption]:
+        """Runs that a person moved to another pool than the one they hold slots in."""
+        for run_id, held in sorted(self._index.moved.items()):
+            seq = held.holding.candidate.seq
+            yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
+
+    def _spill(self, home: QueueWalk) -> None:
+        """Let runs that name no pool and found no place at home have what other pools have left."""
+        walk = home.walk(kind for kind in home.state.queue.asking(self._most_free()) if self._elsewhere(kind))
+        while (step := walk.next()) is not None:
+            _, lane, index = step
+            assert isinstance(lane, ClassQueue)
+            queued = lane.entries[index][1]
+            run_id = queued.candidate.run_id
+            index += 1
+            if run_id not in self._placed and run_id not in home.awaiting:
+                others = self._elsewhere(lane.kind)
+                if not any(other.ask_guest(queued) for other in others) and not any(
+                    other.may_ask_guest(lane.kind) for other in others
+                ):
+                    index = len(lane.entries)
+            walk.go_on(index)
+
+    def _elsewhere(self, kind: RequestClass) -> list[QueueWalk]:
+        """The other pools that may have room for a kind."""
+        if kind.target.pool is not None:
+            return []
+        others = (self.pools[key] for key in kind.verdict.pools[1:])
+        return [other for other in others if other.may_ask_guest(kind)]
+
+    def _most_free(self) -> int:
+        return max((current.state.board.free[None] for current in self.pools.values()), default=0)
+
+    def _refusals(self) -> Iterator[Refusal]:
+        """Runs that can never start, and those that may not wait."""
+        never: dict[RequestClass, tuple[tuple[Reason, ...], str | None]] = {}
+        busy: dict[RequestClass, tuple[Reason, ...]] = {}
+        refused = self._index.refused.values()
+        for candidate, kind in sorted(refused, key=lambda item: _by_submission(item[0])):
+            if kind not in never:
+                never[kind] = self.never(kind)
+            yield _refusal(candidate, CauseCode.NEVER_FITS, *never[kind])
+        for current in self.pools.values():
+            fail_if_busy = current.state.queue.fail_if_busy
+            for queued in sorted(fail_if_busy.values(), key=lambda item: _by_submission(item.candidate)):
+                if queued.candidate.run_id not in self._placed:
+                    if queued.kind not in busy:
+                        busy[queued.kind] = self.reasons(queued.kind)
+                    yield _refusal(queued.candidate, CauseCode.BUSY, busy[queued.kind], None)
+
+
+def _by_submission(candidate: Candidate) -> tuple[float, str]:
+    return candidate.submitted_at, candidate.run_id
+
+
+def _refusal(
+    candidate: Candidate, code: CauseCode, reasons: tuple[Reason, ...], largest: str | None
+) -> Refusal:
+    return Refusal(run_id=candidate.run_id, seq=candidate.seq, code=code, reasons=reasons, largest=largest)

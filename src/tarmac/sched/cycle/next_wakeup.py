@@ -1,0 +1,176 @@
+"""When the rules of a pool make another pass worth while, though no fact changes until then.
+
+Told in `Plan.next_at`. A moment too many costs a pass; one too few would leave slots with those who should
+have given them up. So each moment at which one more holding could be displaced by a waiting run counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import inf
+
+from tarmac.model.cluster import Policy
+from tarmac.model.spec import Mode
+from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.index.holders import level_of
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.index.queues import ClassQueue, ModeQueue, Queued
+from tarmac.sched.policies import blocks, turns
+from tarmac.sched.policies.fairness import PastUsage
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, Key
+from tarmac.sched.policies.precedence import Precedence
+from tarmac.sched.policies.ranking import Place
+
+LOOKED_AT = 16
+"""So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
+
+
+ENTITIES = 32
+"""Of so many entities of a fair share, the least claims first: no more are asked in vain in a pass."""
+
+
+def wakes_at(current: PoolCycle, precedence: Precedence) -> float:
+    """When a pass over the pool could decide something that this one, which is done, could not."""
+    at = min(_clockwork(current), _placed(current))
+    state = current.state
+    if state.rules.preemption or state.holders.interruptible:
+        waiting = list(_waiting(current))
+        if waiting:
+            at = min(at, _displaceable_at(state, precedence, waiting))
+    return at
+
+
+def _clockwork(current: PoolCycle) -> float:
+    """When a turn is over, or a period of which somebody may expect a block."""
+    state, now = current.state, current.now
+    turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
+    at = min((moment for moment in turns_end if moment > now), default=inf)
+    if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.lines:
+        at = min(at, blocks.period_end(state.rules, now))
+    return at
+
+
+def _placed(current: PoolCycle) -> float:
+    """When what this pass has placed could have to give way, if it starts at once."""
+    rules, now = current.state.rules, current.now
+    waiting = len(current.state.queue.runs) > len(current.held)
+    moments = []
+    for held in current.held:
+        candidate = held.holding.candidate
+        allotted_s = current.placed[candidate.run_id].allotted_s
+        if allotted_s is not None and (waiting or candidate.mode is Mode.CYCLE):
+            moments.append(now + allotted_s)
+        elif waiting and rules.preemption:
+            moments.append(now + rules.guaranteed_s)
+    return min(moments, default=inf)
+
+
+def _waiting(current: PoolCycle) -> Iterator[Queued]:
+    """The first run of each lane that is left waiting for want of slots; of a fair share, of the first lines.
+
+    Those behind it can displace nobody whom it cannot.
+    """
+    for kinds in current.state.queue.kinds.values():
+        for kind in kinds:
+            if kind.shut:
+                continue
+            for lane in kind.plain:
+                yield from _left_waiting(current, lane)
+    past_usage = current.opening.past_usage
+    if past_usage is not None:
+        for _, _, line in islice(current.state.fair.lines(past_usage), ENTITIES):
+            yield from _left_waiting(current, line)
+
+
+def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Iterator[Queued]:
+    """The first run of a list that is left waiting, if there is one."""
+    for _, queued in source.entries:
+        run_id = queued.candidate.run_id
+        if run_id not in current.placed and run_id not in current.awaiting:
+            yield queued
+            return
+
+
+def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
+    """When one of the waiting runs could displace one more holding than now."""
+    now = precedence.now
+    moments = (
+        precedence.preemptible_at(queued.candidate, held.holding)
+        for held in state.holders.interruptible.values()
+        for queued in waiting
+    )
+    at = min((moment for moment in moments if moment > now), default=inf)
+    batch = [queued for queued in waiting if queued.line.rank == BATCH]
+    if not state.rules.preemption or all(queued.line.rank == INTERRUPTIBLE for queued in waiting):
+        return at
+    at = min(at, _unguarded_at(state, waiting, before=at))
+    match state.rules.policy:
+        case Policy.LEAST_ATTAINED:
+            return min(at, _climbs_at(state, batch, before=at))
+        case Policy.FAIR_SHARE:
+            past_usage = precedence.past_usage
+            return at if past_usage is None else min(at, _overdrawn_at(state, past_usage, batch))
+        case _:
+            return at
+
+
+def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
+    """When a run that somebody waiting goes before has had its guaranteed time."""
+    anybody = state.rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
+    first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
+    for until, _, _, key in state.holders.guarded:
+        if until >= before:
+            break
+        if anybody or key > first:
+            return until
+    return inf
+
+
+def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> float:
+    """When a run climbs past the rung of somebody waiting, or to it and is ordered after them there."""
+    firsts: dict[float, Key] = {}
+    for queued in batch:
+        level = level_of(queued.key)
+        firsts[level] = min(queued.key, firsts.get(level, queued.key))
+    for level, key in firsts.items():
+        for climbs in state.holders.rising(level):
+            for looked, (at, _, _, climbed) in enumerate(climbs):
+                if at >= before:
+                    break
+                if climbed > key or looked == LOOKED_AT:
+                    before = at
+                    break
+    return before
+
+
+def _overdrawn_at(state: PoolState, past_usage: PastUsage, batch: Sequence[Queued]) -> float:
+    """When an entity will have used too much for the next one of those waiting that it has not yet."""
+    entities = {queued.line.entity for queued in batch if queued.line.entity is not None}
+    floors = sorted((past_usage.of(entity), entity) for entity in entities)
+    at = inf
+    for alike in state.fair.alike(state.holders.ready_groups):
+        for _, entity, slots in _nearest(alike, floors, past_usage):
+            standing = past_usage.standing(entity, slots)
+            above = bisect_right(floors, (standing, chr(0x10FFFF)))
+            floor = next((floor for floor, other in floors[above:] if other != entity), None)
+            if floor is not None:
+                at = min(at, past_usage.reaches_at(entity, floor - standing))
+    return at
+
+
+def _nearest(
+    alike: Sequence[Place], floors: Sequence[tuple[float, str]], past_usage: PastUsage
+) -> Iterator[Place]:
+    """Of groups whose use grows alike, sorted, those that are next below one of the floors."""
+    if len(alike) <= len(floors):
+        yield from alike
+        return
+    waiting = {entity for _, entity in floors}
+    for floor in dict.fromkeys(floor for floor, _ in floors):
+        first = bisect_left(alike, True, key=lambda place: past_usage.standing(place[1], place[2]) < floor)
+        for place in islice(alike, first, None):
+            yield place
+            if place[1] not in waiting:  # nobody's own floor: nothing further below comes to it sooner
+                break

@@ -1,0 +1,370 @@
+"""PoolCycle one run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
+
+The part of a pass that knows the board; `queue_walk` walks the queue and asks. It plays on a `PoolState`,
+and `close` takes everything back: facts change only when the caller has recorded what was decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from typing import Protocol
+
+from tarmac.model.run import Allocation
+from tarmac.sched.decisions import Placement, Preemption, ShareGrant
+from tarmac.sched.facts import Candidate, Holding
+from tarmac.sched.index.forecast import Forecast, Held, ends, soonest
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.placing.fitting import Part
+from tarmac.sched.placing.gangs import allot, fit
+from tarmac.sched.placing.space import loads_of
+from tarmac.sched.placing.view import View
+from tarmac.sched.policies.fairness import PastUsage
+
+STRETCH = 4
+"""Where nobody knows when a run can start, nodes are kept for it once it has waited so many times as long as
+the oldest of those has run for which it waits; decisions/0028 tells what was measured.
+"""
+
+FAILED_TRIES = 16
+"""After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes of a pool kept for a run that is to start there at `at` (inf: not known when)."""
+
+    run_id: str
+    at: float
+    nodes: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionChoice:
+    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
+
+    preemptions: tuple[Preemption, ...]
+    nodes: tuple[str, ...]
+    at: float
+
+
+class Preemptor(Protocol):
+    """Decides whom a blocked run may displace."""
+
+    def can_preempt(self, line: ModeQueue) -> bool:
+        """Whether a run of this line could displace anybody: asked often, so it must be quick."""
+
+    def preempt(self, queued: Queued) -> PreemptionChoice | None:
+        """Who gives way to this run; it does not fit what is free now."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Due:
+    """What a pool decides before its queue is asked, and what its policy brings into the pass.
+
+    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes`
+    do not start in this pass; for blocked runs of those in `passable` no nodes are kept, because they may
+    displace whoever passes them. `past_usage` has what entities used, under fair share; `wakes_at` tells,
+    once everybody was asked, when turns, periods or the like make another pass worth while.
+    """
+
+    preemptions: tuple[Preemption, ...] = ()
+    shares: tuple[ShareGrant, ...] = ()
+    deferred_modes: frozenset[int] = frozenset()
+    passable: frozenset[int] = frozenset()
+    past_usage: PastUsage | None = None
+    preemptor: Preemptor | None = None
+    allotted_s: Callable[[Candidate], float | None] = lambda _: None
+    wakes_at: Callable[[PoolCycle], float] = lambda _: inf
+
+
+class PoolCycle:
+    """The state of a pass over one pool.
+
+    `placed` has the runs that start, in all pools of the pass, in order; `held` what they hold in this one;
+    `awaiting` are the runs for which others give way.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        now: float,
+        *,
+        opening: Due,
+        placed: dict[str, Placement],
+    ) -> None:
+        """`placed` is shared by the pools of a pass."""
+        self.state = state
+        self.now = now
+        self.opening = opening
+        self.next_at = inf
+        self.placed = placed
+        self.preemptions: list[Preemption] = list(opening.preemptions)
+        self.reservations: list[Reservation] = []
+        self.awaiting: set[str] = set()
+        self._granted: list[tuple[Candidate, Allocation]] = []
+        self._held: list[Held] = []
+        self._guests: dict[RequestClass, float] = {}
+        self._past_usage = opening.past_usage
+        self._preemptor = opening.preemptor
+        self._deferred_modes = opening.deferred_modes
+        self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
+        self._stamp = -1
+        self._failed_tries: dict[int, int] = {}
+
+    @property
+    def held(self) -> list[Held]:
+        """What those runs hold that were placed here; filed among the releases once somebody asks."""
+        releases = self.state.releases
+        for candidate, allocation in self._granted[len(self._held) :]:
+            holding = Holding(
+                candidate=candidate,
+                allocation=allocation,
+                granted_at=self.now,
+                started_at=None,
+                checkpoint_at=None,
+                leaving=False,
+            )
+            loads = loads_of(allocation)
+            held = Held(holding, loads, (self.state.key,), ends(holding, self.state.rules))
+            self._held.append(held)
+            insort(releases, (held.ends, held))
+        return self._held
+
+    def close(self) -> None:
+        """Take back what was done on the state of the pool."""
+        state = self.state
+        for held in self._held:
+            del state.releases[bisect_left(state.releases, (held.ends,))]
+        if state.board.touched:
+            state.epoch += 1  # what was taken is free again
+        state.board.undo()
+
+    def ask(self, queued: Queued) -> bool:
+        """Start this run here if it fits; else remember for its kind that it does not."""
+        kind = queued.kind
+        if self.cannot_fit(kind) or self._is_blocked(kind):
+            return False
+        self.protect()
+        if kind.stamp == self._stamp and self.now + limit_s(queued.candidate) > kind.window_at:
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is None:
+            self._remember(kind)
+            return False
+        self._place(queued, parts)
+        return True
+
+    def may_ask_guest(self, kind: RequestClass) -> bool:
+        """Whether a run of another pool may find a place here."""
+        return not self.cannot_fit(kind) and self._guests.get(kind, inf) > self.now
+
+    def ask_guest(self, queued: Queued) -> bool:
+        """Start a run of another pool here if it fits what this one's own runs leave."""
+        kind = queued.kind
+        if self.cannot_fit(kind):
+            return False
+        self.protect()
+        if self.now + limit_s(queued.candidate) > self._guests.get(kind, inf):
+            return False
+        parts = self.fitting(queued.candidate, kind)
+        if parts is not None:
+            self._place(queued, parts)
+            return True
+        self._guests[kind] = self._window_at(kind)
+        return False
+
+    def rank(self, line: ModeQueue) -> tuple[int, float]:
+        """Where a line stands among the others now."""
+        return line.rank, self._usage_of(line)
+
+    def rests(self, line: ModeQueue) -> bool:
+        """Whether no run of a line may start in this pass."""
+        return line.rank in self._deferred_modes
+
+    def out_of_tries(self, line: ModeQueue) -> bool:
+        """Whether so many runs of this mode found nobody to give way that no more of them are asked."""
+        return self._failed_tries.get(line.rank, 0) >= FAILED_TRIES
+
+    def cannot_fit(self, kind: RequestClass) -> bool:
+        """Whether it is known, without looking at nodes, that a kind does not fit what is free here."""
+        state = self.state
+        if kind.blocked.get(state.key) == state.epoch:
+            return True
+        return kind.slots > state.board.free_of(kind.slot_type)
+
+    def fitting(self, candidate: Candidate, kind: RequestClass) -> list[Part] | None:
+        """A place for a run as things are; nothing is taken."""
+        self.protect()
+        return self._fit(kind, self._usable(candidate, kind))
+
+    def forecast(self, kind: RequestClass, *, known: bool = False) -> Forecast | None:
+        """When a kind could start here on nodes that are kept for nobody; if `known`, by known ends alone."""
+        state = self.state
+        key = (kind, known, tuple(reservation.nodes for reservation in self.reservations))
+        undisturbed = not self.held
+        if undisturbed and key in state.forecasts:
+            return state.forecasts[key]
+        most = state.known_releases() if known else len(state.releases)
+        found = soonest(kind, board=state.board, releases=state.releases, most=most, spread=state.spread)
+        if undisturbed:
+            state.forecasts[key] = found
+        return found
+
+    def protect(self) -> None:
+        """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
+        blocked, self._blocked = self._blocked, []
+        for queued in blocked:
+            known = not self._out_of_patience(queued.candidate)
+            forecast = self.forecast(queued.kind, known=known)
+            if forecast is not None and self._worth_keeping(queued, forecast):
+                self.keep(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
+        if blocked or self._stamp < 0:
+            self._stamp = self.state.stamp(tuple(self.reservations))
+
+    def _out_of_patience(self, candidate: Candidate) -> bool:
+        """Whether a run whose start nobody knows may have nodes kept for it (M3).
+
+        From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
+        holds them now has ended. One at a time in a pool: nodes may stand idle for long.
+        """
+        waited_s = self.now - candidate.queued_at
+        return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.reservations)
+
+    def _worth_keeping(self, queued: Queued, forecast: Forecast) -> bool:
+        """Whether nodes may stand idle for a run until then.
+
+        A start that is known is promised at once. Where nobody knows it, the run has to have waited long
+        beside how long those have run for which it waits: they are likely to go on for as long.
+        """
+        waited_s = self.now - queued.candidate.queued_at
+        return forecast.at < inf or waited_s >= STRETCH * (self.now - self._oldest_on(forecast.nodes))
+
+    def _oldest_on(self, nodes: Iterable[str]) -> float:
+        """When the oldest holding on these nodes of which nobody knows the end was granted."""
+        state, wanted = self.state, set(nodes)
+        unknown = islice(state.releases, state.known_releases(), None)
+        return next((held.ends[1] for _, held in unknown if not wanted.isdisjoint(held.loads)), self.now)
+
+    def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
+        """Keep these nodes for a run: from now on others start there only if they end before `at`."""
+        number = self.state.board.keep(nodes)
+        self.reservations.append(Reservation(run_id, at, nodes, number))
+
+    def wake_at(self, at: float) -> None:
+        """Another pass may decide something new at this moment, though no fact has changed by then."""
+        self.next_at = min(self.next_at, at)
+
+    def _make_way(self, queued: Queued) -> bool:
+        """Whether others give way to a run that does not fit; the nodes are kept for it."""
+        rank = queued.line.rank
+        if self._preemptor is None or not self._preemptor.can_preempt(queued.line):
+            return False
+        if self.out_of_tries(queued.line):
+            return False
+        self.protect()
+        found = self._preemptor.preempt(queued)
+        if found is None:
+            self._failed_tries[rank] = self._failed_tries.get(rank, 0) + 1
+            return False
+        self.preemptions += found.preemptions
+        self.awaiting.add(queued.candidate.run_id)
+        self.keep(queued.candidate.run_id, found.at, found.nodes)
+        self._stamp = self.state.stamp(tuple(self.reservations))
+        return True
+
+    def _place(self, queued: Queued, parts: list[Part]) -> None:
+        candidate = queued.candidate
+        allocation = allot(parts, self.state.board)
+        self.placed[candidate.run_id] = Placement(
+            run_id=candidate.run_id,
+            seq=candidate.seq,
+            allocation=allocation,
+            allotted_s=self.opening.allotted_s(candidate),
+        )
+        self._granted.append((candidate, allocation))
+        if self._past_usage is not None and queued.line.entity is not None:
+            self._past_usage.charge(candidate, queued.line.entity)
+
+    def _usable(self, candidate: Candidate, kind: RequestClass) -> list[int]:
+        """The keepings whose nodes a run may use: its own, and those that it would leave in time."""
+        if kind.weightless:
+            return list(self.state.board.reservations)
+        ended_at = self.now + limit_s(candidate)
+        return [
+            reservation.number
+            for reservation in self.reservations
+            if reservation.run_id == candidate.run_id or ended_at <= reservation.at < inf
+        ]
+
+    def _fit(self, kind: RequestClass, reservations: Sequence[int]) -> list[Part] | None:
+        board, count = self.state.board, kind.count
+        way = None
+        if count is not None:
+            at_least = board.at_least(count.shard, count.slot_type, reservations)
+            if not count.fits(at_least):
+                return None
+            way = count.way(at_least)
+        view = View.of(board, kind.target, kept=reservations, spread=self.state.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
+
+    def _may_fit(self, kind: RequestClass, reservations: Sequence[int]) -> bool:
+        """Whether it is worth while to choose nodes for a kind."""
+        count = kind.count
+        if count is None:
+            return True
+        return count.fits(self.state.board.at_least(count.shard, count.slot_type, reservations))
+
+    def _fits(self, kind: RequestClass, reservations: Sequence[int]) -> bool:
+        return self._may_fit(kind, reservations) if kind.count else self._fit(kind, reservations) is not None
+
+    def _is_blocked(self, kind: RequestClass) -> bool:
+        """Whether a kind does not fit even with all nodes that are kept; remembered if so."""
+        if self._may_fit(kind, self.state.board.reservations):
+            return False
+        kind.blocked[self.state.key] = self.state.epoch
+        return True
+
+    def _worth_asking(self, kind: RequestClass) -> bool:
+        """Whether a run of a kind may start; `window_at` tells then by when it would have to end."""
+        if self.cannot_fit(kind) or self._is_blocked(kind):
+            return False
+        self.protect()
+        if kind.stamp != self._stamp:
+            if kind.count is not None:
+                self._remember(kind)
+            else:
+                kind.window_at = inf
+        return kind.window_at > self.now
+
+    def _remember(self, kind: RequestClass) -> None:
+        """Remember which runs of a kind cannot start as things are."""
+        kind.window_at = self._window_at(kind)
+        kind.stamp = self._stamp
+
+    def _window_at(self, kind: RequestClass) -> float:
+        """By when a run would have to end to start now: the longer nodes are kept for others, the later.
+
+        Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
+        """
+        if self._fits(kind, ()):
+            return inf
+        state, usable = self.state, []
+        for reservation in sorted(self.reservations, key=lambda item: -item.at):
+            if reservation.at < inf:
+                usable.append(reservation.number)
+                if self._fits(kind, usable):
+                    return reservation.at
+        if not self._fits(kind, state.board.reservations):
+            kind.blocked[state.key] = state.epoch
+        return -inf
+
+    def _usage_of(self, line: ModeQueue) -> float:
+        if line.entity is None or self._past_usage is None:
+            return 0.0
+        return self._past_usage.of(line.entity)

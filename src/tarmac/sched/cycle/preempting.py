@@ -1,0 +1,231 @@
+"""Whom a blocked run displaces: the fewest it needs, the last in order first, or nobody. Used by a pass.
+
+Here is who may be displaced (`precedence`), in the order in which they would give way; `victims` tells whom
+of them a run needs. What is on its way out already counts as free. Nothing is displaced for a run that would
+not start by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import chain, count, islice, takewhile
+from math import inf
+
+from tarmac.sched.cycle.pool_cycle import PreemptionChoice
+from tarmac.sched.cycle.victims import Found, fewest
+from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.facts import Holding
+from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.groups import Group, Groups
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass
+from tarmac.sched.policies import blocks
+from tarmac.sched.policies.blocks import Member
+from tarmac.sched.policies.fairness import entity_of
+from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
+from tarmac.sched.policies.precedence import Precedence
+
+
+class PoolPreemptor:
+    """Decides, for one pool in one pass.
+
+    `going` are holdings that this pass has asked to leave already. `back` are those of the leaving that will
+    take the same slots again at once, for their next turn: nobody but a cycle run follows them.
+    """
+
+    def __init__(
+        self,
+        state: PoolState,
+        precedence: Precedence,
+        *,
+        going: Iterable[Held] = (),
+        back: Iterable[Held] = (),
+    ) -> None:
+        self._state = state
+        self._now = precedence.now
+        self._past_usage = precedence.past_usage
+        self._precedence = precedence
+        leaving = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
+        self._gone = {held.ends[2] for held in leaving}
+        returning = {held.ends[2] for held in back}
+        staying_away = [held for held in leaving if held.ends[2] not in returning]
+        self._going = dict.fromkeys(RANKS.values(), staying_away) | {CYCLE: leaving}
+        self._refused: set[tuple[RequestClass, ModeQueue]] = set()
+        self._may: dict[ModeQueue, bool] = {}
+        self._awaited = False
+        self._standings = state.fair.past_usage(precedence.now)
+        self._by_standing: list[tuple[float, Group]] = []
+        self._more_standing = self._overdrawn_first(state.holders.ready_groups)
+        self._last_first: list[tuple[Key, Held]] = []
+        self._more_before = state.holders.last_first()
+
+    def can_preempt(self, line: ModeQueue) -> bool:
+        """Whether a run of this line could displace anybody, or follow somebody who leaves."""
+        found = self._may.get(line)
+        if found is None:
+            found = self._may[line] = self._could(line)
+        return found
+
+    def preempt(self, queued: Queued) -> PreemptionChoice | None:
+        """Who gives way to this run; it does not fit what is free now."""
+        kind = queued.kind
+        if (kind, queued.line) in self._refused:
+            return None
+        found = self._find(queued, self._victims(queued))
+        if found is None:
+            found = self._await_guarded(queued)
+        if found is None:
+            self._refused.add((kind, queued.line))
+            return None
+        victims, nodes = found
+        self._gone.update(held.ends[2] for held in victims)
+        if self._past_usage is not None and queued.line.rank == BATCH:
+            self._past_usage.charge(queued.candidate, entity_of(queued.candidate, self._state.rules))
+        return PreemptionChoice(
+            preemptions=tuple(_preemption(held.holding, queued.candidate.run_id) for held in victims),
+            nodes=nodes,
+            at=self._now,
+        )
+
+    def _could(self, line: ModeQueue) -> bool:
+        holders, rules = self._state.holders, self._state.rules
+        if holders.interruptible or (self._going[line.rank] and (rules.preemption or line.rank != BATCH)):
+            return True
+        if line.rank == INTERRUPTIBLE or not rules.preemption:
+            return False
+        if line.rank == CYCLE:
+            return bool(holders.ready)
+        if holders.guarded and self._waited_long(line.entries[0][1]):
+            return True
+        if self._past_usage is None:
+            last = holders.last()
+            return last is not None and last > line.entries[0][0]
+        floor = self._past_usage.of(line.entity or "")
+        return next(self._overdrawn(line.entity, floor), None) is not None
+
+    def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
+        """The victims and the nodes; None if a run would not start whoever of these left."""
+        state = self._state
+        return fewest(
+            queued.kind, more, going=self._going[queued.line.rank], board=state.board, spread=state.spread
+        )
+
+    def _await_guarded(self, queued: Queued) -> Found | None:
+        """The nodes where a run that has waited long displaces others once they have had their guarantee.
+
+        Kept for it, or else runs that come and go could pass it for ever, each within its guaranteed time.
+        """
+        state = self._state
+        if queued.line.rank != BATCH or not state.rules.preemption or not self._waited_long(queued):
+            return None
+        self._awaited = True
+        self._may.clear()
+        found = self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
+        return None if found is None else ([], found[1])
+
+    def _guarded(self, queued: Queued) -> Iterator[Held]:
+        """Who may be displaced by a batch run as soon as guarantees have ended, the soonest first."""
+        holders = self._state.holders
+        if self._past_usage is None:
+            for until, _, held, key in holders.guarded:
+                if until == inf:
+                    return
+                if key > queued.key:
+                    yield held
+            return
+        floor, groups = self._past_usage.of(queued.line.entity or ""), holders.guarded_groups
+        overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
+        yield from (held for _, _, held in merge(*(groups[group] for _, group in overdrawn)))
+
+    def _waited_long(self, queued: Queued) -> bool:
+        """Whether nodes are to be kept for a run; those of one run at a time are: the others follow.
+
+        Whoever passed it when it came has had its guarantee by then, and so may others that passed after.
+        """
+        waited_s = self._now - queued.candidate.queued_at
+        return not self._awaited and waited_s >= 2 * self._state.rules.guaranteed_s
+
+    def _victims(self, queued: Queued) -> Iterator[Held]:
+        """Who may be displaced by a run, in the order in which they would give way."""
+        rank, holders = queued.line.rank, self._state.holders
+        if holders.interruptible:
+            can_preempt = [
+                held
+                for held in holders.interruptible.values()
+                if self._precedence.preemptible_at(queued.candidate, held.holding) <= self._now
+            ]
+            yield from self._here(sorted(can_preempt, key=self._interruptible_preference))
+        if rank == INTERRUPTIBLE or not self._state.rules.preemption:
+            return
+        if self._past_usage is not None:
+            floor = -inf if rank == CYCLE else self._past_usage.of(queued.line.entity or "")
+            yield from self._here(self._overdrawn(queued.line.entity, floor))
+        else:
+            yield from self._after(() if rank == CYCLE else queued.key)
+
+    def _after(self, key: Key) -> Iterator[Held]:
+        """Ready batch runs that are ordered after this key, the last one first (not for fair shares).
+
+        They are looked up once for all who ask, and those who give way are looked at no more.
+        """
+        index, known = 0, self._last_first
+        while True:
+            if index == len(known):
+                known += islice(self._more_before, 1)
+            if index == len(known):
+                return
+            if known[index][1].ends[2] in self._gone:
+                del known[index]
+            elif known[index][0] <= key:
+                return
+            else:
+                yield known[index][1]
+                index += 1
+
+    def _overdrawn_first(self, groups: Groups) -> Iterator[tuple[float, Group]]:
+        """Under fair share: groups of holdings, the one most is held against first.
+
+        As at the beginning of the pass: what is placed in it is held against nobody who holds slots already.
+        """
+        return iter(()) if self._standings is None else self._state.fair.holdings(groups, self._standings)
+
+    def _overdrawn(self, own: str | None, floor: float) -> Iterator[Held]:
+        """Under fair share: ready batch runs of others who used too much, the most first.
+
+        Groups are looked up once for all who ask, as far as any of them looks.
+        """
+        known = self._by_standing
+        for index in count():
+            if index == len(known):
+                known += islice(self._more_standing, 1)
+            if index == len(known) or known[index][0] < floor:
+                return
+            group = known[index][1]
+            if group[0] != own:
+                yield from (held for _, held in reversed(self._state.holders.ready_groups[group]))
+
+    def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
+        """Those who have had most of what they may expect first; then who loses least."""
+        holding = held.holding
+        member = Member(holding.candidate, holding)
+        expects = blocks.tier(member, self._state.rules, self._now)
+        return -expects, _progress_lost_slot_s(holding, self._now), -holding.granted_at, held.ends[2]
+
+    def _here(self, helds: Iterable[Held]) -> Iterator[Held]:
+        return (held for held in helds if held.ends[2] not in self._gone)
+
+
+def _progress_lost_slot_s(holding: Holding, now: float) -> float:
+    """What a run would have to do again."""
+    began = holding.granted_at if holding.started_at is None else holding.started_at
+    return holding.allocation.slots * max(0.0, now - max(began, holding.checkpoint_at or began))
+
+
+def _preemption(holding: Holding, for_run_id: str) -> Preemption:
+    return Preemption(
+        run_id=holding.candidate.run_id,
+        seq=holding.candidate.seq,
+        reason=PreemptionReason.MAKE_WAY,
+        for_run_id=for_run_id,
+    )

@@ -1,0 +1,199 @@
+"""The fewest who have to leave before a run fits: those who may are told in the order in which they would.
+
+Called by `preempting`. They are released in thought until the run fits; then each is put back, the one who
+would give way last first, and stays if the run fits all the same. Nodes are looked at where something changes
+only, and for a request that can be counted not even those: what matters is how many slots are free on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+
+from tarmac.model.resources import is_of_type
+from tarmac.sched.index.forecast import Future, Held, soonest
+from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.placing.board import PoolBoard
+from tarmac.sched.placing.counting import Count
+from tarmac.sched.placing.gangs import fit
+from tarmac.sched.placing.space import OPEN, Load, Space
+
+FIRST_LOOK = 16
+"""So many are looked at first where nodes have to be chosen to tell, then ever more: mostly a few do."""
+
+Found = tuple[list[Held], tuple[str, ...]]
+"""Who has to leave, and the nodes where the run fits then."""
+
+
+def fewest(
+    kind: RequestClass, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+) -> Found | None:
+    """Whom of these a run needs to leave, beside those who are going; None if they are not enough."""
+    if kind.count is None:
+        return _by_choosing(kind, victims, going=going, board=board, spread=spread)
+    needed = _by_counting(kind.count, victims, going=going, board=board)
+    if needed is None:
+        return None
+    nodes = _nodes(kind, _future(board, chain(going, needed)), spread=spread)
+    return None if nodes is None else (needed, nodes)
+
+
+def _by_counting(
+    count: Count, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard
+) -> list[Held] | None:
+    tally = _Tally(count, board)
+    for held in going:
+        tally.release(held)
+    released: list[Held] = []
+    if not tally.fits():
+        for held in victims:
+            if tally.release(held):
+                released.append(held)
+                if tally.fits():
+                    break
+        else:
+            return None
+    needed = []
+    for held in reversed(released):
+        tally.restore(held)
+        if not tally.fits():
+            tally.release(held)
+            needed.append(held)
+    needed.reverse()
+    return needed
+
+
+class _Tally:
+    """How many nodes have so many free slots, while runs leave and are put back."""
+
+    __slots__ = ("_board", "_buckets", "_count", "_freed", "_have", "_units", "_ways")
+
+    def __init__(self, count: Count, board: PoolBoard) -> None:
+        at_least = board.at_least(count.shard, count.slot_type)
+        most = len(at_least)
+        self._board = board
+        self._count = count
+        self._freed: dict[Space, int] = {}
+        self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
+        self._ways = [way for way in count.ways if way[1] < most]
+        self._have = [at_least[slots] for _, slots in self._ways]
+        self._buckets = {
+            bucket
+            for bucket in board.buckets.values()
+            if count.shard in (None, bucket.shard) and is_of_type(bucket.slot_type, count.slot_type)
+        }
+
+    def fits(self) -> bool:
+        """Whether the request fits what is free now."""
+        count = self._count
+        if not count.ways:
+            return self._units >= count.wanted
+        return any(have >= way[0] for have, way in zip(self._have, self._ways, strict=True))
+
+    def release(self, held: Held) -> bool:
+        """Let a run leave; whether anything came free by that on nodes that count."""
+        changed = False
+        for name, load in held.loads.items():
+            space = self._board.spaces.get(name)
+            if space is None or space.kept != OPEN or space.bucket not in self._buckets:
+                continue
+            mask = load.slots & space.taken
+            if mask:
+                freed = self._freed.get(space, 0)
+                self._set(space, freed, freed | mask)
+                changed = True
+        return changed
+
+    def restore(self, held: Held) -> None:
+        """Take a release back."""
+        for name, load in held.loads.items():
+            space = self._board.spaces.get(name)
+            if space is not None and (freed := self._freed.get(space, 0)):
+                self._set(space, freed, freed & ~load.slots)
+
+    def _set(self, space: Space, old: int, new: int) -> None:
+        self._freed[space] = new
+        before, after = space.free + old.bit_count(), space.free + new.bit_count()
+        count = self._count
+        if not count.ways:
+            self._units += after // count.each - before // count.each
+            return
+        less, more = (before, after) if before < after else (after, before)
+        for number, (_, slots) in enumerate(self._ways):
+            if less < slots <= more:
+                self._have[number] += 1 if more == after else -1
+
+
+def _by_choosing(
+    kind: RequestClass, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+) -> Found | None:
+    """The same where only choosing nodes can tell whether a run fits."""
+    more = iter(victims)
+    room = board.free[None] + sum(held.slots for held in going)
+    looked: list[Held] = []
+    look = FIRST_LOOK
+    while True:
+        new = list(islice(more, look))
+        looked += new
+        room += sum(held.slots for held in new)
+        if room >= kind.slots:
+            releases = [(held.ends, held) for held in (*going, *looked)]
+            forecast = soonest(kind, board=board, releases=releases, spread=spread)
+            if forecast is not None:
+                nodes = set(forecast.nodes)
+                first = looked[: max(0, forecast.ended - len(going))]
+                needed = [held for held in first if not nodes.isdisjoint(held.loads)]
+                return _spared(kind, needed, going=going, board=board, spread=spread)
+        if len(new) < look:
+            return None
+        look *= 4
+
+
+def _spared(
+    kind: RequestClass, enough: list[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+) -> Found | None:
+    """Without those of them who are not needed."""
+    future = _future(board, chain(going, enough))
+    on_node: dict[str, dict[str, Load]] = {}
+    for held in (*going, *enough):
+        for name, load in held.loads.items():
+            on_node.setdefault(name, {})[held.ends[2]] = load
+    nodes = _nodes(kind, future, spread=spread)
+    needed = []
+    for held in reversed(enough):
+        before = {name: on_node[name].pop(held.ends[2]) for name in held.loads}
+        changed = [space for name in held.loads if (space := board.spaces.get(name)) in future.ghosts]
+        for space in changed:
+            _lay_anew(future, space, on_node[space.node.name].values())
+        found = _nodes(kind, future, spread=spread)
+        if found is not None:
+            nodes = found
+            continue
+        needed.append(held)
+        for name, load in before.items():
+            on_node[name][held.ends[2]] = load
+        for space in changed:
+            _lay_anew(future, space, on_node[space.node.name].values())
+    needed.reverse()
+    return None if nodes is None else (needed, nodes)
+
+
+def _lay_anew(future: Future, space: Space, released: Iterable[Load]) -> None:
+    """Let just these have left a node: adding and taking away fractions would leave dust."""
+    ghost = future.ghosts[space] = space.copy()
+    for load in released:
+        ghost.give(load)
+
+
+def _future(board: PoolBoard, released: Iterable[Held]) -> Future:
+    future = Future(board)
+    for held in released:
+        future.release(held)
+    return future
+
+
+def _nodes(kind: RequestClass, future: Future, *, spread: bool) -> tuple[str, ...] | None:
+    """Where a run fits then."""
+    view = future.view(kind.target, spread=spread)
+    parts = fit(kind.demands, view, uneven=kind.verdict.uneven)
+    return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))

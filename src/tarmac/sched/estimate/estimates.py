@@ -1,0 +1,161 @@
+"""When queued runs start: the cluster lived on a few times over, and what the lives agree on.
+
+Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. How long a run
+lasts is a guess, and of many runs the first to end is sooner than the middle of each: so in every life the
+runs are dealt different luck, evenly spread, and what is told is the middle of the lives. One more life in
+which every run uses up its time limit tells the latest start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf, modf
+
+from tarmac.sched.estimate.durations import Durations
+from tarmac.sched.estimate.life import End, Life, Predict
+from tarmac.sched.estimate.records import Estimate, EstimateBasis
+from tarmac.sched.estimate.scope import Scope
+from tarmac.sched.facts import Candidate, Snapshot
+
+LIVES = 5
+"""How many times the cluster is lived on. An odd number has a middle."""
+
+FEWER_LIVES = 3
+
+MANY = 1_000
+"""From so many runs on there are fewer lives, where one run is asked for; else one."""
+
+VERY_MANY = 10_000
+"""Of so many runs there is enough of every luck in one life."""
+
+PASSES = 400
+"""A life is followed for so many passes. As passes come ever further apart, this reaches months ahead."""
+
+STARTS = 20_000
+"""... and for so many starts of runs,"""
+
+STARTS_OF_ALL = 5_000
+"""... or so many, where many runs are asked for: of a long queue the beginning is told."""
+
+LEAVING_S = 3.0
+"""How long a run is likely to take to leave; at the latest it is its grace."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples fall evenly between 0 and 1, however many there are."""
+
+
+def estimates(
+    scope: Scope, now: float, *, durations: Durations, passes: int = PASSES
+) -> Mapping[str, Estimate]:
+    """When each wanted run of the scope starts, if nothing else is submitted."""
+    if scope.too_far:
+        return {run_id: too_far(run_id) for run_id in scope.wanted}
+    facts, bounds = scope.facts, (passes, STARTS if scope.one else STARTS_OF_ALL)
+    lives = [
+        _live(Life(facts, now, predict, leaving_s=LEAVING_S), scope.wanted, bounds)
+        for predict in _guesses(facts, durations, one=scope.one)
+    ]
+    slowest = None
+    if not durations or _any_limit(facts):
+        slowest = _live(Life(facts, now, Limits().end), scope.wanted, bounds)
+    return {run_id: _estimate(run_id, lives, slowest) for run_id in scope.wanted}
+
+
+def too_far(run_id: str) -> Estimate:
+    """What is told of a run before which too much happens."""
+    return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=EstimateBasis.TOO_FAR)
+
+
+_Start = tuple[float, EstimateBasis]
+"""When (inf: not known) and on what basis."""
+
+_DOUBT = list(EstimateBasis)
+"""From what is known best to what is not known at all."""
+
+
+def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
+    """How long runs last, in each of the lives; without any history, as long as their limits."""
+    if not durations:
+        yield Limits().end
+        return
+    lives = _lives(len(facts.queue) + len(facts.holdings), one=one)
+    for turn in range(lives):
+        yield Luck(facts, durations, offset=(turn + 0.5) / lives).end
+
+
+def _lives(runs: int, *, one: bool) -> int:
+    """How many lives tell enough of so many runs; `one`: of one of them."""
+    if runs < MANY:
+        return LIVES
+    return FEWER_LIVES if one and runs < VERY_MANY else 1
+
+
+def _live(life: Life, wanted: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
+    """When the wanted runs start in a life of at most so many passes and starts."""
+    most_passes, most_starts = bounds
+    missing = set(wanted)
+    going_on = True
+    for _ in range(most_passes):
+        going_on = life.step()
+        missing.difference_update(life.newly_started())
+        if not missing or not going_on or len(life.starts) > most_starts:
+            break
+    why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
+    unknown = {
+        run_id: (inf, EstimateBasis.UNKNOWN if run_id in life.refused else why_not) for run_id in missing
+    }
+    return life.starts | unknown
+
+
+def _estimate(run_id: str, lives: Sequence[dict[str, _Start]], slowest: dict[str, _Start] | None) -> Estimate:
+    starts = sorted(life[run_id] for life in lives)
+    start_at = starts[len(starts) // 2][0]
+    if start_at == inf:
+        return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=starts[-1][1])
+    latest_at = slowest[run_id][0] if slowest is not None else inf
+    return Estimate(
+        run_id=run_id,
+        start_at=start_at,
+        latest_at=max(start_at, latest_at) if latest_at < inf else None,
+        basis=max((basis for at, basis in starts if at < inf), key=_DOUBT.index),
+    )
+
+
+def _any_limit(facts: Snapshot) -> bool:
+    """Whether a run that holds or waits for slots has a time limit."""
+    holding = (item.candidate for item in facts.holdings)
+    return any(candidate.time_limit_s is not None for candidate in (*holding, *facts.queue))
+
+
+class Limits:
+    """Every run uses up its time limit; one without a limit never ends."""
+
+    def end(self, candidate: Candidate, ran_s: float) -> End:
+        """When a run that has run so long ends."""
+        if candidate.time_limit_s is None:
+            return End(inf, EstimateBasis.UNKNOWN)
+        return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
+
+
+class Luck:
+    """Runs last as long as those alike did, each of them with its own luck; never beyond its time limit."""
+
+    def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
+        known = [holding.candidate for holding in facts.holdings] + list(facts.queue)
+        known.sort(key=lambda candidate: (candidate.submitted_at, candidate.run_id))
+        self._shares = {
+            candidate.run_id: modf((rank + 1) * GOLDEN + offset)[0] for rank, candidate in enumerate(known)
+        }
+        self._durations = durations
+        self._totals: dict[str, float] = {}
+
+    def end(self, candidate: Candidate, ran_s: float) -> End:
+        """When a run that has run so long ends: as was foreseen before, if it has been displaced since."""
+        total_s = self._totals.get(candidate.run_id)
+        if total_s is None:
+            share = self._shares[candidate.run_id]
+            left_s = self._durations.remaining_s(candidate, elapsed_s=ran_s, share=share)
+            total_s = self._totals[candidate.run_id] = ran_s + (inf if left_s is None else left_s)
+        limit = Limits().end(candidate, ran_s)
+        left_s = max(0.0, total_s - ran_s)
+        return End(left_s, EstimateBasis.HISTORY) if left_s < limit.in_s else limit

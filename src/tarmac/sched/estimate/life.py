@@ -1,0 +1,235 @@
+"""The cluster lived on from now, if nothing else is submitted: plan, carry out, go to the next moment.
+
+Used by `estimates`. It plans with the very `Ledger` the cluster is run by, on a copy; what `control` and an
+engine do with a plan is told here in facts: holdings begin, leave, and come back to the queue.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, nextafter
+
+from tarmac.model.run import Share
+from tarmac.model.spec import Mode
+from tarmac.sched.decisions import Placement, Plan, Preemption
+from tarmac.sched.estimate.records import EstimateBasis
+from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.policies.blocks import Member
+
+RESOLUTION = 0.01
+"""What happens within so small a part of the time looked ahead is planned for in one pass.
+
+So the number of passes grows with the logarithm of the time, however many runs end in it.
+"""
+
+PASSES_IN_A_ROW = 6
+"""A pass that decides something changes facts, so that another follows at once: so often at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How much longer a run holds its slots (inf: not known), and how that is known."""
+
+    in_s: float
+    basis: EstimateBasis
+
+
+Predict = Callable[[Candidate, float], End]
+"""When a run that has run so many seconds ends."""
+
+_WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
+
+
+class Life:
+    """A ledger of its own, and the moment it has come to.
+
+    `starts` are the runs that got slots since, with when and on what basis that is known; `refused` those
+    that ended without.
+    """
+
+    def __init__(
+        self,
+        facts: Snapshot,
+        now: float,
+        predict: Predict,
+        *,
+        leaving_s: float = inf,
+        resolution: float = RESOLUTION,
+    ) -> None:
+        """Whoever is asked to leave takes `leaving_s`, but no longer than its grace."""
+        self.now = now
+        self.starts: dict[str, tuple[float, EstimateBasis]] = {}
+        self.refused: set[str] = set()
+        self._new: list[str] = []
+        self._began_at = now
+        self._leaving_s = leaving_s
+        self._resolution = resolution
+        self._predict = predict
+        self._ledger = Ledger(facts)
+        self._queue = {candidate.run_id: candidate for candidate in facts.queue}
+        self._holdings: dict[str, Holding] = {}
+        self._ends: list[tuple[float, str, int]] = []
+        self._grants: dict[str, int] = {}
+        self._bases: dict[str, EstimateBasis] = {}
+        self._known: dict[str, EstimateBasis] = {}
+        for holding in facts.holdings:
+            self._take_up(holding, EstimateBasis.TIME_LIMITS)
+
+    @property
+    def slots_held(self) -> int:
+        """How many slots are held now."""
+        return sum(holding.allocation.slots for holding in self._holdings.values())
+
+    def step(self) -> bool:
+        """All that is decided now, and the way to the next moment; False if nothing more is to come."""
+        for _ in range(PASSES_IN_A_ROW):
+            plan = self._ledger.plan(self.now)
+            if not (plan.placements or plan.preemptions or plan.refusals or plan.shares):
+                break
+            self._carry_out(plan)
+        return self._advance(plan.next_at)
+
+    def newly_started(self) -> list[str]:
+        """The runs that started since this was last asked."""
+        new, self._new = self._new, []
+        return new
+
+    def _carry_out(self, plan: Plan) -> None:
+        for refusal in plan.refusals:
+            self.refused.add(refusal.run_id)
+            self._queue.pop(refusal.run_id, None)
+            self._ledger.forget(refusal.run_id)
+        for grant in plan.shares:
+            self._grant(grant.run_id, grant.share)
+        for preemption in plan.preemptions:
+            self._displace(preemption)
+        for placement in plan.placements:
+            self._start(placement)
+
+    def _start(self, placement: Placement) -> None:
+        candidate = self._queue.pop(placement.run_id)
+        bases = (self._known.get(node, EstimateBasis.TIME_LIMITS) for node in placement.allocation.nodes)
+        basis = max(bases, key=lambda item: _WEIGHT[item], default=EstimateBasis.TIME_LIMITS)
+        if placement.run_id not in self.starts:
+            self.starts[placement.run_id] = (self.now, basis)
+            self._new.append(placement.run_id)
+        holding = Holding(
+            candidate=replace(candidate, attempts=candidate.attempts + 1),
+            allocation=placement.allocation,
+            granted_at=self.now,
+            started_at=self.now,
+            checkpoint_at=None,
+            leaving=False,
+            allotted_s=placement.allotted_s,
+        )
+        self._ledger.hold(holding)
+        self._take_up(holding, basis)
+
+    def _take_up(self, holding: Holding, basis: EstimateBasis) -> None:
+        """Foresee the end of a holding. `basis` is how its beginning is known."""
+        run_id = holding.candidate.run_id
+        self._holdings[run_id] = holding
+        if holding.leaving:
+            self._end_at(run_id, self.now + min(holding.grace_s, self._leaving_s), basis)
+            return
+        ran_s = holding.candidate.ran_s
+        if holding.started_at is not None:
+            ran_s += max(0.0, self.now - holding.started_at)
+        end = self._predict(holding.candidate, ran_s)
+        if end.in_s < inf:
+            self._end_at(run_id, self.now + end.in_s, max(basis, end.basis, key=lambda item: _WEIGHT[item]))
+        else:
+            self._grants[run_id] = self._grants.get(run_id, 0) + 1
+
+    def _end_at(self, run_id: str, at: float, basis: EstimateBasis) -> None:
+        self._grants[run_id] = self._grants.get(run_id, 0) + 1
+        self._bases[run_id] = basis
+        heapq.heappush(self._ends, (at, run_id, self._grants[run_id]))
+
+    def _displace(self, preemption: Preemption) -> None:
+        holding = self._holdings[preemption.run_id]
+        holding = replace(holding, leaving=True, requeues=True, asked_at=self.now)
+        self._ledger.hold(holding)
+        self._take_up(holding, self._bases.get(preemption.run_id, EstimateBasis.TIME_LIMITS))
+
+    def _advance(self, next_at: float | None) -> bool:
+        """Go to the next moment at which something happens, and let all happen that does until then."""
+        self._drop_stale()
+        first_at = min(self._ends[0][0] if self._ends else inf, inf if next_at is None else next_at)
+        if first_at == inf:
+            return False
+        first_at = max(first_at, nextafter(self.now, inf))
+        until = first_at + self._resolution * (first_at - self._began_at)
+        self.now = first_at
+        while self._ends and self._ends[0][0] <= until:
+            at, run_id, grant = heapq.heappop(self._ends)
+            if self._grants.get(run_id) == grant:
+                self.now = max(self.now, at)
+                self._end(run_id)
+        return True
+
+    def _drop_stale(self) -> None:
+        while self._ends and self._grants.get(self._ends[0][1]) != self._ends[0][2]:
+            heapq.heappop(self._ends)
+
+    def _end(self, run_id: str) -> None:
+        """The slots of a holding come free; a displaced run queues again."""
+        holding = self._holdings.pop(run_id)
+        basis = self._bases.pop(run_id)
+        for node in holding.allocation.nodes:
+            known = self._known.get(node, EstimateBasis.TIME_LIMITS)
+            self._known[node] = max(known, basis, key=lambda item: _WEIGHT[item])
+        self._ledger.add_usage([self._usage(holding)])
+        if holding.requeues and not _had_its_turns(holding.candidate):
+            candidate = self._come_back(holding)
+            self._queue[run_id] = candidate
+            self._ledger.queue(candidate)
+        else:
+            self._ledger.forget(run_id)
+
+    def _come_back(self, holding: Holding) -> Candidate:
+        """The run of a displaced holding as it queues again, with what it used counted."""
+        candidate, held_s = holding.candidate, self.now - holding.granted_at
+        started_at = self.now if holding.started_at is None else holding.started_at
+        share = candidate.share
+        if share is not None:
+            used_s = Member(candidate, holding).running_s(share.period_at, self.now)
+            share = replace(share, used_s=share.used_s + used_s)
+        return replace(
+            candidate,
+            queued_at=self.now,
+            attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * held_s,
+            ran_s=candidate.ran_s + max(0.0, self.now - started_at),
+            share=share,
+            turns_left=candidate.turns_left - (candidate.mode is Mode.CYCLE),
+        )
+
+    def _usage(self, holding: Holding) -> Usage:
+        candidate = holding.candidate
+        held_s = self.now - holding.granted_at
+        return Usage(
+            cluster=holding.allocation.cluster,
+            pool=holding.allocation.pool,
+            owner=candidate.owner,
+            project=candidate.project,
+            at=self.now,
+            slot_s=holding.allocation.slots * held_s / candidate.weight,
+        )
+
+    def _grant(self, run_id: str, share: Share) -> None:
+        if run_id in self._queue:
+            candidate = self._queue[run_id] = replace(self._queue[run_id], share=share)
+            self._ledger.queue(candidate)
+        elif run_id in self._holdings:
+            holding = self._holdings[run_id]
+            holding = replace(holding, candidate=replace(holding.candidate, share=share))
+            self._holdings[run_id] = holding
+            self._ledger.hold(holding)
+
+
+def _had_its_turns(candidate: Candidate) -> bool:
+    """Whether a cycle run ends with the turn it had."""
+    return candidate.mode is Mode.CYCLE and candidate.turns_left <= 1

@@ -1,0 +1,119 @@
+"""The facts that the start of some runs depends on: what an estimate is made of.
+
+`control` takes a scope from the ledger it keeps, which is quick, and looks ahead afterwards: see `estimates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.index.queues import Queued
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.placing.board import PoolKey
+
+BEHIND = 1_000
+"""So many runs that are ordered after those asked for are taken along: some of them may pass."""
+
+AHEAD = 20_000
+"""Before a run that has so many ahead of it, too much happens to look so far."""
+
+FIRST = 5_000
+"""Of a long queue the beginning is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`facts` hold all that the start of the queued runs `wanted` depends on.
+
+    `one`: a single run was asked for. `too_far`: so much happens before it that nobody looks so far ahead.
+    """
+
+    facts: Snapshot
+    wanted: tuple[str, ...]
+    one: bool = False
+    too_far: bool = False
+
+
+def scope_of_all(ledger: Ledger) -> Scope:
+    """All queued runs of all pools."""
+    facts = ledger.snapshot()
+    return Scope(facts, tuple(candidate.run_id for candidate in facts.queue))
+
+
+def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
+    """The first runs in order of each pool, at most so many, and those that wait for nodes to be reported."""
+    most = min(most, FIRST)
+    wanted = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
+    wanted += islice(ledger.deferred.candidates(), most)
+    queue, current = list(wanted), Cycle(ledger, now)
+    try:
+        for key, state in ledger.pools.items():
+            state.refresh(now)
+            waiting = _candidates(current.enter(key).in_order())
+            wanted += islice(waiting, most)
+            queue += wanted[len(queue) :]
+            queue += islice(waiting, BEHIND)
+    finally:
+        current.close()
+    facts = replace(ledger.snapshot(), queue=tuple(queue))
+    return Scope(facts, tuple(candidate.run_id for candidate in wanted))
+
+
+def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
+    """One queued run: the pools that could take it, with who holds their slots and who waits for them.
+
+    Of the queue of its home pool, only those are taken along that are ordered before it, and `BEHIND` of
+    those after it. Raises KeyError if it is not queued.
+    """
+    facts = ledger.snapshot()
+    home = ledger.home(run_id)
+    if home is None:
+        if run_id in ledger.deferred:
+            candidate, kind = ledger.candidate(run_id), ledger.kind(ledger.candidate(run_id))
+            return _one(ledger, run_id, now, pools=kind.verdict.pools, first=[candidate])
+        candidate, _ = ledger.refused[run_id] if run_id in ledger.refused else ledger.unassigned[run_id]
+        return Scope(replace(facts, queue=(candidate,), holdings=()), (run_id,), one=True)
+    return _one(ledger, run_id, now, pools=home.queue.runs[run_id].kind.verdict.pools)
+
+
+def _one(
+    ledger: Ledger, run_id: str, now: float, *, pools: Iterable[PoolKey], first: Iterable[Candidate] = ()
+) -> Scope:
+    """One run that some pools could take; `first` are those of the queue that no pool has in its own."""
+    facts, home, keys = ledger.snapshot(), ledger.home(run_id), set(pools)
+    current = Cycle(ledger, now)
+    queue = list(first)
+    try:
+        for key, state in ledger.pools.items():
+            if key not in keys:
+                continue
+            state.refresh(now)
+            waiting = _candidates(current.enter(key).in_order())
+            if state is home:
+                queue += _up_to(run_id, waiting)
+                queue += islice(waiting, BEHIND)
+            else:
+                queue += islice(waiting, AHEAD)
+    finally:
+        current.close()
+    nodes = tuple(node for node in facts.nodes if (node.cluster, node.pool) in keys)
+    names = {node.name for node in nodes}
+    holdings = tuple(item for item in facts.holdings if not names.isdisjoint(item.allocation.nodes))
+    facts = replace(facts, nodes=nodes, queue=tuple(queue), holdings=holdings)
+    return Scope(facts, (run_id,), one=True, too_far=len(queue) > AHEAD)
+
+
+def _candidates(queued: Iterator[Queued]) -> Iterator[Candidate]:
+    return (item.candidate for item in queued)
+
+
+def _up_to(run_id: str, waiting: Iterator[Candidate]) -> Iterator[Candidate]:
+    """The runs before this one and itself; no more than shows that it is too far back."""
+    for candidate in islice(waiting, AHEAD + 1):
+        yield candidate
+        if candidate.run_id == run_id:
+            return

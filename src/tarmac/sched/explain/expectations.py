@@ -1,0 +1,56 @@
+"""What a waiting cycle or interruptible run may expect of its mode: turns, blocks. Used by `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.model.spec import Mode
+from tarmac.sched.explain.wording import counted, duration
+from tarmac.sched.facts import Candidate
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier
+from tarmac.sched.policies.order import CYCLE
+
+
+def expectations(candidate: Candidate, home: PoolState, now: float) -> Iterator[str]:
+    """In sentences; none for a batch run."""
+    match candidate.mode:
+        case Mode.CYCLE:
+            yield from _turns(candidate, home)
+        case Mode.INTERRUPTIBLE:
+            yield _block(candidate, home, now)
+            yield f"The next period begins in {duration(period_end(home.rules, now) - now)}."
+        case _:
+            return
+
+
+def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
+    """How many have their turn first: those that hold slots, and those before it in the line."""
+    own = home.queue.runs[candidate.run_id].key
+    waiting = sum(
+        key < own for line in home.queue.lines.values() if line.rank == CYCLE for key, _ in line.every()
+    )
+    holding = sum(held.holding.candidate.mode is Mode.CYCLE for held in home.holdings.values())
+    if holding:
+        yield f"{counted(holding, 'cycle run')} {'has its turn' if holding == 1 else 'have their turns'} now."
+    if waiting:
+        yield f"{counted(waiting, 'cycle run')} in line before it."
+    yield f"A turn lasts {duration(home.rules.turn_s)}."
+
+
+def _block(candidate: Candidate, home: PoolState, now: float) -> str:
+    """What it was promised of this period, and what is left of it."""
+    share = candidate.share
+    left = duration(left_s(candidate, home.rules, now))
+    match tier(Member(candidate), home.rules, now):
+        case Tier.OWED if share is not None:
+            owed = f", and {duration(share.credit_s)} of credit" if share.credit_s else ""
+            return f"Of its block of {duration(share.allotted_s)} in this period it has {left} left{owed}."
+        case Tier.CREDIT:
+            return f"Its block of this period is used, and {left} of its credit is left."
+        case _ if share is None:
+            return (
+                "It came after this period was shared out: until the next it starts where nobody else does."
+            )
+        case _:
+            return "Its block of this period is used: until the next it starts where nobody else does."

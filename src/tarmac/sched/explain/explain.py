@@ -1,0 +1,193 @@
+"""`explain`: what becomes of one run and why, with every node's reason. Called by `control` for `tarmac why`.
+
+It is the pass itself, stopped at the run in question: what it tells is what `plan` would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
+from math import inf
+
+from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.decisions import Placement, Plan, Reason, ReasonCode, Refusal, Waiting
+from tarmac.sched.explain.expectations import expectations
+from tarmac.sched.explain.grouping import grouped
+from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
+from tarmac.sched.explain.wording import NAMES_SHOWN, duration, some
+from tarmac.sched.facts import Candidate, Snapshot
+from tarmac.sched.index.forecast import Forecast, awaited
+from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.placing.reasons import weighs
+
+
+def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
+    """What the next pass decides for this queued run; raises KeyError if it is not in the queue.
+
+    A ledger is asked many questions, and is afterwards as it was.
+    """
+    ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
+    plan = ledger.plan(now)
+    if run_id in ledger.deferred:
+        return _resting(ledger.candidate(run_id), now)
+    candidate, kind = _queued(ledger, run_id)
+    decisions: tuple[Placement | Refusal, ...] = (*plan.placements, *plan.refusals)
+    for decision in decisions:
+        if decision.run_id == run_id:
+            return decision
+    return _waiting(ledger, candidate, kind, plan, now)
+
+
+def _resting(candidate: Candidate, now: float) -> Waiting:
+    """It failed, and may not start before its pause is over."""
+    assert candidate.not_before is not None, "what rests has a time at which it wakes"
+    pause = duration(candidate.not_before - now)
+    return Waiting(
+        run_id=candidate.run_id,
+        seq=candidate.seq,
+        ahead=0,
+        reasons=(Reason(code=ReasonCode.RESTS, text=f"it may start again in {pause}"),),
+        unblocked_by="",
+    )
+
+
+def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, RequestClass]:
+    """The queued run and its kind."""
+    home = ledger.home(run_id)
+    if home is not None:
+        queued = home.queue.runs[run_id]
+        return queued.candidate, queued.kind
+    return ledger.refused[run_id] if run_id in ledger.refused else ledger.unassigned[run_id]
+
+
+def _waiting(ledger: Ledger, candidate: Candidate, kind: RequestClass, plan: Plan, now: float) -> Waiting:
+    current = Cycle(ledger, now)
+    try:
+        case = _Case(ledger, current, plan, candidate, kind)
+        ahead, ahead_first = case.ahead(), tuple(islice(case.first_ahead(), NAMES_SHOWN))
+        awaits, sentences = case.awaits(), list(case.sentences())
+        reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
+        hints = case.hints()
+    finally:
+        current.close()
+    sentences += ways_out(ledger, candidate, now, hints)
+    return Waiting(
+        run_id=candidate.run_id,
+        seq=candidate.seq,
+        ahead=ahead,
+        ahead_first=ahead_first,
+        awaits=tuple(awaits),
+        reasons=reasons,
+        unblocked_by=" ".join(sentences),
+    )
+
+
+class _Case:
+    """One waiting run, and a pass stopped where it is asked in its home pool."""
+
+    def __init__(
+        self, ledger: Ledger, current: Cycle, plan: Plan, candidate: Candidate, kind: RequestClass
+    ) -> None:
+        self._ledger = ledger
+        self._current = current
+        self._plan = plan
+        self._candidate = candidate
+        self._kind = kind
+        self._home: QueueWalk | None = current.stop_at(candidate.run_id)
+        if kind.target.pool is None:
+            for key in kind.verdict.pools[1:]:
+                current.enter(key).run()
+        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(kind)
+
+    def ahead(self) -> int:
+        """How many runs ordered before it go on waiting."""
+        home = self._home
+        if home is None:
+            return 0
+        runs = home.state.queue.runs
+        own = runs[self._candidate.run_id]
+        place = (*home.rank(own.line), own.key)
+        leaving = (
+            runs[run_id] for run_id in {*home.placed, *home.state.queue.fail_if_busy} if run_id in runs
+        )
+        return home.before(own) - sum((*home.rank(item.line), item.key) < place for item in leaving)
+
+    def first_ahead(self) -> Iterator[str]:
+        """The runs ordered before it that go on waiting, in order."""
+        home = self._home
+        if home is None:
+            return
+        own = self._candidate.run_id
+        fail_if_busy = home.state.queue.fail_if_busy
+        for queued in takewhile(lambda item: item.candidate.run_id != own, home.in_order()):
+            run_id = queued.candidate.run_id
+            if run_id not in home.placed and run_id not in fail_if_busy:
+                yield run_id
+
+    def awaits(self) -> list[str]:
+        """The runs that have to end, or to give way, before it starts, as far as that is known."""
+        leaving = [
+            item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
+        ]
+        if leaving or self._home is None or self._forecast is None:
+            return leaving
+        found = awaited(self._forecast, self._home.state.releases)
+        return [held.holding.candidate.run_id for held in found if any(map(weighs, held.loads.values()))]
+
+    def sentences(self) -> Iterator[str]:
+        """What it waits for when nobody does anything, then what its mode promises it."""
+        yield self._awaited()
+        if self._home is not None:
+            yield from expectations(self._candidate, self._home.state, self._current.now)
+
+    def hints(self) -> Hints:
+        """What is worth trying: requests for less that fit what is free here, and times before keepings."""
+
+        def fits(demands: Demands) -> bool:
+            return self._current.starts_now(replace(self._candidate, demands=demands))
+
+        pools = [self._current.enter(key) for key in self._kind.verdict.pools]
+        most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
+        return Hints(
+            smaller=list(smaller_requests(self._candidate.demands, most_slots, fits)),
+            gaps_s=[
+                reservation.at - self._current.now
+                for pool in pools
+                for reservation in pool.reservations
+                if reservation.at < inf
+            ],
+        )
+
+    def _awaited(self) -> str:
+        if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
+            return f"It starts when {self._ended(self.awaits(), 'given way')}."
+        home, forecast = self._home, self._forecast
+        keepers = self._keepers()
+        if home is None or (forecast is None and not home.state.possible(self._kind)):
+            if self._ledger.admission.silent(self._kind.target):
+                return "It starts when its cluster reports nodes that take it."
+            return "It starts when enough of the nodes above take work again."
+        runs = self.awaits()
+        if forecast is None or not runs:
+            if keepers:
+                return f"It starts after {some(keepers)}, for which nodes are kept."
+            return "It fits what is free: it starts with one of the next passes."
+        sentence = f"It starts when {self._ended(runs, 'ended')}"
+        if self._current.now < forecast.at < inf:
+            sentence += f", in {duration(forecast.at - self._current.now)} at the latest"
+        return sentence + (f", and after {some(keepers)}, for which nodes are kept." if keepers else ".")
+
+    def _keepers(self) -> list[str]:
+        """The runs for which nodes are kept from it."""
+        if self._home is None:
+            return []
+        return self._named(sorted(reservation.run_id for reservation in self._home.reservations))
+
+    def _ended(self, run_ids: Sequence[str], what: str) -> str:
+        return f"{some(self._named(run_ids))} {'has' if len(run_ids) == 1 else 'have'} {what}"
+
+    def _named(self, run_ids: Iterable[str]) -> list[str]:
+        return [self._ledger.candidate(run_id).label for run_id in run_ids]

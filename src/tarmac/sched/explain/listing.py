@@ -1,0 +1,191 @@
+"""The queue as people see it: per pool, in scheduling order, what holds slots and what waits for them.
+
+Called by `control` for `tarmac queue`. It sorts by the keys of the pass, so what stands first is asked first;
+a run that holds slots stands where it would if it were queued now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from heapq import merge
+
+from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
+from tarmac.sched.cycle.cycle import Cycle
+from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.facts import Candidate, Holding, asked_slots
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.placing.board import PoolKey
+from tarmac.sched.policies.blocks import Member, period_at
+from tarmac.sched.policies.order import BATCH, RANKS, Key, ordering
+from tarmac.sched.policies.precedence import held_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Where a run stands: `place` counts from 0 within its pool, holdings and queued runs together.
+
+    `cluster` and `pool` are where it holds slots, else its home pool. `acquired` slots are held now, `needed`
+    are what the whole run asks for; `policy` is the pool's.
+    """
+
+    run_id: str
+    cluster: str
+    pool: str
+    place: int
+    policy: str
+    acquired: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPage:
+    """A part of the queue of a pool, in scheduling order. `total` counts the runs that it is a part of."""
+
+    cluster: str
+    pool: str
+    total: int
+    places: tuple[QueuePlace, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which part of each queue is wanted: the first `limit` (None: all) of those after place `after` that
+    belong to `owner` (None: to anybody), and the runs of `also`, wherever they stand."""
+
+    limit: int | None = None
+    after: int = -1
+    owner: str | None = None
+    also: frozenset[str] = frozenset()
+
+
+WHOLE = Part()
+
+Standing = tuple[int, float, Key]
+"""The rank of its mode, what its entity has claimed, and its key: smaller is sooner."""
+
+_Line = tuple[Candidate, int]
+"""A run and the slots it holds."""
+
+
+def listing(ledger: Ledger, now: float) -> tuple[QueuePlace, ...]:
+    """Every run that holds slots or waits for some: pools in the order in which they are tried."""
+    return tuple(place for page in pages(ledger, now) for place in page.places)
+
+
+def pages(
+    ledger: Ledger, now: float, part: Part = WHOLE, *, pools: Callable[[PoolKey], bool] = lambda _: True
+) -> tuple[PoolPage, ...]:
+    """A part of the queue of each of the `pools`. The first runs of a queue are found quickly."""
+    holdings: dict[PoolKey, list[Holding]] = {}
+    for holding in ledger.holdings():
+        key = (holding.allocation.cluster, holding.allocation.pool)
+        holdings.setdefault(key, []).append(holding)
+    deferred: dict[PoolKey, list[Candidate]] = {}
+    for candidate in ledger.deferred.candidates():
+        deferred.setdefault(ledger.rests_in(candidate), []).append(candidate)
+    found: list[PoolPage] = []
+    current = Cycle(ledger, now)
+    try:
+        for key, state in ledger.pools.items():
+            held = holdings.pop(key, [])
+            if pools(key):
+                rest, queued = deferred.get(key, []), state.queue.runs
+                others = {item.run_id for item in (*(holding.candidate for holding in held), *rest)}
+                named = {run_id for run_id in part.also if run_id in queued or run_id in others}
+                lines = _in_order(current.enter(key), held, rest, now)
+                found.append(_page(state.rules, len(queued) + len(others), named, lines, part))
+    finally:
+        current.close()
+    return (*found, *_elsewhere(ledger, holdings, part, pools))
+
+
+def _page(rules: Pool, total: int, named: Set[str], lines: Iterable[_Line], part: Part) -> PoolPage:
+    """The part of these `total` lines of a pool, in order; `named` are those of `part.also` among them.
+
+    Nobody walks further than the last run that is wanted, unless the runs of an owner are to be counted.
+    """
+    places: list[QueuePlace] = []
+    counted, missing = 0, set(named)
+    for place, (candidate, acquired) in enumerate(lines):
+        full = part.limit is not None and len(places) >= part.limit
+        if full and not missing and part.owner is None:
+            break
+        mine = part.owner in (None, candidate.owner)
+        counted += mine
+        if (mine and place > part.after and not full) or candidate.run_id in missing:
+            missing.discard(candidate.run_id)
+            places.append(_place(candidate, rules, place=place, acquired=acquired))
+    total = total if part.owner is None else counted
+    return PoolPage(cluster=rules.cluster, pool=rules.name, total=total, places=tuple(places))
+
+
+def _in_order(
+    pool: QueueWalk, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
+) -> Iterator[_Line]:
+    """What holds slots, what rests and what waits in a pool, as one line."""
+    held = [
+        (_standing(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
+        for holding in holdings
+    ]
+    held += [(_standing(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
+    held.sort(key=_first)
+    waiting = (((*pool.rank(queued.line), queued.key), (queued.candidate, 0)) for queued in pool.in_order())
+    return (line for _, line in merge(held, waiting, key=_first))
+
+
+def _first(item: tuple[Standing, _Line]) -> Standing:
+    return item[0]
+
+
+def _standing(pool: QueueWalk, candidate: Candidate, holding: Holding | None, now: float) -> Standing:
+    """Where a run that holds slots, or rests, would stand."""
+    rules = pool.state.rules
+    rank = RANKS[candidate.mode]
+    order = ordering(rank, rules)
+    past_usage = pool.opening.past_usage
+    usage = 0.0
+    if order.entity is not None and past_usage is not None:
+        usage = past_usage.of(order.entity(candidate, rules))
+    if rank == BATCH and holding is not None:
+        return rank, usage, held_key(holding, rules, now)
+    if candidate.share is not None:
+        began = period_at(rules, now)
+        used_s = Member(candidate, holding).used_s(began, now)
+        if candidate.share.period_at == began:
+            candidate = replace(candidate, share=replace(candidate.share, used_s=used_s))
+    return rank, usage, order.key(candidate, rules, order.era(rules, now) if order.era is not None else 0.0)
+
+
+def _elsewhere(
+    ledger: Ledger,
+    holdings: Mapping[PoolKey, Iterable[Holding]],
+    part: Part,
+    pools: Callable[[PoolKey], bool],
+) -> Iterator[PoolPage]:
+    """Runs in pools without nodes: on nodes that are gone, or for nodes that have not been told yet."""
+    found: dict[PoolKey, list[_Line]] = {}
+    for key, held in holdings.items():
+        found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in held)
+    for candidate, _ in (*ledger.unassigned.values(), *ledger.refused.values()):
+        target = candidate.target
+        key = (target.cluster or LOCAL_CLUSTER, candidate.pool or target.pool or DEFAULT_POOL)
+        found.setdefault(key, []).append((candidate, 0))
+    rules = {pool.key: pool for pool in ledger.cluster().pools}
+    for key, runs in sorted(found.items()):
+        if pools(key):
+            runs.sort(key=lambda item: (RANKS[item[0].mode], item[0].submitted_at, item[0].run_id))
+            named = part.also & {candidate.run_id for candidate, _ in runs}
+            yield _page(rules.get(key) or Pool(cluster=key[0], name=key[1]), len(runs), named, runs, part)
+
+
+def _place(candidate: Candidate, rules: Pool, *, place: int, acquired: int) -> QueuePlace:
+    return QueuePlace(
+        run_id=candidate.run_id,
+        cluster=rules.cluster,
+        pool=rules.name,
+        place=place,
+        policy=rules.policy,
+        acquired=acquired,
+        needed=asked_slots(candidate.demands),
+    )

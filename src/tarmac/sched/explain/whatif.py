@@ -1,0 +1,245 @@
+"""What would start a waiting run at once. Used by `explain`.
+
+Nothing is worked out here: the ledger takes up the run as it might be, plans, and takes it back as it was.
+So what is promised is what the next pass does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tarmac.model.cluster import NodeState, Policy
+from tarmac.sched.decisions import Placement
+from tarmac.sched.explain.wording import counted, some
+from tarmac.sched.facts import Candidate, Demand
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.ledger import Ledger
+from tarmac.sched.policies.order import BATCH, RANKS
+
+Demands = tuple[Demand, ...]
+
+MINUTE_S = 60.0
+"""Time limits are told in whole minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the next pass would do: start the run, make others give way for it, or neither."""
+
+    placement: Placement | None
+    giving_way: tuple[str, ...] = ()
+
+    @property
+    def helps(self) -> bool:
+        """Whether the run would start, now or when those have left."""
+        return self.placement is not None or bool(self.giving_way)
+
+
+class WhatIf:
+    """Questions about one queued run. After each the ledger is as it was."""
+
+    def __init__(self, ledger: Ledger, candidate: Candidate, now: float) -> None:
+        self.candidate = candidate
+        self._ledger = ledger
+        self._now = now
+
+    def asked(self, changed: Candidate) -> Answer:
+        """What would become of the run if it were like this."""
+        self._ledger.queue(changed)
+        try:
+            return self._answer()
+        finally:
+            self._ledger.queue(self.candidate)
+
+    def with_nodes_up(self, names: Sequence[str]) -> Answer:
+        """What would become of the run if these nodes took work."""
+        cluster = self._ledger.cluster()
+        wanted = set(names)
+        up = tuple(
+            replace(node, state=NodeState.UP) if node.name in wanted else node for node in cluster.nodes
+        )
+        self._ledger.set_cluster(cluster.pools, up)
+        try:
+            return self._answer()
+        finally:
+            self._ledger.set_cluster(cluster.pools, cluster.nodes)
+
+    def _answer(self) -> Answer:
+        run_id = self.candidate.run_id
+        plan = self._ledger.plan(self._now)
+        placement = next((item for item in plan.placements if item.run_id == run_id), None)
+        going = (item.run_id for item in plan.preemptions if item.for_run_id == run_id)
+        leaving = tuple(self._ledger.candidate(gone).label for gone in going)
+        return Answer(placement, leaving)
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller:
+    """A request like that of a run, for less; in words what is asked instead."""
+
+    demands: Demands
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is worth trying: smaller requests, and for how long nodes kept for others are not wanted yet."""
+
+    smaller: Sequence[Smaller]
+    gaps_s: Sequence[float]
+
+
+def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> Iterator[str]:
+    """What a person could do so that it starts at once, in sentences."""
+    what_if = WhatIf(ledger, candidate, now)
+    if nodes := _undrained(ledger, what_if):
+        yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
+    for constraint, relaxed in _relaxations(candidate):
+        if what_if.asked(relaxed).placement is not None:
+            yield f"Without {constraint} it would start at once."
+    home = ledger.home(candidate.run_id)
+    if home is not None and home.rules.policy is Policy.PRIORITY and RANKS[candidate.mode] == BATCH:
+        yield from _promoted(what_if, _priorities(home))
+    yield from _shortened(what_if, hints.gaps_s)
+    for less in hints.smaller:
+        if what_if.asked(replace(candidate, demands=less.demands)).placement is not None:
+            yield f"With {less.words} it would start at once."
+            break
+
+
+def smaller_requests(demands: Demands, most_slots: int, fits: Callable[[Demands], bool]) -> Iterator[Smaller]:
+    """The biggest request that `fits` of each way to ask for less of one role alone.
+
+    The ways that change the run least come first: the biggest role, and fewer replicas (or slots in all)
+    before smaller replicas. No role asks for more than `most_slots` slots.
+    """
+    for index, demand in sorted(enumerate(demands), key=lambda item: -_slots(item[1])):
+        of_role = f" for role {demand.role!r}" if len(demands) > 1 else ""
+        for way in (_fewer, _smaller_replicas):
+            requests = [
+                Smaller((*demands[:index], less, *demands[index + 1 :]), words + of_role)
+                for less, words in way(demand, most_slots)
+            ]
+            found = _first(requests, fits, step_by_step=len(demands) == 1 and demand.slots is not None)
+            if found is not None:
+                yield found
+
+
+def _first(
+    requests: Sequence[Smaller], fits: Callable[[Demands], bool], *, step_by_step: bool
+) -> Smaller | None:
+    """The first request that fits. Of slots split evenly, 6 may fit where 5 do not: those are all tried."""
+    if step_by_step:
+        return next((less for less in requests if fits(less.demands)), None)
+    index = bisect_left(range(len(requests)), True, key=lambda item: fits(requests[item].demands))
+    return requests[index] if index < len(requests) else None
+
+
+def _fewer(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
+    """Fewer slots in all, or fewer replicas."""
+    if demand.slots is not None:
+        for slots in range(min(demand.slots - 1, most_slots), 0, -1):
+            yield replace(demand, slots=slots), f"slots: {slots}"
+        return
+    replicas = demand.replicas or 0
+    for count in range(replicas - 1, 0, -1):
+        if count * demand.each.slots <= most_slots:
+            yield replace(demand, replicas=count), f"{count} of the {replicas} replicas"
+
+
+def _smaller_replicas(demand: Demand, most_slots: int) -> Iterator[tuple[Demand, str]]:
+    """The same replicas, of fewer slots each."""
+    replicas, each = demand.replicas or 0, demand.each
+    for slots in range(each.slots - 1, 0, -1):
+        if replicas * slots <= most_slots:
+            less = replace(demand, each=replace(each, slots=slots))
+            yield less, f"replicas of {counted(slots, 'slot')} each"
+
+
+def _slots(demand: Demand) -> int:
+    return demand.slots or (demand.replicas or 0) * demand.each.slots
+
+
+def _undrained(ledger: Ledger, what_if: WhatIf) -> list[str]:
+    """The drained nodes that it would start on if they alone took work."""
+    drained = [node.name for node in ledger.cluster().nodes if node.state is NodeState.DRAINED]
+    if not drained:
+        return []
+    placement = what_if.with_nodes_up(drained).placement
+    if placement is None:
+        return []
+    used = [name for name in placement.allocation.nodes if name in set(drained)]
+    return used if used and what_if.with_nodes_up(used).placement is not None else drained
+
+
+def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
+    """The run less one of its constraints, with that constraint in words."""
+    target = candidate.target
+    if target.hostnames:
+        yield "its host names", replace(candidate, target=replace(target, hostnames=()))
+    if target.excluded:
+        yield "the hosts it keeps away from", replace(candidate, target=replace(target, excluded=()))
+    if target.shard is not None:
+        yield f"shard {target.shard!r}", replace(candidate, target=replace(target, shard=None))
+    pool = candidate.pool or target.pool
+    if pool is not None:
+        yield f"pool {pool!r}", replace(candidate, pool=None, target=replace(target, pool=None))
+    types = sorted({demand.each.slot_type for demand in candidate.demands if demand.each.slot_type})
+    if types:
+        any_type = tuple(
+            replace(demand, each=replace(demand.each, slot_type=None)) for demand in candidate.demands
+        )
+        yield f"slot type {' and '.join(types)}", replace(candidate, demands=any_type)
+
+
+def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
+    """The longest time limit with which it would end before the nodes kept for others are wanted."""
+    candidate = what_if.candidate
+    for gap_s in sorted(set(gaps_s), reverse=True):
+        limit_s = (candidate.ran_s + gap_s) // MINUTE_S * MINUTE_S
+        if limit_s <= candidate.ran_s or (
+            candidate.time_limit_s is not None and candidate.time_limit_s <= limit_s
+        ):
+            continue
+        if what_if.asked(replace(candidate, time_limit_s=limit_s)).placement is not None:
+            yield f"With a time limit of {limit_s / MINUTE_S:.0f} min it would start at once."
+            return
+
+
+def _priorities(home: PoolState) -> list[int]:
+    """The priorities of the batch runs of a pool, those that wait and those that hold slots."""
+    waiting = (queued.candidate for queued in home.queue.runs.values())
+    holding = (held.holding.candidate for held in home.holdings.values())
+    return sorted(
+        {candidate.priority for candidate in (*waiting, *holding) if RANKS[candidate.mode] == BATCH}
+    )
+
+
+def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
+    """The smallest priority with which it would start, and the smallest with which others give way for it."""
+    own = what_if.candidate.priority
+    levels = sorted({level for near in priorities for level in (near, near + 1) if level > own})
+    answers: dict[int, Answer] = {}
+
+    def answer(level: int) -> Answer:
+        if level not in answers:
+            answers[level] = what_if.asked(replace(what_if.candidate, priority=level, position=None))
+        return answers[level]
+
+    at_once = _lowest(levels, lambda level: answer(level).placement is not None)
+    if at_once is not None:
+        yield f"With priority {at_once} it would start at once."
+    by_force = _lowest(levels, lambda level: answer(level).helps)
+    if by_force is not None and (at_once is None or by_force < at_once):
+        leaving = answer(by_force).giving_way
+        have = "has" if len(leaving) == 1 else "have"
+        yield f"With priority {by_force} it would start once {some(leaving)} {have} given way."
+
+
+def _lowest(levels: Sequence[int], works: Callable[[int], bool]) -> int | None:
+    """The lowest level that works, by bisection: what works with one works with every higher one."""
+    if not levels or not works(levels[-1]):
+        return None
+    return levels[bisect_left(range(len(levels) - 1), True, key=lambda index: works(levels[index]))]

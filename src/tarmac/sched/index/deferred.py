@@ -1,0 +1,68 @@
+"""Queued runs that may not start yet, because they failed a moment ago. Kept by `FactsIndex`.
+
+Who rests depends on the facts and the time of the pass alone: the books wake them at its beginning.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from tarmac.sched.facts import Candidate
+
+
+class Deferred:
+    """The candidates with a time before which they do not start; `now` is that of the last pass."""
+
+    __slots__ = ("_asleep", "_awake", "now")
+
+    def __init__(self, now: float = -inf) -> None:
+        self.now = now
+        self._asleep: dict[str, Candidate] = {}
+        self._awake: dict[str, Candidate] = {}
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._asleep
+
+    def takes(self, candidate: Candidate) -> bool:
+        """Whether a candidate that queues rests first."""
+        if candidate.not_before is None:
+            return False
+        rests = candidate.not_before > self.now
+        (self._asleep if rests else self._awake)[candidate.run_id] = candidate
+        return rests
+
+    def forget(self, run_id: str) -> bool:
+        """A candidate queues no more; whether it was resting."""
+        self._awake.pop(run_id, None)
+        return self._asleep.pop(run_id, None) is not None
+
+    def woken(self, now: float) -> list[Candidate]:
+        """Those whose time has come, now awake."""
+        self.now = now
+        found = [item for item in self._asleep.values() if not _rests(item, now)]
+        for candidate in found:
+            self._awake[candidate.run_id] = self._asleep.pop(candidate.run_id)
+        return found
+
+    def put_back(self, now: float) -> list[Candidate]:
+        """Those that were awake and rest at this earlier time."""
+        found = [item for item in self._awake.values() if _rests(item, now)]
+        for candidate in found:
+            self._asleep[candidate.run_id] = self._awake.pop(candidate.run_id)
+        return found
+
+    def wakes_at(self) -> float:
+        """When the next one may start."""
+        return min((_not_before(item) for item in self._asleep.values()), default=inf)
+
+    def candidates(self) -> list[Candidate]:
+        """Those that rest now."""
+        return list(self._asleep.values())
+
+
+def _rests(candidate: Candidate, now: float) -> bool:
+    return _not_before(candidate) > now
+
+
+def _not_before(candidate: Candidate) -> float:
+    return -inf if candidate.not_before is None else candidate.not_before

@@ -1,0 +1,294 @@
+"""The facts of the scheduler, filed so that a pass finds them: by pool, by order, by what is asked for.
+
+`Ledger` is this with a plan; `cycle` reads it. What it holds depends on the facts alone, not on the way
+they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tarmac.model.cluster import Node, Pool
+from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
+from tarmac.sched.index.deferred import Deferred
+from tarmac.sched.index.forecast import Held, ends
+from tarmac.sched.index.pool_state import PoolState
+from tarmac.sched.index.queues import RequestClass
+from tarmac.sched.placing.admission import Admission
+from tarmac.sched.placing.board import PoolKey, boards
+from tarmac.sched.placing.space import Load, loads_of
+
+IDLE_KINDS = 4096
+"""So many kinds are remembered though no run of them may be left."""
+
+EMPTY = Snapshot(pools=(), nodes=(), queue=(), holdings=())
+
+
+class FactsIndex:
+    """Pools, nodes, queued runs, holdings and usage. Not for use by two threads at once.
+
+    `pools` has the state of each pool that has nodes, in the order in which they are tried. A queued run is
+    in the queue of its home pool, or `deferred` because it may not start yet, or `refused` because no empty
+    cluster could hold it, or `unassigned` because a cluster that could has not told its nodes yet. `moved`
+    are holdings in another pool than a person wants.
+    """
+
+    def __init__(self, snapshot: Snapshot = EMPTY) -> None:
+        self.pools: dict[PoolKey, PoolState] = {}
+        self.refused: dict[str, tuple[Candidate, RequestClass]] = {}
+        self.unassigned: dict[str, tuple[Candidate, RequestClass]] = {}
+        self.deferred = Deferred()
+        self.moved: dict[str, Held] = {}
+        self.admission = Admission((), ())
+        self._rules: tuple[Pool, ...] = ()
+        self._nodes: tuple[Node, ...] = ()
+        self._candidates: dict[str, Candidate] = {}
+        self._homes: dict[str, PoolState] = {}
+        self._held: dict[str, Held] = {}
+        self._kinds: dict[object, RequestClass] = {}
+        self._places: dict[str, PoolState] = {}
+        self._loads: dict[str, dict[str, Load]] = {}
+        self._usage: list[Usage] = []
+        self._build(snapshot.pools, snapshot.nodes, snapshot.holdings, snapshot.queue)
+        self.add_usage(snapshot.usage)
+
+    def set_cluster(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
+        """Take these pools and nodes for the ones there are; cheap where little has changed."""
+        if nodes is not self._nodes and nodes != self._nodes:
+            restated = self._restated(nodes)
+            if restated is None:
+                self._rebuild(pools, nodes)
+                return
+            self._nodes = nodes
+            for node in restated:
+                self._places[node.name].restate(node)
+        if pools is not self._rules and pools != self._rules:
+            if {pool.cluster for pool in pools} != {pool.cluster for pool in self._rules}:
+                self._rebuild(pools, nodes)
+                return
+            self._rules = pools
+            rules = {pool.key: pool for pool in pools}
+            for key, state in self.pools.items():
+                state.set_rules(rules.get(key) or _usual(key))
+            self.admission = Admission(self._rules, self._nodes)
+
+    def queue(self, candidate: Candidate) -> None:
+        """Take up a queued run as it is now, whatever it was before."""
+        run_id = candidate.run_id
+        if self._candidates.get(run_id) is candidate:
+            return
+        self.forget(run_id)
+        self._candidates[run_id] = candidate
+        kind = self.kind(candidate)
+        state = self._home(candidate, kind)
+        if state is not None and not self.deferred.takes(candidate):
+            state.enqueue(candidate, kind)
+
+    def wake(self, now: float) -> None:
+        """Queue who may start by now, and let those rest who may not: somebody may ask about the past."""
+        for candidate in self.deferred.woken(now):
+            self._homes[candidate.run_id].enqueue(candidate, self.kind(candidate))
+        for candidate in self.deferred.put_back(now):
+            self._homes[candidate.run_id].queue.remove(candidate.run_id)
+
+    def hold(self, holding: Holding) -> None:
+        """Take up a run that holds an allocation as it is now, whatever it was before."""
+        run_id = holding.candidate.run_id
+        old = self._held.get(run_id)
+        if old is None or old.holding.allocation != holding.allocation:
+            self.forget(run_id)
+            loads = loads_of(holding.allocation)
+            pools = self._pools_of(loads)
+            for name, load in loads.items():
+                self._loads.setdefault(name, {})[run_id] = load
+                self._settle(name)
+        else:
+            loads, pools = old.loads, old.pools
+            for key in pools:
+                self.pools[key].drop_held(old)
+        held = self._file(holding, loads, pools)
+        for key in pools:
+            self.pools[key].add_held(held)
+
+    def forget(self, run_id: str) -> None:
+        """A run is neither queued nor holds anything; nothing happens if it was not known."""
+        if self._candidates.pop(run_id, None) is not None:
+            state = self._homes.pop(run_id, None)
+            rested = self.deferred.forget(run_id)
+            if state is not None:
+                if not rested:
+                    state.queue.remove(run_id)
+            elif self.refused.pop(run_id, None) is None:
+                self.unassigned.pop(run_id, None)
+            return
+        held = self._held.pop(run_id, None)
+        if held is None:
+            return
+        self.moved.pop(run_id, None)
+        for name in held.loads:
+            loads = self._loads[name]
+            del loads[run_id]
+            if not loads:
+                del self._loads[name]
+            self._settle(name)
+        for key in held.pools:
+            self.pools[key].drop_held(held)
+            self.pools[key].moved(freed=True)
+
+    def add_usage(self, usage: Iterable[Usage]) -> None:
+        """Add what ended attempts used."""
+        for item in usage:
+            self._usage.append(item)
+            state = self.pools.get((item.cluster, item.pool))
+            if state is not None:
+                state.accounts.record(item)
+
+    def snapshot(self) -> Snapshot:
+        """All facts, as a value."""
+        return Snapshot(
+            pools=self._rules,
+            nodes=self._nodes,
+            queue=tuple(self._candidates.values()),
+            holdings=tuple(held.holding for held in self._held.values()),
+            usage=tuple(self._usage),
+        )
+
+    def holdings(self) -> Iterator[Holding]:
+        """What is held, in the order in which it was told."""
+        return (held.holding for held in self._held.values())
+
+    def cluster(self) -> Snapshot:
+        """The pools and nodes alone."""
+        return Snapshot(pools=self._rules, nodes=self._nodes, queue=(), holdings=())
+
+    def kind(self, candidate: Candidate) -> RequestClass:
+        """The kind of a candidate, with the verdict whether it can ever start."""
+        target = candidate.target
+        if candidate.pool is not None:
+            target = replace(target, pool=candidate.pool)
+        key = (candidate.demands, target)
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) > IDLE_KINDS:
+                self._kinds = {key: kind for key, kind in self._kinds.items() if kind.lanes}
+            verdict = self.admission.judge(candidate.demands, target)
+            kind = self._kinds[key] = RequestClass.of(candidate.demands, target, verdict)
+        return kind
+
+    def candidate(self, run_id: str) -> Candidate:
+        """A run that is queued or holds something."""
+        queued = self._candidates.get(run_id)
+        return self._held[run_id].holding.candidate if queued is None else queued
+
+    def home(self, run_id: str) -> PoolState | None:
+        """The pool whose queue a run is in."""
+        return None if run_id in self.deferred else self._homes.get(run_id)
+
+    def rests_in(self, candidate: Candidate) -> PoolKey:
+        """The home pool of a candidate that rests."""
+        return self._homes[candidate.run_id].key
+
+    def _home(self, candidate: Candidate, kind: RequestClass) -> PoolState | None:
+        """File a candidate: its home pool, unless it is refused or homeless."""
+        run_id = candidate.run_id
+        if kind.verdict.pools:
+            state = self._homes[run_id] = self.pools[kind.verdict.pools[0]]
+            return state
+        unplaced = self.unassigned if kind.verdict.fits else self.refused
+        unplaced[run_id] = (candidate, kind)
+        return None
+
+    def _queue_all(self, candidates: Iterable[Candidate]) -> None:
+        """Take up many queued runs, of which none is known yet."""
+        by_pool: dict[PoolKey, list[tuple[Candidate, RequestClass]]] = {}
+        for candidate in candidates:
+            self._candidates[candidate.run_id] = candidate
+            kind = self.kind(candidate)
+            state = self._home(candidate, kind)
+            if state is not None and not self.deferred.takes(candidate):
+                by_pool.setdefault(state.key, []).append((candidate, kind))
+        for key, runs in by_pool.items():
+            self.pools[key].queue.add_all(runs)
+
+    def _settle(self, name: str) -> None:
+        place = self._places.get(name)
+        if place is not None:
+            place.settle(name, self._loads.get(name, {}).values())
+
+    def _restated(self, nodes: tuple[Node, ...]) -> list[Node] | None:
+        """The nodes that are in another state than before; None if anything else has changed."""
+        if len(nodes) != len(self._nodes):
+            return None
+        known = {node.name: node for node in self._nodes}
+        restated = []
+        for node in nodes:
+            before = known.get(node.name)
+            if before is None:
+                return None
+            if before is node or before == node:
+                continue
+            if replace(before, state=node.state) != node:
+                return None
+            restated.append(node)
+        return restated
+
+    def _rebuild(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
+        """File everything anew: nodes have come, gone, or changed."""
+        held = [item.holding for item in self._held.values()]
+        self._build(pools, nodes, held, tuple(self._candidates.values()))
+
+    def _build(
+        self,
+        pools: tuple[Pool, ...],
+        nodes: tuple[Node, ...],
+        holdings: Iterable[Holding],
+        queue: Iterable[Candidate],
+    ) -> None:
+        self._rules, self._nodes = pools, nodes
+        self._candidates, self._homes, self._held = {}, {}, {}
+        self._kinds, self._places, self._loads = {}, {}, {}
+        self.refused, self.unassigned, self.moved = {}, {}, {}
+        self.deferred = Deferred(self.deferred.now)
+        self.admission = Admission(pools, nodes)
+        loaded = [(holding, loads_of(holding.allocation)) for holding in holdings]
+        for holding, loads in loaded:
+            for name, load in loads.items():
+                self._loads.setdefault(name, {})[holding.candidate.run_id] = load
+        rules = {pool.key: pool for pool in pools}
+        self.pools = {
+            key: PoolState(rules.get(key) or _usual(key), board)
+            for key, board in boards(nodes, self._loads).items()
+        }
+        for state in self.pools.values():
+            self._places.update(dict.fromkeys(state.board.spaces, state))
+        by_pool: dict[PoolKey, list[Held]] = {}
+        for holding, loads in loaded:
+            held = self._file(holding, loads, self._pools_of(loads))
+            for key in held.pools:
+                by_pool.setdefault(key, []).append(held)
+        for key, together in by_pool.items():
+            self.pools[key].add_all_held(together)
+        self._queue_all({candidate.run_id: candidate for candidate in queue}.values())
+
+    def _pools_of(self, loads: Iterable[str]) -> tuple[PoolKey, ...]:
+        """The pools of nodes that are known, the first one first; usually one."""
+        return tuple(dict.fromkeys(self._places[name].key for name in loads if name in self._places))
+
+    def _file(self, holding: Holding, loads: dict[str, Load], pools: tuple[PoolKey, ...]) -> Held:
+        """Make the record of a holding."""
+        run_id = holding.candidate.run_id
+        held = Held(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
+        self._held[run_id] = held
+        wanted = holding.candidate.pool
+        if wanted is not None and pools and pools[0][1] != wanted and not holding.leaving:
+            self.moved[run_id] = held
+        else:
+            self.moved.pop(run_id, None)
+        return held
+
+
+def _usual(key: PoolKey) -> Pool:
+    """The rules of a pool that has none of its own."""
+    cluster, name = key
+    return Pool(cluster=cluster, name=name)

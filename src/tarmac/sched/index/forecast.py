@@ -1,0 +1,180 @@
+"""When a run that does not fit now could start: the board as it will be, one ended run after another.
+
+Used by `queue_walk` (which nodes to keep) and by `explain`. A run ends when its time limit, or its turn, says
+so; one without ends some time, later than all that have one. Between those, the one granted first is taken
+to end first: a fixed order, so that what a run waits for only ever shrinks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+
+from tarmac.model.cluster import Pool
+from tarmac.model.resources import is_of_type
+from tarmac.model.spec import Mode, Target
+from tarmac.sched.facts import Holding
+from tarmac.sched.index.queues import RequestClass, limit_s
+from tarmac.sched.placing.board import PoolBoard, PoolKey
+from tarmac.sched.placing.counting import Count, Growing
+from tarmac.sched.placing.fitting import Way
+from tarmac.sched.placing.gangs import fit
+from tarmac.sched.placing.space import OPEN, Load, Space
+from tarmac.sched.placing.view import View
+
+ReleaseKey = tuple[float, float, str]
+"""When it ends (-inf: it is on its way out, inf: not known), when it was granted, and the run's id."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A run that holds something: what on each node, and when it gives that back."""
+
+    holding: Holding
+    loads: dict[str, Load]
+    pools: tuple[PoolKey, ...]
+    ends: ReleaseKey
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = sum(load.slots.bit_count() for load in self.loads.values())
+
+
+Releases = Sequence[tuple[ReleaseKey, Held]]
+"""Holdings in the order in which they end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A run could start at `at` (inf: not known) on `nodes`, once the first `ended` releases happened."""
+
+    at: float
+    nodes: tuple[str, ...]
+    ended: int
+
+
+def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
+    """When a holding ends, as far as is known."""
+    candidate = holding.candidate
+    order = (holding.granted_at, candidate.run_id)
+    if holding.leaving:
+        return -inf, *order
+    left_s = limit_s(candidate)
+    if candidate.mode is Mode.CYCLE and rules is not None:
+        left_s = min(left_s, rules.turn_s)
+    began_at = holding.granted_at if holding.started_at is None else holding.started_at
+    return began_at + left_s, *order
+
+
+def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
+    """The holdings on the nodes of a forecast that have to end first."""
+    nodes = set(forecast.nodes)
+    return [held for _, held in releases[: forecast.ended] if not nodes.isdisjoint(held.loads)]
+
+
+def soonest(
+    kind: RequestClass,
+    *,
+    board: PoolBoard,
+    releases: Releases,
+    most: int | None = None,
+    spread: bool = False,
+) -> Forecast | None:
+    """The first moment at which the open nodes could hold a run; None if not even when everybody has left.
+
+    The moment is that of the last release it waits for, which may lie in the past (-inf: no need to wait).
+    With `most`, only so many releases are looked at.
+    """
+    future = Future(board)
+    most = len(releases) if most is None else most
+    way: Way | None = None
+    if kind.count is not None:
+        ended, way = _sweep(kind.count, future, releases, most)
+    else:
+        ended = _search(kind, future, releases, most=most, spread=spread)
+    if ended is None:
+        return None
+    view = future.view(kind.target, spread=spread)
+    parts = fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
+    if parts is None:
+        return None
+    nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
+    return Forecast(at=releases[ended - 1][0][0] if ended else -inf, nodes=nodes, ended=ended)
+
+
+class Future:
+    """The nodes of a pool as they will be: copies of those that change stand before the board."""
+
+    __slots__ = ("board", "ghosts")
+
+    def __init__(self, board: PoolBoard) -> None:
+        self.board = board
+        self.ghosts: dict[Space, Space] = {}
+
+    def release(self, held: Held) -> None:
+        """This holding has ended."""
+        for name, load in held.loads.items():
+            space = self.board.spaces.get(name)
+            if space is not None and space.bucket is not None and space.kept == OPEN:
+                self.ghost(space).give(load)
+
+    def ghost(self, space: Space) -> Space:
+        """The copy that stands for a space."""
+        ghost = self.ghosts.get(space)
+        if ghost is None:
+            ghost = self.ghosts[space] = space.copy()
+        return ghost
+
+    def view(self, target: Target, *, spread: bool = False) -> View:
+        """What a target allows of the open nodes."""
+        return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
+
+
+def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple[int | None, Way | None]:
+    """After how many releases it fits and in which way, by counting; they have then happened in `future`."""
+    board = future.board
+    at_least = board.at_least(count.shard, count.slot_type)
+    if count.fits(at_least):
+        return 0, count.way(at_least)
+    growing = Growing(count, at_least)
+    buckets = {
+        bucket
+        for bucket in board.buckets.values()
+        if count.shard in (None, bucket.shard) and is_of_type(bucket.slot_type, count.slot_type)
+    }
+    for ended, (_, held) in enumerate(islice(releases, most), start=1):
+        fits = False
+        for name, load in held.loads.items():
+            space = board.spaces.get(name)
+            if space is None or space.kept != OPEN or space.bucket not in buckets:
+                continue
+            ghost = future.ghost(space)
+            before = ghost.free
+            ghost.give(load)
+            fits = growing.add(before, ghost.free) or fits
+        if fits:
+            return ended, growing.way
+    return None, None
+
+
+def _search(kind: RequestClass, future: Future, releases: Releases, *, most: int, spread: bool) -> int | None:
+    """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
+
+    def fits_after(ended: int) -> bool:
+        future.ghosts.clear()
+        for _, held in releases[:ended]:
+            future.release(held)
+        view = future.view(kind.target, spread=spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
+
+    if fits_after(0):
+        return 0
+    reach = 1
+    while reach < most and not fits_after(reach):
+        reach *= 2
+    reach = min(reach, most)
+    ended = bisect_left(range(reach), True, lo=reach // 2, key=fits_after)
+    return ended if fits_after(ended) else None

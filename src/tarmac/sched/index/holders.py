@@ -1,0 +1,201 @@
+"""Who holds slots of a pool, in the order in which they would give way. Kept by `PoolState`.
+
+A batch run can be displaced once its guaranteed time is over: until then it is *guarded*, from then on it is
+*ready*, and lies where the policy orders it. Where the policy is `least_attained`, runs climb while they hold
+slots; what happens by itself as time goes by is caught up with at the beginning of a pass (`advance`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from tarmac.model.cluster import Policy, Pool
+from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.groups import Group, Groups
+from tarmac.sched.policies.fairness import entity_of
+from tarmac.sched.policies.order import CYCLE, INTERRUPTIBLE, RANKS, Key
+from tarmac.sched.policies.precedence import climbs_next_at, held_key
+
+Timed = list[tuple[float, str, Held, Key]]
+"""Sorted by the moment at which something happens to a holding; its key from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a batch run is filed: guarded until then, or (None) ready under this key until it climbs.
+
+    The key of a guarded run is the one it will have then.
+    """
+
+    guarded_until: float | None
+    key: Key
+    climbs_at: float = inf
+
+
+class Holders:
+    """The holdings of one pool that have not been asked to leave.
+
+    Under fair share the batch runs among them are in groups as well, as far as it is known when their
+    guaranteed time is over.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_climbs",
+        "_now",
+        "_places",
+        "_rules",
+        "cycle",
+        "guarded",
+        "guarded_groups",
+        "interruptible",
+        "ready",
+        "ready_groups",
+    )
+
+    def __init__(self, rules: Pool, changed: Callable[[str], None] = lambda _: None) -> None:
+        """`changed` is told of whom groups of a fair share came or went."""
+        self._changed = changed
+        self._now = -inf
+        self._begin(rules)
+
+    def add(self, held: Held) -> None:
+        """A run holds slots of this pool."""
+        candidate = held.holding.candidate
+        rank = RANKS[candidate.mode]
+        if held.holding.leaving:
+            return
+        if rank == CYCLE:
+            self.cycle[candidate.run_id] = held
+        elif rank == INTERRUPTIBLE:
+            self.interruptible[candidate.run_id] = held
+        elif self._rules.preemption:
+            self._guard(held)
+
+    def drop(self, held: Held) -> None:
+        """It does no more, or is to be known anew."""
+        run_id = held.holding.candidate.run_id
+        self.cycle.pop(run_id, None)
+        self.interruptible.pop(run_id, None)
+        place = self._places.get(run_id)
+        if place is not None and place.guarded_until is not None:
+            self._unguard(held, place.guarded_until)
+        elif place is not None:
+            self._unready(held, place)
+
+    def restart(self, rules: Pool, helds: Iterable[Held]) -> None:
+        """Order all holdings anew, by other rules."""
+        self._begin(rules)
+        for held in helds:
+            self.add(held)
+
+    def advance(self, now: float) -> None:
+        """Catch up with what the time has brought."""
+        back, self._now = now < self._now, now
+        if back:  # somebody asks what would have been decided before
+            for _, held in list(self.ready):
+                self._unready(held, self._places[held.ends[2]])
+                self._guard(held)
+        while self.guarded and self.guarded[0][0] <= now:
+            until, _, held, _ = self.guarded[0]
+            self._unguard(held, until)
+            self._make_ready(held)
+        for climbs in list(self._climbs.values()):
+            while climbs and climbs[0][0] <= now:
+                held = climbs[0][2]
+                self._unready(held, self._places[climbs[0][1]])
+                self._make_ready(held)
+
+    def last_first(self) -> Iterator[tuple[Key, Held]]:
+        """Ready batch runs with their keys, the last in order first (not for fair shares)."""
+        line = self.ready
+        index = len(line) - 1
+        while index >= 0:
+            known, held = line[index]
+            if held.holding.candidate.time_limit_s is not None and self._key(held) != known:
+                self._unready(held, self._places[held.ends[2]])  # what is left of its limit became less
+                self._make_ready(held)
+            else:
+                yield known, held
+                index -= 1
+
+    def last(self) -> Key | None:
+        """A key that no ready batch run is ordered after (not for fair shares)."""
+        return self.ready[-1][0] if self.ready else None
+
+    def rising(self, level: float) -> list[Timed]:
+        """Ready runs that climb from this rung, and from the one below it."""
+        below = max((known for known in self._climbs if known < level), default=level)
+        return [self._climbs[known] for known in sorted({below, level}) if known in self._climbs]
+
+    def _begin(self, rules: Pool) -> None:
+        self._rules = rules
+        self.cycle: dict[str, Held] = {}
+        self.interruptible: dict[str, Held] = {}
+        self.guarded: Timed = []
+        self.guarded_groups = Groups(self._changed)
+        self.ready: list[tuple[Key, Held]] = []
+        self.ready_groups = Groups(self._changed)
+        self._climbs: dict[float, Timed] = {}
+        self._places: dict[str, _Place] = {}
+
+    def _guard(self, held: Held) -> None:
+        started_at = held.holding.started_at
+        until = inf if started_at is None else started_at + self._rules.guaranteed_s
+        run_id = held.holding.candidate.run_id
+        key = held_key(held.holding, self._rules, until if until < inf else self._now, slots=held.slots)
+        self._places[run_id] = _Place(until, key)
+        insort(self.guarded, (until, run_id, held, key))
+        if self._fair and until < inf:
+            self.guarded_groups.add(self._group(held), (until, run_id, held))
+
+    def _unguard(self, held: Held, until: float) -> None:
+        run_id = held.holding.candidate.run_id
+        del self._places[run_id]
+        _cut(self.guarded, (until, run_id))
+        if self._fair and until < inf:
+            self.guarded_groups.cut(self._group(held), (until, run_id))
+
+    def _make_ready(self, held: Held) -> None:
+        candidate = held.holding.candidate
+        key = self._key(held)
+        climbs_at = climbs_next_at(held.holding, held.slots, self._rules, self._now)
+        self._places[candidate.run_id] = _Place(None, key, climbs_at)
+        insort(self.ready, (key, held))
+        if self._fair:
+            self.ready_groups.add(self._group(held), (key, held))
+        if climbs_at < inf:
+            climbed = held_key(held.holding, self._rules, climbs_at, slots=held.slots)
+            insort(self._climbs.setdefault(level_of(key), []), (climbs_at, candidate.run_id, held, climbed))
+
+    def _unready(self, held: Held, place: _Place) -> None:
+        run_id = held.holding.candidate.run_id
+        del self._places[run_id]
+        _cut(self.ready, (place.key,))
+        if self._fair:
+            self.ready_groups.cut(self._group(held), (place.key,))
+        if place.climbs_at < inf:
+            _cut(self._climbs[level_of(place.key)], (place.climbs_at, run_id))
+
+    @property
+    def _fair(self) -> bool:
+        return self._rules.policy is Policy.FAIR_SHARE
+
+    def _group(self, held: Held) -> Group:
+        return entity_of(held.holding.candidate, self._rules), held.slots
+
+    def _key(self, held: Held) -> Key:
+        return held_key(held.holding, self._rules, self._now, slots=held.slots)
+
+
+def level_of(key: Key) -> float:
+    """The rung in a key of the policy `least_attained`."""
+    return float(key[0])
+
+
+def _cut(entries: list[Any], key: tuple[Any, ...]) -> None:
+    del entries[bisect_left(entries, key)]

@@ -1,0 +1,179 @@
+"""What the ledger keeps of one pool: its board, its queue, who holds what and when that ends.
+
+Changed by `Ledger` as facts change; a pass (`queue_walk`) plays on it and leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from itertools import count
+from math import inf
+from typing import Any
+
+from tarmac.model.cluster import Node, Packing, Pool
+from tarmac.sched.facts import Candidate
+from tarmac.sched.index.fair_order import FairOrder
+from tarmac.sched.index.forecast import Forecast, Held, ReleaseKey
+from tarmac.sched.index.holders import Holders
+from tarmac.sched.index.queues import PoolQueue, RequestClass
+from tarmac.sched.placing.board import PoolBoard, PoolKey
+from tarmac.sched.placing.gangs import fit
+from tarmac.sched.placing.space import Space
+from tarmac.sched.placing.view import View
+from tarmac.sched.policies.fairness import Accounts
+from tarmac.sched.policies.ranking import Changes
+
+
+class PoolState:
+    """One pool. Two counters say what a pass may still believe that an earlier one found out.
+
+    `epoch` moves when something came free (until then, what did not fit does not fit); `version` whenever
+    holdings change at all (until then, a forecast holds).
+    """
+
+    __slots__ = (
+        "_empty",
+        "_sorted_out",
+        "_stamp",
+        "_stamped",
+        "accounts",
+        "board",
+        "epoch",
+        "fair",
+        "forecasts",
+        "holders",
+        "holdings",
+        "key",
+        "leaving",
+        "queue",
+        "releases",
+        "rules",
+        "version",
+    )
+
+    def __init__(self, rules: Pool, board: PoolBoard) -> None:
+        self.key: PoolKey = rules.key
+        self.rules = rules
+        self.board = board
+        changes = Changes()
+        self.queue = PoolQueue(rules, changes)
+        self.holders = Holders(rules, changes.note)
+        self.accounts = Accounts(rules, changes.note)
+        self.fair = FairOrder(rules, self.queue, self.accounts, changes)
+        self.holdings: dict[str, Held] = {}
+        self.leaving: set[str] = set()
+        self.releases: list[tuple[ReleaseKey, Held]] = []
+        self.epoch = 0
+        self.version = 0
+        self.forecasts: dict[Any, Forecast | None] = {}
+        self._empty: PoolBoard | None = None
+        self._sorted_out = False
+        self._stamp = 0
+        self._stamped: Any = None
+
+    @property
+    def spread(self) -> bool:
+        """Whether runs are spread over the nodes of this pool."""
+        return self.rules.packing is Packing.SPREAD
+
+    def add_all_held(self, held: Iterable[Held]) -> None:
+        """Take up many holdings, sorting once."""
+        for item in held:
+            self.releases.append((item.ends, item))
+            self._take_up(item)
+        self.releases.sort()
+        self.moved()
+
+    def add_held(self, held: Held) -> None:
+        """A holding on nodes of this pool has begun, or is to be known again."""
+        insort(self.releases, (held.ends, held))
+        self._take_up(held)
+        self.moved()
+
+    def drop_held(self, held: Held) -> None:
+        """A holding is over, or is to be known anew."""
+        del self.holdings[held.ends[2]]
+        del self.releases[bisect_left(self.releases, (held.ends,))]
+        self.leaving.discard(held.ends[2])
+        self.holders.drop(held)
+        self.accounts.end(held.holding)
+        self.moved()
+
+    def moved(self, *, freed: bool = False) -> None:
+        """Holdings or nodes have changed; `freed` if something may have come free."""
+        self.version += 1
+        self.forecasts.clear()
+        if freed:
+            self.epoch += 1
+
+    def known_releases(self) -> int:
+        """Of how many holdings it is known when they end: they are the first in `releases`."""
+        return bisect_left(self.releases, ((inf,),))
+
+    def enqueue(self, candidate: Candidate, kind: RequestClass) -> None:
+        """Put a run in its place in the queue."""
+        if not kind.lanes:
+            kind.shut = not self.possible(kind)
+        self.queue.add(candidate, kind)
+
+    def refresh(self, now: float) -> None:
+        """Bring the queue up to date for a pass: its order, and who is shut out while nodes take no work."""
+        self.queue.refresh(now)
+        self.fair.refresh(now)
+        if not self._sorted_out:
+            self._sorted_out = True
+            kinds = (kind for together in self.queue.kinds.values() for kind in together)
+            self.queue.shut([kind for kind in kinds if not self.possible(kind)] if self.board.closed else ())
+
+    def possible(self, kind: RequestClass) -> bool:
+        """Whether the nodes that take work now could hold a kind, if all were empty."""
+        if not self.board.closed:
+            return True
+        if self._empty is None:
+            self._empty = PoolBoard(
+                self.key, map(Space.empty, (space.node for space in self.board.spaces.values()), count())
+            )
+        if kind.count is not None:
+            return kind.count.fits(self._empty.at_least(kind.count.shard, kind.count.slot_type))
+        view = View.of(self._empty, kind.target, spread=self.spread)
+        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
+
+    def restate(self, node: Node) -> None:
+        """A node is in another state than it was."""
+        self.board.restate(self.board.spaces[node.name], node)
+        if self._empty is not None:
+            self._empty.restate(self._empty.spaces[node.name], node)
+        self._sorted_out = False
+        self.moved(freed=True)
+
+    def stamp(self, reservations: Any) -> int:
+        """A number for what is free (up to more being taken) and which nodes are kept for whom."""
+        found = (self.epoch, reservations)
+        if found != self._stamped:
+            self._stamped = found
+            self._stamp += 1
+        return self._stamp
+
+    def set_rules(self, rules: Pool) -> None:
+        """The pool has other rules: its queue is ordered anew."""
+        if rules != self.rules:
+            self.rules = rules
+            self.queue.add_all(self.queue.restart(rules))
+            self._sorted_out = False
+            self.holders.restart(rules, self.holdings.values())
+            self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
+            self.fair.set_rules(rules)
+            self.moved(freed=True)
+
+    def settle(self, name: str, loads: Any) -> None:
+        """A node of the pool carries these loads."""
+        space = self.board.spaces[name]
+        self.board.settle(space, loads)
+
+    def _take_up(self, held: Held) -> None:
+        self.holdings[held.ends[2]] = held
+        if held.holding.leaving:
+            self.leaving.add(held.ends[2])
+        self.holders.add(held)
+        self.accounts.begin(held.holding)

@@ -1,0 +1,199 @@
+"""Datasets: added, fetched once, listed, removed, and put into the launches of runs that name them.
+
+Made by `wiring`. A thread fetches what lies elsewhere, one at a time; what a crash broke off is begun again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path
+from tarmac.launch.datasets import variable, with_datasets
+from tarmac.model.cluster import LOCAL_CLUSTER
+from tarmac.model.dataset import Dataset, DatasetState
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
+from tarmac.model.launch import ApplyConventions, Launch
+from tarmac.model.ports import Clock, Store
+from tarmac.model.run import Attempt, Run
+from tarmac.model.text import nearest
+
+NOTE_EVERY_S = 1.0
+"""How often the progress of a fetch is kept."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_UNFINISHED = (DatasetState.CREATED, DatasetState.CACHING)
+
+log = logging.getLogger(__name__)
+
+
+class DatasetService:
+    """Commands and questions about datasets. From any thread."""
+
+    def __init__(self, store: Store, directory: Path, clock: Clock, *, server: str = LOCAL_CLUSTER) -> None:
+        self._server = server
+        self._store = store
+        self._directory = directory
+        self._clock = clock
+        self._bell = threading.Event()
+        self._ending = False
+        self._thread = threading.Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True)
+
+    def start(self) -> None:
+        """Begin to fetch what is not there yet."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; what is being fetched is broken off, and begun again by the next server."""
+        self._ending = True
+        self._bell.set()
+
+    # --- questions
+
+    def all(self) -> list[Dataset]:
+        """Every dataset of this server, by id: another one keeps its own on its machine."""
+        return [dataset for dataset in self._store.datasets() if dataset.server == self._server]
+
+    def find(self, dataset_id: str) -> Dataset:
+        """One dataset; raises NotFound with the nearest."""
+        known = {dataset.id: dataset for dataset in self.all()}
+        if dataset_id not in known:
+            raise NotFound(f"there is no dataset {dataset_id!r}", hint=_nearest(dataset_id, known))
+        return known[dataset_id]
+
+    def problems(self, ids: Iterable[str]) -> list[Problem]:
+        """What is wrong with the datasets that a new run names."""
+        known = {dataset.id: dataset for dataset in self.all()}
+        found: list[Problem] = []
+        variables: dict[str, str] = {}
+        for dataset_id in dict.fromkeys(ids):
+            dataset = known.get(dataset_id)
+            if dataset is None:
+                hint = _nearest(dataset_id, known)
+                found.append(Problem(message=f"there is no dataset {dataset_id!r}", hint=hint))
+            elif dataset.state is not DatasetState.AVAILABLE:
+                found.append(Problem(message=_not_ready(dataset), hint="tarmac datasets ls tells when it is"))
+            elif (other := variables.setdefault(variable(dataset_id), dataset_id)) != dataset_id:
+                message = f"datasets {other} and {dataset_id} would share {variable(dataset_id)}"
+                found.append(Problem(message=message))
+        return found
+
+    # --- commands
+
+    def add(self, dataset_id: str, source: str, *, user: str) -> Dataset:
+        """Take up a dataset. The same twice is one; one that failed is tried again."""
+        if not _ID.fullmatch(dataset_id):
+            raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
+        known = {dataset.id: dataset for dataset in self._store.datasets()}.get(dataset_id)
+        if known is not None and known.server != self._server:
+            raise Refused(
+                f"the server of cluster {known.server} has a dataset {dataset_id}", hint="another id"
+            )
+        if known is not None and known.source != source:
+            raise Refused(
+                f"there is a dataset {dataset_id} already, from {known.source}",
+                hint=f"tarmac datasets rm {dataset_id} forgets it",
+            )
+        if known is not None and known.state is not DatasetState.FAILED:
+            return known
+        dataset = Dataset(
+            id=dataset_id, source=source, user=user, created_at=self._clock.now(), server=self._server
+        )
+        if not is_url(source):
+            path = local_path(source)
+            if not path.is_absolute() or not path.exists():
+                raise InvalidInput(f"{source} does not exist on the machine of the server")
+            dataset = replace(dataset, state=DatasetState.AVAILABLE, path=str(path.resolve()))
+        else:
+            check_url(source)
+        self._store.put_dataset(dataset)
+        self._bell.set()
+        return dataset
+
+    def remove(self, dataset_id: str) -> Dataset:
+        """Forget a dataset, and what was fetched of it; raises Refused while a run needs it."""
+        dataset = self.find(dataset_id)
+        for run in self._store.live_runs():
+            if dataset_id in run.spec.datasets:
+                raise Refused(f"{run.name} ({run.id}, {run.state}) reads {dataset_id}")
+        self._store.remove_dataset(dataset_id)
+        shutil.rmtree(self._place(dataset_id), ignore_errors=True)
+        return dataset
+
+    def with_datasets(self, apply_conventions: ApplyConventions) -> ApplyConventions:
+        """The same, and before it the datasets that a run names: a dialect may show them elsewhere too."""
+
+        def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
+            if run.spec.datasets:
+                known = {dataset.id: dataset.path for dataset in self.all()}
+                paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
+                launch = with_datasets(launch, paths)
+            return apply_conventions(run, attempt, launch)
+
+        return and_datasets
+
+    # --- fetching
+
+    def _fetch_all(self) -> None:
+        while not self._ending:
+            self._bell.clear()
+            waiting = [dataset for dataset in self.all() if dataset.state in _UNFINISHED]
+            for dataset in waiting:
+                self._fetch(dataset)
+            if not waiting:
+                self._bell.wait()
+
+    def _fetch(self, dataset: Dataset) -> None:
+        noted_at = self._clock.now()
+        current = replace(dataset, state=DatasetState.CACHING)
+        self._put(current)
+
+        def progress(done: int, total: int | None) -> None:
+            nonlocal current, noted_at
+            if self._ending:
+                raise InterruptedError("the server ends")
+            now = self._clock.now()
+            if now - noted_at >= NOTE_EVERY_S:
+                current, noted_at = replace(current, done_bytes=done, total_bytes=total), now
+                self._put(current)
+            else:
+                current = replace(current, done_bytes=done, total_bytes=total)
+
+        place = self._place(dataset.id)
+        try:
+            fetch(dataset.source, place, progress)
+        except (TarmacError, OSError) as error:
+            if self._ending:
+                return
+            log.warning("dataset %s: %s", dataset.id, error)
+            self._put(replace(current, state=DatasetState.FAILED, message=str(error)))
+        else:
+            self._put(replace(current, state=DatasetState.AVAILABLE, path=str(place)))
+
+    def _put(self, dataset: Dataset) -> None:
+        """Keep its record, unless it was removed meanwhile."""
+        if any(known.id == dataset.id for known in self.all()):
+            self._store.put_dataset(dataset)
+        elif dataset.state is DatasetState.AVAILABLE:
+            shutil.rmtree(self._place(dataset.id), ignore_errors=True)
+
+    def _place(self, dataset_id: str) -> Path:
+        return self._directory / dataset_id
+
+
+def _not_ready(dataset: Dataset) -> str:
+    if dataset.state is DatasetState.FAILED:
+        return f"dataset {dataset.id} could not be fetched: {dataset.message}"
+    return f"dataset {dataset.id} is still being fetched"
+
+
+def _nearest(dataset_id: str, known: Iterable[str]) -> str:
+    near = nearest(dataset_id, known)
+    if near:
+        return f"did you mean {near}?"
+    return f"datasets: {', '.join(known)}" if known else "tarmac datasets add ID PATH adds one"

@@ -1,0 +1,57 @@
+"""Clearing up now and then, in a thread of its own. Used by the desks of artifacts and of code."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from tarmac.model.errors import TarmacError
+
+log = logging.getLogger(__name__)
+
+
+def nothing_before(_ending: threading.Event) -> None:
+    """The `begin` of a desk whose work needs no preparation."""
+
+
+class Janitor:
+    """Calls `tidy` every `every_s` between `start` and `stop`, whatever becomes of a call.
+
+    `begin` is called first, with the event that says that it is to end; `what` is cleared up, for the log.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        tidy: Callable[[], None],
+        *,
+        every_s: float,
+        begin: Callable[[threading.Event], None] = nothing_before,
+    ) -> None:
+        self._what = what
+        self._tidy = tidy
+        self._every_s = every_s
+        self._begin = begin
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._tidy_again, name=f"tarmac-{what}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to clear up now and then."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End that."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _tidy_again(self) -> None:
+        self._begin(self._ending)
+        while not self._ending.wait(self._every_s):
+            try:
+                self._tidy()
+            except (TarmacError, OSError) as error:
+                log.warning("%s could not be cleared up: %s", self._what, error)
+            except Exception:  # the rim of the thread: what is damaged must not end it
+                log.exception("clearing up %s failed", self._what)
