@@ -74,7 +74,8 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
     root = tmp_path / "checkpoint"
     root.mkdir()
     wait_until(
-        lambda: not procfs.descendants(os.getpid()), "processes of earlier tests live: they might write here"
+        lambda: not procfs.descendants(os.getpid()) or None,
+        "processes of earlier tests live: they might write here",
     )
     made = Attempt(root)
     made.torn.look_at_processes()
