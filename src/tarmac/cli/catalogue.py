@@ -53,7 +53,5 @@ COMMANDS: dict[str, Entry] = {
         "Machines", f"{_HOME}.simulate", "simulate", "Play traces or your history through the scheduler."
     ),
     "server": Entry("Machines", f"{_HOME}.server", "server", "Start, stop or look at your own server."),
-    "completion": Entry(
-        "Shell", f"{_HOME}.completion", "completion", "Teach your shell to complete commands."
-    ),
+    "completion": Entry("Shell", f"{_HOME}.completion", "completion", "Print a shell completion script."),
 }

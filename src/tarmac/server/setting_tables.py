@@ -269,7 +269,7 @@ POOL_RULES: Sequence[Setting] = (
         key="patience",
         kind=str,
         default="1h",
-        meaning="how long smaller runs may pass one whose start nobody knows; then nodes are kept for it",
+        meaning="how long smaller runs may overtake a run without a predictable start",
     ),
     Setting(
         key="share_by",
@@ -283,7 +283,7 @@ POOL_RULES: Sequence[Setting] = (
         default="{}",
         meaning="what each of them weighs, such as `{ ada = 2, bo = 1 }`; 1 where it is not named",
     ),
-    Setting(key="half_life", kind=str, default="7d", meaning="when what somebody used counts half"),
+    Setting(key="half_life", kind=str, default="7d", meaning="time after which past usage counts half"),
     Setting(key="turn", kind=str, default="90s", meaning="how long a turn of a cycle run lasts"),
     Setting(key="period", kind=str, default="2h", meaning="what interruptible runs share in blocks"),
     Setting(key="floor", kind=str, default="5m", meaning="the shortest block of an interruptible run"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarmac.client import Client
     from tarmac.client.records import RunRecord
 
-_wait_option = click.option("--wait", is_flag=True, help="Return only when it has come about.")
+_wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
 
 
 @click.command()

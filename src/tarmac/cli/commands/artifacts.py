@@ -39,7 +39,7 @@ def ls(*, run: str | None, as_json: bool) -> None:
     elif kept:
         print_text(artifact_table(kept, stdout_terminal(), now=time.time()))
     else:
-        remark("no run has kept anything yet" if run is None else "this run has kept nothing yet")
+        remark("no run has artifacts yet" if run is None else "this run has no artifacts yet")
 
 
 @artifacts.command()

@@ -16,7 +16,7 @@ _HOW = {
 @click.argument("shell", type=click.Choice(sorted(_HOW)))
 @click.pass_context
 def completion(ctx: click.Context, *, shell: str) -> None:
-    """Teach your shell to complete commands: print its completion script.
+    """Print a shell completion script.
 
     \b
     bash:  eval "$(tarmac completion bash)"      in ~/.bashrc

@@ -174,7 +174,7 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
     @click.argument(
         "experiments", metavar="EXPERIMENT...", nargs=-1, required=True, shell_complete=complete_run
     )
-    @click.option("--wait", is_flag=True, help="Return only when it has come about.")
+    @click.option("--wait", is_flag=True, help="Wait until it is done.")
     @json_option
     @click.pass_context
     def act(ctx: click.Context, *, experiments: tuple[str, ...], wait: bool, as_json: bool) -> None:
@@ -183,7 +183,7 @@ def _verb(name: str, command: click.Command, help_text: str) -> None:
 
 
 _verb("pause", acts.pause, "Pause it: its trial saves and leaves its slots.")
-_verb("activate", acts.resume, "Let it go on from its checkpoint.")
+_verb("activate", acts.resume, "Resume it from its checkpoint.")
 _verb("cancel", acts.stop, "End it: its trial is asked to leave, and made to after its grace.")
 _verb("kill", acts.stop, "The same as cancel.")
 

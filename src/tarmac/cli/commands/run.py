@@ -51,7 +51,7 @@ class RunCommand(click.Command):
 
 @click.command(cls=RunCommand, context_settings={"allow_extra_args": True})
 @click.argument("file", required=False, type=click.Path())
-@click.option("--name", metavar="NAME", help="Call it so.")
+@click.option("--name", metavar="NAME", help="Name of the run.")
 @click.option(
     "--slots", type=click.IntRange(min=0), metavar="N", help="N slots in all, on as few nodes as possible."
 )
@@ -85,7 +85,7 @@ class RunCommand(click.Command):
     "variables",
     multiple=True,
     type=KeyValue(inherit=True),
-    help="Set a variable; K alone takes its value from here. May be repeated.",
+    help="Set a variable; K alone copies the value from your shell. May be repeated.",
 )
 @click.option(
     "--secret",
