@@ -58,8 +58,8 @@ class Promises:
         With `rivals`, less what is recorded without an event: it learns of that once it acts on the run.
         """
         self._simulation.clock.advance(FEED_PERIOD_S)  # what other servers did has been read by then
-        kept = self._simulation.server.plane.world.desk.snapshot()
-        made = self._simulation.another().plane.world.desk.snapshot()
+        kept = self._simulation.server.plane.world.scheduler_state.snapshot()
+        made = self._simulation.another().plane.world.scheduler_state.snapshot()
         assert (kept.pools, kept.nodes) == (made.pools, made.nodes)
         assert _queue(kept, silent=not rivals) == _queue(made, silent=not rivals)
         assert _holdings(kept, silent=not rivals) == _holdings(made, silent=not rivals)

@@ -25,10 +25,10 @@ from tarmac.artifacts.versions.retention import Rules
 from tarmac.client import Client
 from tarmac.client.embedded import EmbeddedServer
 from tarmac.client.transport import Transport
-from tarmac.control.passes.deliver import deliver_pass
-from tarmac.control.passes.reconcile import reconcile_pass
-from tarmac.control.passes.schedule import schedule_pass
-from tarmac.control.passes.stage import stage_pass
+from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.cluster import Pool
@@ -43,7 +43,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.connections import Limits, limited
 from tarmac.server.dataset_service import DatasetService
 from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.references import settling
+from tarmac.server.references import resolve_references
 from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
@@ -115,7 +115,7 @@ class Served:
         self.secrets = SecretService(vault, self.store)
         self.code = DirectoryCodeStore(root / "code", leave_out=(root,))
         self.plane = ControlPlane(
-            settle=settling(self.artifacts, self.datasets, self.secrets),
+            resolve=resolve_references(self.artifacts, self.datasets, self.secrets),
             store=self.store,
             engine=self.engine,
             code=self.code if keeps_code else InstantCode(),

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
-from tarmac.control.passes.deliver import deliver_pass
-from tarmac.control.passes.reap import reap_pass
-from tarmac.control.passes.reconcile import reconcile_pass
-from tarmac.control.passes.schedule import schedule_pass
-from tarmac.control.passes.stage import stage_pass
-from tarmac.control.passes.submit import submit_pass
+from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.reap import reap_pass
+from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.stage import stage_pass
+from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.model.changes import NewRun, RunStep
@@ -181,7 +181,7 @@ class Server:
     def _turn(self, loop: str, key: str) -> None:
         lease = self._take_lease()
         world = self.plane.world
-        world.mirror()  # as every pass, and any request
+        world.run_cache()  # as every pass, and any request
         engine = next((each for each in world.engines if each.key == key), None)
         if engine is None:
             return  # its cluster is not there: it has no such loops

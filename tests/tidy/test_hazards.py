@@ -14,7 +14,7 @@ BROAD_EXCEPTS = {
     "tarmac.server.__main__:_run": "the rim of a server: its log has the story, its starter a sentence",
     "tarmac.cli.main:_guarded": "the rim of every command: a person gets a sentence, never a traceback",
     "tarmac.control.loops:_turn": "the rim of a loop: a bug in one pass must not end the loop",
-    "tarmac.control.passes.stage:_code": "the rim of one run: a bug met there holds up no other",
+    "tarmac.control.reconcilers.stage:_code": "the rim of one run: a bug met there holds up no other",
     "tarmac.artifacts.remote:_told": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
     "tarmac.server.janitor:_tidy_again": "the rim of a thread: a bug must not end the clearing up",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tarmac.control.burst import refuse_burst
 from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
 from tarmac.control.facts import Shape, candidate_of
-from tarmac.control.fleet import rehearsal_nodes
+from tarmac.control.node_inventory import rehearsal_nodes
 from tarmac.control.world import World
 from tarmac.launch import site_name
 from tarmac.model.actor import Actor

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.delegation import capacity_of
+from tarmac.control.event_bus import Wakeup
 from tarmac.control.facts import candidate_of
-from tarmac.control.hub import Bell
 from tarmac.control.permissions import Action, check
 from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.world import World
@@ -90,7 +90,7 @@ class Clusters:
         world = self._world
         with world.lock:
             world.look_at_clusters()
-            old = next((known for known in world.fleet.clusters if known.name == cluster.name), None)
+            old = next((known for known in world.inventory.clusters if known.name == cluster.name), None)
             cluster = replace(cluster, server=world.server)
             if old is not None and replace(old, assigned={}) == cluster:
                 return self.find(cluster.name)
@@ -99,7 +99,7 @@ class Clusters:
             others = tuple(known for known in world.store.clusters() if known.name != cluster.name)
             preparer = world.engines.own.preparer if world.engines.stands_for(cluster) else None
             prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
-            nodes = tuple(world.fleet.nodes_of(prepared)) if world.engines.stands_for(cluster) else ()
+            nodes = tuple(world.inventory.nodes_of(prepared)) if world.engines.stands_for(cluster) else ()
             rest = tuple(node for node in world.standing() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
             if old is None:  # marks that a cluster of this name left, if a server died while it was removed
@@ -108,7 +108,7 @@ class Clusters:
                 self._refuse_loss(old.name, nodes, rest)
             world.store.put_cluster(prepared)
             world.look_at_clusters()
-        world.hub.ring(Bell.SCHEDULE)
+        world.event_bus.notify(Wakeup.SCHEDULE)
         return self.find(cluster.name)
 
     def remove(self, actor: Actor, name: str) -> ClusterReport:
@@ -129,7 +129,7 @@ class Clusters:
             world.store.remove_cluster(name)
             self._undrain({item.node.name for item in report.nodes})
             world.look_at_clusters()
-        world.hub.ring(Bell.SCHEDULE)
+        world.event_bus.notify(Wakeup.SCHEDULE)
         return report
 
     def examine(self, name: str) -> list[Finding]:
@@ -137,7 +137,9 @@ class Clusters:
         self.find(name)
         world = self._world
         engine = world.engines.at(name)
-        described = next((known for known in world.fleet.clusters if known.name == name), Cluster(name=name))
+        described = next(
+            (known for known in world.inventory.clusters if known.name == name), Cluster(name=name)
+        )
         try:
             with engine.question() as adapter:
                 adapter.observe([])
@@ -171,11 +173,11 @@ class Clusters:
         with world.lock:
             pools, _ = world.offer()
             reports = node_reports(world)
-            described = {cluster.name for cluster in world.fleet.clusters}
+            described = {cluster.name for cluster in world.inventory.clusters}
         nodes: dict[str, list[NodeReport]] = {}
         for report in reports:
             nodes.setdefault(report.node.cluster, []).append(report)
-        for cluster in world.fleet.clusters:
+        for cluster in world.inventory.clusters:
             if not world.engines.stands_for(cluster):
                 nodes.setdefault(cluster.name, [])
         for engine in world.engines:
@@ -200,7 +202,7 @@ class Clusters:
                 f"there is a cluster {name!r} already, of another shape",
                 hint=f"--replace puts this one in its place; tarmac clusters show {name} shows it",
             )
-        described = {cluster.name for cluster in self._world.fleet.clusters}
+        described = {cluster.name for cluster in self._world.inventory.clusters}
         own = {node.cluster for node in self._world.standing()} - described
         elsewhere = {record.cluster for record in self._world.store.servers()} | {
             cluster.name for cluster in self._world.store.clusters() if cluster.server != self._world.server
@@ -272,14 +274,14 @@ def _stranded(world: World, name: str, after: tuple[Node, ...]) -> Iterator[str]
     if world.engines.delegate_of(name) is not None:
         with world.lock:
             yield from [
-                _waiting(run) for run in world.mirror().runs.values() if run.spec.target.cluster == name
+                _waiting(run) for run in world.run_cache().runs.values() if run.spec.target.cluster == name
             ]
         return
     before = world.standing()
     with world.lock:
         runs = [
             run
-            for run in world.mirror().runs.values()
+            for run in world.run_cache().runs.values()
             if run.spec.rehearsal is None and admits(name, run.spec.target.cluster)
         ]
     judged: dict[object, bool] = {}

@@ -1,7 +1,7 @@
 """What the end of an attempt adds to the counts of its run: failures, faults, preemptions, turns, time.
 
 Each is counted apart: only failures spend the retries, only turns those of a cycle run. Pure; called by
-`settle`.
+`apply_observation`.
 """
 
 from __future__ import annotations

@@ -46,10 +46,14 @@ def delegated_pages(
 
 def _lines(world: World) -> Iterable[Line]:
     with world.lock:
-        mirror = world.mirror()
-        waiting: list[Line] = [(run, None) for runs in mirror.for_delegates.values() for run in runs.values()]
+        run_cache = world.run_cache()
+        waiting: list[Line] = [
+            (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
+        ]
         there: list[Line] = [
-            (mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items() if attempt.delegated
+            (run_cache.runs[run_id], attempt)
+            for run_id, attempt in run_cache.attempts.items()
+            if attempt.delegated
         ]
     return [*there, *waiting]
 

@@ -1,4 +1,7 @@
-"""Records to the scheduler's facts: runs to candidates and holdings. Pure; used by `mirror`, `admission`."""
+"""Records to the scheduler's facts: runs to candidates and holdings.
+
+Pure; used by `run_cache`, `admission`.
+"""
 
 from __future__ import annotations
 

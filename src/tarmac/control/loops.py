@@ -2,7 +2,7 @@
 
 Started by the server. Every engine has loops of its own for all that calls it, so that one which hangs, fails
 or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the rim,
-and the pass is run again a little later: nothing it half did can be seen (see `passes`). A server whose
+and the pass is run again a little later: nothing it half did can be seen (see `reconcilers`). A server whose
 cluster was taken over ends its loops.
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from tarmac.control.engines import AttachedEngine
+from tarmac.control.event_bus import Wakeup
 from tarmac.control.fetches import Fetches
-from tarmac.control.hub import Bell
-from tarmac.control.passes.deliver import deliver_pass
-from tarmac.control.passes.reap import reap_pass
-from tarmac.control.passes.reconcile import reconcile_pass
-from tarmac.control.passes.schedule import schedule_pass
-from tarmac.control.passes.stage import stage_pass
-from tarmac.control.passes.submit import submit_pass
+from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.reap import reap_pass
+from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.schedule import schedule_pass
+from tarmac.control.reconcilers.stage import stage_pass
+from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
 from tarmac.control.world import World
@@ -64,9 +64,9 @@ class Loops:
         self._fetches = _fetches(world)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
-            self._loop(Bell.STAGE, _in_time(stage), 5.0),
-            self._loop(Bell.SCHEDULE, _schedule, 1.0),
-            self._loop(Bell.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
+            self._loop(Wakeup.STAGE, _in_time(stage), 5.0),
+            self._loop(Wakeup.SCHEDULE, _schedule, 1.0),
+            self._loop(Wakeup.LEASE, _in_time(_renew), SIGN_OF_LIFE_S),
         ]
         self._started = False
         self._lock = threading.Lock()
@@ -122,12 +122,12 @@ class Loops:
         deliver = _in_time(lambda world, _lease: deliver_pass(world, engine))
         reap = _in_time(lambda world, lease: reap_pass(world, lease, engine))
         return [
-            self._loop(Bell.DELIVER, deliver, 1.0, engine=engine.key),
-            self._loop(Bell.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
-            self._loop(Bell.REAP, reap, REAP_PERIOD_S, engine=engine.key),
+            self._loop(Wakeup.DELIVER, deliver, 1.0, engine=engine.key),
+            self._loop(Wakeup.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
+            self._loop(Wakeup.REAP, reap, REAP_PERIOD_S, engine=engine.key),
         ]
 
-    def _loop(self, bell: Bell, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
+    def _loop(self, bell: Wakeup, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
         return _Loop(self._world, (bell, engine), body, period_s=period_s, on_lost=self._lose)
 
     def _lose(self) -> None:
@@ -147,7 +147,9 @@ def _fetches(world: World) -> Fetches | None:
     """How repositories are fetched beside the loop, where the code store can."""
     store = world.code
     return (
-        Fetches(store, ready=partial(world.hub.ring, Bell.STAGE)) if isinstance(store, FetchesCode) else None
+        Fetches(store, ready=partial(world.event_bus.notify, Wakeup.STAGE))
+        if isinstance(store, FetchesCode)
+        else None
     )
 
 
@@ -194,8 +196,8 @@ class _News:
 
 def _on_news(world: World, engine: AttachedEngine, news: _News, attempt_id: str) -> None:
     news.add(attempt_id)
-    world.hub.ring(Bell.RECONCILE, engine.key)
-    world.hub.tell([attempt_id.rpartition(".")[0]])
+    world.event_bus.notify(Wakeup.RECONCILE, engine.key)
+    world.event_bus.tell([attempt_id.rpartition(".")[0]])
 
 
 class _Reconcile:
@@ -228,7 +230,7 @@ class _Loop:
     def __init__(
         self,
         world: World,
-        key: tuple[Bell, str],
+        key: tuple[Wakeup, str],
         body: Pass,
         *,
         period_s: float,
@@ -248,13 +250,13 @@ class _Loop:
 
     def ask_to_end(self) -> None:
         self._ending.set()
-        self._world.hub.ring(*self._key)
+        self._world.event_bus.notify(*self._key)
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        bell = self._world.hub.event(*self._key)
+        bell = self._world.event_bus.event(*self._key)
         while not self._ending.is_set():
             bell.clear()
             rest_s = self._turn()

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from tarmac.control.admission import refusal_text
 from tarmac.control.delegated_queue import delegated_pages
+from tarmac.control.event_bus import Wakeup
 from tarmac.control.facts import candidate_of
-from tarmac.control.hub import Bell
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue_entries import QueueEntry, QueuePage
@@ -76,10 +76,10 @@ def queue(
         last = max((place.place for page in found for place in page.places), default=-1)
         return found, scope_of_first(ledger, now, last + 1)
 
-    found, scope = world.desk.ask(question)
-    expected = world.foresight.estimates(scope, now)
+    found, scope = world.scheduler_state.ask(question)
+    expected = world.estimator.estimates(scope, now)
     with world.lock:
-        known = world.mirror().runs
+        known = world.run_cache().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
     placed = [
         QueuePage(
@@ -113,7 +113,7 @@ def reorder(world: World, actor: Actor, changes: Sequence[QueueChange]) -> list[
             check(actor, Action.CONTROL, owner=named.run(change.reference).user)
         steps = [caused_by(actor, step) for step in draft.steps()]
         if all(world.commit(steps, whole=True)):
-            world.hub.ring(Bell.SCHEDULE)
+            world.event_bus.notify(Wakeup.SCHEDULE)
             after = {step.after.id: step.after for step in steps}
             runs = [named.run(change.reference) for change in changes]
             return list({run.id: after.get(run.id, run) for run in runs}.values())
@@ -143,7 +143,7 @@ class _Named:
         except (NotFound, Refused) as error:
             return Problem(message=error.message, hint=error.hint)
         with self._world.lock:
-            return self._world.mirror().runs.get(run.id, run)
+            return self._world.run_cache().runs.get(run.id, run)
 
 
 def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
@@ -195,9 +195,9 @@ def _draft(world: World, changes: Iterable[QueueChange], named: _Named) -> Draft
     """The queues as they are: every run in one, and those that are named and wait elsewhere."""
     now = world.clock.now()
     pools, nodes = world.offer()
-    found = world.desk.ask(lambda ledger: listing(ledger, now))
+    found = world.scheduler_state.ask(lambda ledger: listing(ledger, now))
     with world.lock:
-        runs = dict(world.mirror().runs)
+        runs = dict(world.run_cache().runs)
     homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
     elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
     idle = Snapshot(

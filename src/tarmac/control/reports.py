@@ -7,9 +7,9 @@ from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.facts import candidate_of
-from tarmac.control.fleet import rehearsal_nodes
-from tarmac.control.passes.deliver import launch_of
-from tarmac.control.passes.schedule import FIRST_PORT
+from tarmac.control.node_inventory import rehearsal_nodes
+from tarmac.control.reconcilers.deliver import launch_of
+from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.steps import placed
 from tarmac.control.world import World
 from tarmac.launch import site_text
@@ -87,7 +87,7 @@ def dry_run(world: World, submission: Submission) -> DryRun:
 
 def _placed_here(world: World, run: Run, now: float) -> DryRun:
     nodes = world.nodes() + tuple(rehearsal_nodes(world.engines.own, run))
-    snapshot = world.desk.snapshot()
+    snapshot = world.scheduler_state.snapshot()
     busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
     verdict = explain(busy, run.id, now)
     reasons: tuple[Reason, ...] = ()

@@ -1,4 +1,5 @@
-"""Whether and when a run that failed, or that the platform ended, is tried again. Pure; called by `settle`.
+"""Whether and when a run that failed, or that the platform ended, is tried again. Pure; called by
+`apply_observation`.
 
 The pauses between tries grow from seconds to minutes, each a little longer or shorter than the rule says, so
 that runs which failed together do not come back together. By how much follows from the attempt's id alone:

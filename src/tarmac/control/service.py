@@ -16,7 +16,7 @@ from tarmac.control.admission import Accepted, Admission, Submission, same_reque
 from tarmac.control.clusters import Clusters
 from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.draining import ALL_NODES, NodeChoice
-from tarmac.control.hub import Listener
+from tarmac.control.event_bus import Listener
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue_entries import QueuePage
@@ -38,10 +38,10 @@ from tarmac.model.ports import (
     Engine,
     Ids,
     Notice,
-    Settle,
+    ResolveReferences,
     Store,
     WorkerStatus,
-    nothing_to_settle,
+    no_references,
 )
 from tarmac.model.run import Attempt, Event, Run
 from tarmac.model.serving import Lease
@@ -90,7 +90,7 @@ class ControlPlane:
         serving: Lease | None = None,
         alone: bool = False,
         allow_system_packages: bool = False,
-        settle: Settle = nothing_to_settle,
+        resolve: ResolveReferences = no_references,
     ) -> None:
         """`engine` serves this server's own cluster, and every described one of its own kind.
 
@@ -114,7 +114,7 @@ class ControlPlane:
             alone=alone,
             allow_system_packages=allow_system_packages,
         )
-        self._settle = settle
+        self._resolve = resolve
         self.clusters = Clusters(self.world)
         self._admission = Admission(self.world)
 
@@ -125,7 +125,7 @@ class ControlPlane:
         for submission in submissions:
             check(submission.actor, Action.SUBMIT)
         now = self.world.clock.now()
-        new = [self._admission.new_run(self._settled(submission), now) for submission in submissions]
+        new = [self._admission.new_run(self._resolved(submission), now) for submission in submissions]
         accepted = []
         for item, run in zip(new, self.world.accept(new), strict=True):
             created = run.id == item.run.id
@@ -238,18 +238,18 @@ class ControlPlane:
         """What a submission would become, also before all that it names is there; nothing is kept."""
         check(submission.actor, Action.SUBMIT)
         try:
-            return reports.dry_run(self.world, self._settled(submission))
+            return reports.dry_run(self.world, self._resolved(submission))
         except InvalidInput as refusal:
             found = reports.dry_run(self.world, submission)
             return replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""
-        return self.world.hub.subscribe(listener)
+        return self.world.event_bus.subscribe(listener)
 
-    def _settled(self, submission: Submission) -> Submission:
+    def _resolved(self, submission: Submission) -> Submission:
         """Raises InvalidInput for a dataset or artifact that is not there."""
-        spec = self._settle(submission.spec)
+        spec = self._resolve(submission.spec)
         return submission if spec is submission.spec else replace(submission, spec=spec)
 
     def _command(

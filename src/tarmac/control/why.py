@@ -94,7 +94,7 @@ def why(world: World, run: Run) -> Why:
             replace(told, headline=_pausing(world, run), estimate=_after_pause(run, told)) if pauses else told
         )
     with world.lock:
-        attempt = world.mirror().attempts.get(run.id)
+        attempt = world.run_cache().attempts.get(run.id)
     lost = _lost(world, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
     estimate = None
     if run.state is RunState.SUBMITTED and attempt is not None:
@@ -163,7 +163,7 @@ def _lost(world: World, run: Run) -> str:
 def _why_queued(world: World, run: Run) -> Why:
     now = world.clock.now()
     try:
-        verdict, scope = world.desk.ask(
+        verdict, scope = world.scheduler_state.ask(
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
@@ -182,7 +182,7 @@ def _why_queued(world: World, run: Run) -> Why:
             reasons=verdict.reasons,
             largest=verdict.largest,
         )
-    estimate = world.foresight.estimates(scope, now)[run.id]
+    estimate = world.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots
     wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
     return Why(
@@ -202,7 +202,7 @@ def _why_queued(world: World, run: Run) -> Why:
 def _named(world: World, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
     """Runs with their names, as far as they are still live."""
     with world.lock:
-        runs = world.mirror().runs
+        runs = world.run_cache().runs
         return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from tarmac.control.desk import Desk, News
 from tarmac.control.engines import AttachedEngine, Engines
-from tarmac.control.fleet import Fleet, NodeTable, Offer
-from tarmac.control.foresight import Foresight
-from tarmac.control.hub import Bell, Hub
-from tarmac.control.mirror import Mirror
+from tarmac.control.estimator import Estimator
+from tarmac.control.event_bus import EventBus, Wakeup
+from tarmac.control.node_inventory import NodeInventory, NodeTable, Offer
+from tarmac.control.run_cache import RunCache
+from tarmac.control.scheduler_state import News, SchedulerState
 from tarmac.control.shapes import Shapes
 from tarmac.control.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
@@ -32,15 +32,15 @@ FEED_PERIOD_S = 0.5
 """How often the feed is read for what other servers on the same database did."""
 
 _BELLS = {
-    RunState.PENDING: Bell.STAGE,
-    RunState.QUEUED: Bell.SCHEDULE,
-    RunState.SUBMITTED: Bell.DELIVER,
-    RunState.STARTING: Bell.DELIVER,
-    RunState.PAUSING: Bell.DELIVER,
-    RunState.PREEMPTING: Bell.DELIVER,
-    RunState.STOPPING: Bell.DELIVER,
-    RunState.ENDED: Bell.SCHEDULE,
-    RunState.PAUSED: Bell.SCHEDULE,
+    RunState.PENDING: Wakeup.STAGE,
+    RunState.QUEUED: Wakeup.SCHEDULE,
+    RunState.SUBMITTED: Wakeup.DELIVER,
+    RunState.STARTING: Wakeup.DELIVER,
+    RunState.PAUSING: Wakeup.DELIVER,
+    RunState.PREEMPTING: Wakeup.DELIVER,
+    RunState.STOPPING: Wakeup.DELIVER,
+    RunState.ENDED: Wakeup.SCHEDULE,
+    RunState.PAUSED: Wakeup.SCHEDULE,
 }
 """Which loop has something to do once a run has come to a state."""
 
@@ -78,18 +78,18 @@ class World:
         self.allow_system_packages = allow_system_packages
         self.code_held_up: dict[str, str] = {}
         """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
-        self.hub = Hub()
+        self.event_bus = EventBus()
         self.lock = threading.RLock()
-        self.desk = Desk(self._news)
-        self.foresight = Foresight(store)
+        self.scheduler_state = SchedulerState(self._news)
+        self.estimator = Estimator(store)
         self.shapes = Shapes()
-        self._mirror = Mirror(self.shapes, self.server, self.engines)
+        self._run_cache = RunCache(self.shapes, self.server, self.engines)
         self._usage = UsageBook()
         self._foreign_ends = 0
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
-        self.fleet = Fleet(self.engines, pools, self.server)
+        self.inventory = NodeInventory(self.engines, pools, self.server)
 
     @property
     def server(self) -> str:
@@ -121,7 +121,7 @@ class World:
             fresh = {item.run.id for item in new}
             for run in accepted:
                 if run.id in fresh:
-                    self._mirror.take(run, None)
+                    self._run_cache.take(run, None)
         self._announce(accepted)
         return accepted
 
@@ -140,38 +140,38 @@ class World:
             applied = steps
             if not all(taken):
                 applied = [step for step, done in zip(steps, taken, strict=True) if done]
-            unknown = [step.after.id for step in applied if not self._mirror.absorb(step)]
+            unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
             self._usage.note(applied)
-            self.foresight.note(step.after for step in applied if step.after.state is RunState.ENDED)
+            self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
             if len(applied) < len(steps):
                 unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
             if unknown:
-                self._mirror.reload(self.store, unknown)
+                self._run_cache.reload(self.store, unknown)
         self._announce([step.after for step in applied if step.events])
         if any(item.event is RunEvent.RELEASED for step in applied for item in step.events):
-            self.hub.ring(Bell.SCHEDULE)
+            self.event_bus.notify(Wakeup.SCHEDULE)
         return taken
 
-    def mirror(self) -> Mirror:
+    def run_cache(self) -> RunCache:
         """The mirror, with what other servers wrote taken up. Use it under `lock`."""
         with self.lock:
             now = self.clock.now()
             if now - self._looked_at >= self._look_every_s:
                 self._looked_at = now
                 self.look_at_clusters()  # first: it says which runs are for the queue of a cluster
-                self._mirror.refresh(self.store, self.check_lease)
-            return self._mirror
+                self._run_cache.refresh(self.store, self.check_lease)
+            return self._run_cache
 
     def look_at_clusters(self) -> None:
         """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
         own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
         self.engines.open(own)
-        self.fleet.learn(own, self.store.drained_nodes())
+        self.inventory.learn(own, self.store.drained_nodes())
 
     def known_attempts(self) -> list[Attempt]:
         """The live attempts as this server last knew them, whatever others wrote since."""
         with self.lock:
-            return list(self._mirror.attempts.values())
+            return list(self._run_cache.attempts.values())
 
     def live_on(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt on this engine, and the attempt."""
@@ -183,14 +183,14 @@ class World:
     def live(self, only: Iterable[str] | None = None) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""
         with self.lock:
-            mirror = self.mirror()
+            run_cache = self.run_cache()
             if only is None:
-                return [(mirror.runs[run_id], attempt) for run_id, attempt in mirror.attempts.items()]
+                return [(run_cache.runs[run_id], attempt) for run_id, attempt in run_cache.attempts.items()]
             named = [
-                (attempt_id, mirror.attempts.get(split_attempt_id(attempt_id)[0])) for attempt_id in only
+                (attempt_id, run_cache.attempts.get(split_attempt_id(attempt_id)[0])) for attempt_id in only
             ]
             return [
-                (mirror.runs[attempt.run_id], attempt)
+                (run_cache.runs[attempt.run_id], attempt)
                 for attempt_id, attempt in named
                 if attempt is not None and attempt.id == attempt_id
             ]
@@ -198,7 +198,7 @@ class World:
     def attempt_of(self, run: Run) -> Attempt | None:
         """The live attempt of a run as it was read; read as well where another server has made it."""
         with self.lock:
-            attempt = self.mirror().attempts.get(run.id)
+            attempt = self.run_cache().attempts.get(run.id)
         if attempt is not None and attempt.number == run.attempt:
             return attempt
         return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
@@ -209,7 +209,7 @@ class World:
             return self.engines.own
         run_id, number = split_attempt_id(attempt_id)
         with self.lock:
-            attempt = self._mirror.attempts.get(run_id)
+            attempt = self._run_cache.attempts.get(run_id)
         if attempt is None or attempt.number != number:
             attempt = next((each for each in self.store.attempts(run_id) if each.number == number), None)
         return self.engines.of(attempt) if attempt is not None else self.engines.own
@@ -217,10 +217,10 @@ class World:
     def undelivered(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
         """The runs with a live attempt of which this engine may not have been told everything."""
         with self.lock:
-            mirror = self.mirror()
+            run_cache = self.run_cache()
             return [
-                (mirror.runs[run_id], mirror.attempts[run_id])
-                for cluster, run_ids in mirror.undelivered.items()
+                (run_cache.runs[run_id], run_cache.attempts[run_id])
+                for cluster, run_ids in run_cache.undelivered.items()
                 if self.engines.at(cluster) is engine
                 for run_id in run_ids
             ]
@@ -228,8 +228,8 @@ class World:
     def note_delivered(self, run: Run) -> None:
         """The engine was told everything of this run as it is here; nothing happens if it has moved on."""
         with self.lock:
-            if self._mirror.runs.get(run.id) is run:
-                self._mirror.note_delivered(run.id)
+            if self._run_cache.runs.get(run.id) is run:
+                self._run_cache.note_delivered(run.id)
 
     def node_table(self) -> NodeTable:
         """All nodes by name and by address; the same object while no node changes."""
@@ -242,7 +242,7 @@ class World:
     def ports_on(self, names: Iterable[str]) -> set[int]:
         """The ports that live attempts with their first node among these were promised."""
         with self.lock:
-            masters = self._mirror.masters
+            masters = self._run_cache.masters
             return {port for name in names for port in masters.get(name, {}).values()}
 
     def nodes(self) -> tuple[Node, ...]:
@@ -252,20 +252,20 @@ class World:
     def offer(self) -> Offer:
         """All pools with their rules, and all nodes; the same objects while nothing about them changes."""
         with self.lock:
-            return self.fleet.offer(self.mirror().rehearsals.values())
+            return self.inventory.offer(self.run_cache().rehearsals.values())
 
     def standing(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, those that a person drained included."""
         with self.lock:
-            self.mirror()
-            return self.fleet.standing()
+            self.run_cache()
+            return self.inventory.standing()
 
     def set_drained(self, nodes: Collection[str], drained: bool) -> None:
         """Drain nodes or take them back, durably."""
         with self.lock:
             self.store.set_drained(nodes, drained)
             self.look_at_clusters()
-        self.hub.ring(Bell.SCHEDULE)
+        self.event_bus.notify(Wakeup.SCHEDULE)
 
     def _groundless(self, steps: Sequence[RunStep]) -> set[int]:
         """Which of the steps grant nodes that are gone: a cluster may have left while a plan was made."""
@@ -285,16 +285,16 @@ class World:
         """What the desk has not been told yet."""
         with self.lock:
             pools, nodes = self.offer()
-            mirror, now = self.mirror(), self.clock.now()
+            run_cache, now = self.run_cache(), self.clock.now()
             half_life_s = max((pool.half_life_s for pool in pools), default=0.0)
             self._usage.load(self.store, now - HALF_LIVES * half_life_s)
-            if mirror.foreign_ends != self._foreign_ends:
-                self._foreign_ends = mirror.foreign_ends
+            if run_cache.foreign_ends != self._foreign_ends:
+                self._foreign_ends = run_cache.foreign_ends
                 self._usage.catch_up(self.store, now)
-            return pools, nodes, list(mirror.changes()), self._usage.take()
+            return pools, nodes, list(run_cache.changes()), self._usage.take()
 
     def _engine_key(self, run: Run) -> str:
-        attempt = None if self.engines.alone else self._mirror.attempts.get(run.id)
+        attempt = None if self.engines.alone else self._run_cache.attempts.get(run.id)
         return self.engines.of(attempt).key if attempt is not None else self.engines.own.key
 
     def _announce(self, runs: Sequence[Run]) -> None:
@@ -302,9 +302,9 @@ class World:
         for run in runs:
             if run.state is not RunState.RUNNING:
                 bell = _BELLS[run.state]
-                bells.add((bell, self._engine_key(run) if bell is Bell.DELIVER else ""))
+                bells.add((bell, self._engine_key(run) if bell is Wakeup.DELIVER else ""))
             elif run.spec.mode is not Mode.BATCH:
-                bells.add((Bell.SCHEDULE, ""))  # its turn or its block has begun: when it ends is known now
+                bells.add((Wakeup.SCHEDULE, ""))  # its turn or its block has begun: when it ends is known now
         for bell, engine in bells:
-            self.hub.ring(bell, engine)
-        self.hub.tell([run.id for run in runs])
+            self.event_bus.notify(bell, engine)
+        self.event_bus.tell([run.id for run in runs])

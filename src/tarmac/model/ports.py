@@ -337,13 +337,13 @@ class FetchesCode(Protocol):
         ...
 
 
-Settle = Callable[[RunSpec], RunSpec]
+ResolveReferences = Callable[[RunSpec], RunSpec]
 """Names in a spec that mean something outside it (datasets, artifacts), settled at submission: the spec with
 what they mean now. Raises InvalidInput for a name that means nothing."""
 
 
-def nothing_to_settle(spec: RunSpec) -> RunSpec:
-    """The `Settle` of a control plane without datasets and artifacts."""
+def no_references(spec: RunSpec) -> RunSpec:
+    """The `ResolveReferences` of a control plane without datasets and artifacts."""
     return spec
 
 

@@ -96,7 +96,7 @@ class ArtifactService:
         self._catalog.remove([version])
         return version
 
-    def settle(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
+    def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
         """What a new run names as its input, as versions that stand now; and what is wrong with it."""
         problems: list[Problem] = []
         found: list[Version] = []

@@ -5,25 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tarmac.model.errors import InvalidInput
-from tarmac.model.ports import Settle
+from tarmac.model.ports import ResolveReferences
 from tarmac.model.spec import RunSpec
 from tarmac.server.artifact_service import ArtifactService
 from tarmac.server.dataset_service import DatasetService
 from tarmac.server.secret_service import SecretService
 
 
-def settling(artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService) -> Settle:
+def resolve_references(
+    artifacts: ArtifactService, datasets: DatasetService, secrets: SecretService
+) -> ResolveReferences:
     """Checks all three, and pins input artifacts to the versions of now: the record says what was read."""
 
-    def settle(spec: RunSpec) -> RunSpec:
-        spec, unknown = secrets.settled(spec)
+    def resolve(spec: RunSpec) -> RunSpec:
+        spec, unknown = secrets.resolved(spec)
         if not (spec.datasets or spec.input_artifacts or unknown):
             return spec
         problems = datasets.problems(spec.datasets) if spec.datasets else []
-        pinned, wrong = artifacts.settle(spec.input_artifacts)
+        pinned, wrong = artifacts.resolve(spec.input_artifacts)
         problems += [*wrong, *unknown]
         if problems:
             raise InvalidInput(problems)
         return replace(spec, input_artifacts=pinned)
 
-    return settle
+    return resolve

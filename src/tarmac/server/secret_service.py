@@ -74,7 +74,7 @@ class SecretService:
         self._forget_masks()
         return version
 
-    def settled(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
+    def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
         """The spec of a new run with the form of each of its secrets, and what is wrong with them."""
         every = spec.conventions.system in EVERY_SECRET
         if not spec.secrets and not every:

@@ -36,7 +36,7 @@ from tarmac.server.dataset_service import DatasetService
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.references import settling
+from tarmac.server.references import resolve_references
 from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.serving import newest_run, take_cluster
@@ -120,7 +120,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         ids=RandomIds(newest_run(store)),
         pools=settings.pools,
         apply_conventions=datasets.with_datasets(apply_conventions),
-        settle=settling(artifacts, datasets, secrets),
+        resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
     )

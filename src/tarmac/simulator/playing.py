@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tarmac.control.admission import Submission
-from tarmac.control.hub import Bell
-from tarmac.control.passes.deliver import deliver_pass
-from tarmac.control.passes.reconcile import reconcile_pass
-from tarmac.control.passes.schedule import schedule_pass
+from tarmac.control.event_bus import Wakeup
+from tarmac.control.reconcilers.deliver import deliver_pass
+from tarmac.control.reconcilers.reconcile import reconcile_pass
+from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
@@ -124,7 +124,7 @@ class Play:
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from here on what ends is learnt from
-            self._plane.world.foresight.learn()
+            self._plane.world.estimator.learn()
 
     def run(
         self,
@@ -167,7 +167,7 @@ class Play:
     def _settle(self) -> None:
         """Do everything that is due now, until nothing more is."""
         world, clock, news = self._plane.world, self._clock, self._news
-        schedule, deliver = world.hub.event(Bell.SCHEDULE), world.hub.event(Bell.DELIVER)
+        schedule, deliver = world.event_bus.event(Wakeup.SCHEDULE), world.event_bus.event(Wakeup.DELIVER)
         now = clock.now()
         while self._next < len(self._arrivals) and self._arrivals[self._next] <= now:
             self._submit(self._next)
@@ -199,12 +199,12 @@ class Play:
 
     def _estimate_of(self, run_id: str, now: float) -> Estimate:
         world = self._plane.world
-        scope = world.desk.ask(lambda ledger: scope_of_run(ledger, run_id, now))
-        return world.foresight.estimates(scope, now)[run_id]
+        scope = world.scheduler_state.ask(lambda ledger: scope_of_run(ledger, run_id, now))
+        return world.estimator.estimates(scope, now)[run_id]
 
     def _note_promises(self, promises: PromiseBook) -> None:
         world = self._plane.world
-        runs = world.mirror().runs.values()
+        runs = world.run_cache().runs.values()
         promises.note((self.record.number_of(run.id), run) for run in runs)
 
     def _forget(self) -> None:

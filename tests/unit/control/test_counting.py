@@ -8,8 +8,8 @@ import pytest
 
 from simulated import spec
 from tarmac.control import steps
+from tarmac.control.apply_observation import CHECKPOINT_STEP_S, apply_observation
 from tarmac.control.facts import candidate_of, holding_of
-from tarmac.control.settle import CHECKPOINT_STEP_S, settle
 from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
@@ -78,7 +78,7 @@ def left(outcome: Outcome, at: float = 110.0, evidence: Evidence = UNSEEN, **cau
 
 
 def end(run: Run, attempt: Attempt, observation: Observation) -> RunStep:
-    step = settle(run, attempt, observation, now=111.0)
+    step = apply_observation(run, attempt, observation, now=111.0)
     assert step is not None
     return step
 
@@ -259,18 +259,24 @@ def seen(**fields: float) -> Observation:
 def test_evidence_is_recorded_as_it_is_seen_without_an_event() -> None:
     """I11: also of an attempt that still runs, and not more often than it changes."""
     run, attempt = a_run(), an_attempt()
-    step = settle(run, attempt, seen(first_output_at=13.0), 20.0)
+    step = apply_observation(run, attempt, seen(first_output_at=13.0), 20.0)
     assert step is not None
     assert (step.events, step.after) == ((), run)
     assert step.attempt is not None
-    assert settle(run, step.attempt, seen(first_output_at=13.0), 30.0) is None
-    assert settle(run, step.attempt, seen(), 30.0) is None, "what was seen once stays seen"
-    whole = settle(run, step.attempt, seen(first_output_at=13.0, checkpoint_at=30.0), 31.0)
+    assert apply_observation(run, step.attempt, seen(first_output_at=13.0), 30.0) is None
+    assert apply_observation(run, step.attempt, seen(), 30.0) is None, "what was seen once stays seen"
+    whole = apply_observation(run, step.attempt, seen(first_output_at=13.0, checkpoint_at=30.0), 31.0)
     assert whole is not None
     assert whole.attempt is not None
     newer = 30.0 + CHECKPOINT_STEP_S
-    assert settle(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer - 1.0), newer) is None
-    assert settle(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer), newer) is not None
+    assert (
+        apply_observation(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer - 1.0), newer)
+        is None
+    )
+    assert (
+        apply_observation(run, whole.attempt, seen(first_output_at=13.0, checkpoint_at=newer), newer)
+        is not None
+    )
 
 
 def test_the_last_checkpoint_is_recorded_with_the_end() -> None:

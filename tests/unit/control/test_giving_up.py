@@ -6,7 +6,7 @@ import pytest
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
-from tarmac.control.passes.reap import START_LIMIT_S
+from tarmac.control.reconcilers.reap import START_LIMIT_S
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.lifecycle import RunState

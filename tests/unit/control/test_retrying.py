@@ -9,9 +9,9 @@ import pytest
 from actors import ADA
 from simulated import Simulation, nodes, spec
 from tarmac.control import retrying
+from tarmac.control.apply_observation import apply_observation
 from tarmac.control.retrying import pause_s
 from tarmac.control.service import Submission
-from tarmac.control.settle import settle
 from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -45,7 +45,7 @@ def end(run: Run, *, ran_s: float = 1.0, outcome: Outcome = Outcome.FAILED, **ca
     seen = Observation(
         state=ObservedState.ENDED, outcome=outcome, cause=told, started_at=100.0, ended_at=100.0 + ran_s
     )
-    step = settle(run, an_attempt(run.attempt), seen, 100.0 + ran_s)
+    step = apply_observation(run, an_attempt(run.attempt), seen, 100.0 + ran_s)
     assert step is not None
     return step
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tarmac.control.apply_observation import apply_observation
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.settle import settle
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
@@ -40,7 +40,7 @@ def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list
             engine.reaper.reap(
                 attempt.id
             )  # fences its nodes: a runner that wakes up late finds the claim taken
-        step = settle(run, attempt, _never_began(now - (attempt.held_from or now)), now)
+        step = apply_observation(run, attempt, _never_began(now - (attempt.held_from or now)), now)
         if step is not None:
             decisions.append(step)
     return world.commit(decisions, lease=lease)

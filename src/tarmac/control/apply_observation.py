@@ -48,7 +48,7 @@ _LEAVES = {
 _VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished from its engine")
 
 
-def settle(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+def apply_observation(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     """The step that `observation` calls for, or None when there is nothing to record."""
     if observation.state is ObservedState.SUBMITTED:
         return _waiting(run, attempt, observation)

@@ -28,7 +28,7 @@ _NOT_ITS_OWN = frozenset(
 )
 
 
-class Foresight:
+class Estimator:
     """How long runs take, learnt from those that ended; may be used by any thread."""
 
     def __init__(self, store: Store) -> None:

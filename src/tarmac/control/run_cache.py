@@ -2,7 +2,7 @@
 
 Owned by `world.World`, which calls it under its lock. Every change that goes through this process is taken
 up as it is committed; what other servers on the same database do arrives through the feed. It notes which
-runs changed, for the scheduler's facts (`desk`).
+runs changed, for the scheduler's facts (`scheduler_state`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Change = tuple[str, Candidate | Holding | None]
 """A run that changed, and what it is to the scheduler now: queued, holding, or nothing."""
 
 
-class Mirror:
+class RunCache:
     """Live runs and their live attempts by run id.
 
     `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised

@@ -1,4 +1,4 @@
-"""What an observation means for a run: every row of the table in `control.settle`."""
+"""What an observation means for a run: every row of the table in `control.apply_observation`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import spec
-from tarmac.control.settle import MAX_FAULTS, settle
+from tarmac.control.apply_observation import MAX_FAULTS, apply_observation
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, Seat
@@ -68,7 +68,7 @@ def ended(outcome: Outcome, code: CauseCode = CauseCode.EXIT_CODE) -> Observatio
 def test_how_an_attempt_ended_decides_what_becomes_of_the_run(
     state: RunState, outcome: Outcome, event: RunEvent, after: RunState, run_outcome: Outcome | None
 ) -> None:
-    step = settle(a_run(state), an_attempt(), ended(outcome), now=10.0)
+    step = apply_observation(a_run(state), an_attempt(), ended(outcome), now=10.0)
     assert step is not None
     assert step.events[-1].event is event
     assert (step.after.state, step.after.outcome) == (after, run_outcome)
@@ -82,35 +82,39 @@ def test_how_an_attempt_ended_decides_what_becomes_of_the_run(
 
 
 def test_a_failure_with_a_retry_left_queues_again_and_spends_it() -> None:
-    step = settle(a_run(S.RUNNING, retries=1), an_attempt(), ended(Outcome.FAILED), now=10.0)
+    step = apply_observation(a_run(S.RUNNING, retries=1), an_attempt(), ended(Outcome.FAILED), now=10.0)
     assert step is not None
     assert (step.after.state, step.after.failures, step.after.queued_at) == (S.QUEUED, 1, 10.0)
 
 
 def test_a_failure_while_pausing_with_a_retry_left_is_paused() -> None:
-    step = settle(a_run(S.PAUSING, retries=1), an_attempt(), ended(Outcome.FAILED), now=10.0)
+    step = apply_observation(a_run(S.PAUSING, retries=1), an_attempt(), ended(Outcome.FAILED), now=10.0)
     assert step is not None
     assert (step.after.state, step.after.failures) == (S.PAUSED, 1)
 
 
 @pytest.mark.parametrize("cause", [CauseCode.TIME_LIMIT, CauseCode.UNSUPPORTED])
 def test_what_another_try_would_only_meet_again_is_never_retried(cause: CauseCode) -> None:
-    step = settle(a_run(S.RUNNING, retries=3), an_attempt(), ended(Outcome.FAILED, cause), now=10.0)
+    step = apply_observation(
+        a_run(S.RUNNING, retries=3), an_attempt(), ended(Outcome.FAILED, cause), now=10.0
+    )
     assert step is not None
     assert step.after.outcome is Outcome.FAILED
 
 
 def test_a_fault_of_the_platform_spends_no_retry_and_is_bounded() -> None:
-    first = settle(a_run(S.RUNNING), an_attempt(), ended(Outcome.FAILED, CauseCode.PLATFORM_FAULT), now=10.0)
+    first = apply_observation(
+        a_run(S.RUNNING), an_attempt(), ended(Outcome.FAILED, CauseCode.PLATFORM_FAULT), now=10.0
+    )
     assert first is not None
     assert (first.after.state, first.after.failures, first.after.faults) == (S.QUEUED, 0, 1)
-    last = settle(a_run(S.RUNNING, faults=MAX_FAULTS), an_attempt(), ended(Outcome.LOST), now=10.0)
+    last = apply_observation(a_run(S.RUNNING, faults=MAX_FAULTS), an_attempt(), ended(Outcome.LOST), now=10.0)
     assert last is not None
     assert (last.after.state, last.after.outcome) == (S.ENDED, Outcome.FAILED)
 
 
 def test_an_attempt_that_began_and_ended_between_two_looks_is_recorded_as_both() -> None:
-    step = settle(
+    step = apply_observation(
         a_run(S.STARTING, started_at=None),
         an_attempt(AttemptState.STARTING),
         ended(Outcome.COMPLETED),
@@ -122,7 +126,9 @@ def test_an_attempt_that_began_and_ended_between_two_looks_is_recorded_as_both()
 
 
 def test_a_running_attempt_that_its_engine_does_not_know_is_lost() -> None:
-    step = settle(a_run(S.RUNNING), an_attempt(), Observation(state=ObservedState.ABSENT), now=10.0)
+    step = apply_observation(
+        a_run(S.RUNNING), an_attempt(), Observation(state=ObservedState.ABSENT), now=10.0
+    )
     assert step is not None
     assert step.attempt is not None
     assert step.attempt.outcome is Outcome.LOST
@@ -131,4 +137,4 @@ def test_a_running_attempt_that_its_engine_does_not_know_is_lost() -> None:
 @pytest.mark.parametrize("state", [ObservedState.UNKNOWN, ObservedState.STARTING, ObservedState.ABSENT])
 def test_nothing_is_decided_on_what_is_not_known(state: ObservedState) -> None:
     run, attempt = a_run(S.STARTING), an_attempt(AttemptState.STARTING)
-    assert settle(run, attempt, Observation(state=state), now=10.0) is None
+    assert apply_observation(run, attempt, Observation(state=state), now=10.0) is None

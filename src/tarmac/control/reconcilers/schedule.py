@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tarmac.control import steps
 from tarmac.control.admission import refusal_text
-from tarmac.control.hub import Bell
+from tarmac.control.event_bus import Wakeup
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.run import Cause, Outcome, Run
@@ -28,13 +28,13 @@ def schedule_pass(world: World, lease: Lease | None) -> Plan:
     """Decide and commit what was decided; returns the last plan: its `next_at` says when to look again."""
     for _ in range(MOST_ROUNDS):
         now = world.clock.now()
-        decided = world.desk.plan(now)
+        decided = world.scheduler_state.plan(now)
         if not (decided.placements or decided.preemptions or decided.refusals or decided.shares):
             return decided
         decisions, complete = _decisions(world, decided, now)
         taken = world.commit(decisions, lease=lease)
         if not (complete and all(taken)):
-            world.hub.ring(Bell.SCHEDULE)
+            world.event_bus.notify(Wakeup.SCHEDULE)
         if not decided.shares:
             break
     return decided
@@ -49,9 +49,9 @@ def _decisions(world: World, decided: Plan, now: float) -> tuple[list[RunStep], 
         *decided.refusals,
     )
     with world.lock:
-        mirror = world.mirror()
-        runs = {item.run_id: mirror.runs.get(item.run_id) for item in every}
-        attempts = {item.run_id: mirror.attempts.get(item.run_id) for item in decided.preemptions}
+        run_cache = world.run_cache()
+        runs = {item.run_id: run_cache.runs.get(item.run_id) for item in every}
+        attempts = {item.run_id: run_cache.attempts.get(item.run_id) for item in decided.preemptions}
     starting = _Starting(world, now) if decided.placements else None
     found: list[RunStep] = []
     for item in every:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from tarmac.control.mirror import Change
+from tarmac.control.run_cache import Change
 from tarmac.model.cluster import Node, Pool
 from tarmac.sched import Candidate, Ledger, Plan, Snapshot, Usage
 
@@ -20,7 +20,7 @@ News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usag
 """All pools and nodes as they are, and what changed of runs and usage since the last time."""
 
 
-class Desk:
+class SchedulerState:
     """The ledger and its lock; `news` hands over what changed and is called under that lock."""
 
     def __init__(self, news: Callable[[], News], ledger: Ledger | None = None) -> None:

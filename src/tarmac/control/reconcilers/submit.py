@@ -9,7 +9,7 @@ from __future__ import annotations
 from tarmac.control import steps
 from tarmac.control.delegation import capacity_of, request_of
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.passes.schedule import refusal_cause
+from tarmac.control.reconcilers.schedule import refusal_cause
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.run import Outcome, Run
@@ -39,7 +39,7 @@ def submit_pass(world: World, lease: Lease | None) -> float | None:
 def _waiting(world: World) -> list[tuple[AttachedEngine, list[Run]]]:
     """The queued runs for each cluster that places by itself, those that matter most first."""
     with world.lock:
-        waiting = {cluster: list(runs.values()) for cluster, runs in world.mirror().for_delegates.items()}
+        waiting = {cluster: list(runs.values()) for cluster, runs in world.run_cache().for_delegates.items()}
     return [
         (engine, sorted(runs, key=lambda run: (-run.place.priority, run.queued_at or 0.0, run.id)))
         for cluster, runs in waiting.items()

@@ -16,7 +16,7 @@ from tarmac.model.run import Run
 Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
 
 
-class Fleet:
+class NodeInventory:
     """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the cluster `own`."""
 
     def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:

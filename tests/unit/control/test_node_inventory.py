@@ -41,7 +41,7 @@ def submit(plane: ControlPlane, **wanted: object) -> Run:
 
 def rules(plane: ControlPlane) -> dict[tuple[str, str], Pool]:
     """The pools that the scheduler is told of, by cluster and name."""
-    return {pool.key: pool for pool in plane.world.desk.snapshot().pools}
+    return {pool.key: pool for pool in plane.world.scheduler_state.snapshot().pools}
 
 
 def test_while_nothing_changes_it_is_the_same_object() -> None:

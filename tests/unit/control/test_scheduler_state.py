@@ -10,9 +10,9 @@ import pytest
 from actors import ADA, member
 from facts import NOW, candidate, gang
 from simulated import Server, Simulation, nodes, spec
-from tarmac.control.desk import Desk
 from tarmac.control.loops import LEAST_REST_S, rest_s
-from tarmac.control.mirror import Change
+from tarmac.control.run_cache import Change
+from tarmac.control.scheduler_state import SchedulerState
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
@@ -69,18 +69,18 @@ class News:
 def test_what_changed_nothing_is_not_planned_again() -> None:
     """S: a pass on a cluster where nothing happens costs nothing, however long the queue."""
     news, ledger = News(), CountingLedger()
-    desk = Desk(news, ledger)
+    scheduler_state = SchedulerState(news, ledger)
     up = news.nodes
     news.nodes = tuple(replace(node, state=NodeState.DRAINED) for node in up)
     news.changes = [("r1", candidate("r1", gang(4)))]
-    desk.plan(NOW)
+    scheduler_state.plan(NOW)
     before = ledger.plans
     for _ in range(10):
-        assert desk.plan(NOW).placements == ()
+        assert scheduler_state.plan(NOW).placements == ()
     assert ledger.plans == before
     news.nodes = up
-    assert [placement.run_id for placement in desk.plan(NOW).placements] == ["r1"]
-    assert desk.plan(NOW).placements, "what was decided and not recorded is decided again"
+    assert [placement.run_id for placement in scheduler_state.plan(NOW).placements] == ["r1"]
+    assert scheduler_state.plan(NOW).placements, "what was decided and not recorded is decided again"
 
 
 def test_a_plan_is_made_again_when_it_wanted_to_be() -> None:
@@ -92,22 +92,22 @@ def test_a_plan_is_made_again_when_it_wanted_to_be() -> None:
         def plan(self, now: float) -> Plan:
             return next(wanted)
 
-    desk = Desk(news, Scripted())
+    scheduler_state = SchedulerState(news, Scripted())
     moments = [NOW, NOW + 9.0, NOW + 10.0, NOW + 29.0, NOW + 31.0, NOW + 1e9]
-    found = [desk.plan(moment).next_at for moment in moments]
+    found = [scheduler_state.plan(moment).next_at for moment in moments]
     assert found == [NOW + 10.0, NOW + 10.0, NOW + 30.0, NOW + 30.0, None, None]
 
 
 def test_nodes_are_told_again_only_when_they_changed() -> None:
     news, ledger = News(), CountingLedger()
-    desk = Desk(news, ledger)
+    scheduler_state = SchedulerState(news, ledger)
     before = ledger.clusters
     for number in range(5):
         news.changes = [(f"r{number}", candidate(f"r{number}", gang(1)))]
-        desk.plan(NOW)
+        scheduler_state.plan(NOW)
     assert ledger.clusters == before + 1
     news.nodes = tuple(replace(node, state=NodeState.DRAINED) for node in news.nodes)
-    desk.plan(NOW)
+    scheduler_state.plan(NOW)
     assert ledger.clusters == before + 2
 
 
@@ -120,7 +120,7 @@ def test_a_long_question_holds_up_no_submission() -> None:
         asked.set()
         return answered.wait(LIMIT_S)
 
-    asking = Thread(target=lambda: plane.world.desk.ask(question))
+    asking = Thread(target=lambda: plane.world.scheduler_state.ask(question))
     asking.start()
     assert asked.wait(LIMIT_S)
     run = submit(plane, slots=1)
@@ -183,7 +183,7 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
     run = submit(plane, slots=1)
     rival = simulation.another()
     rivals = iter([rival.plane.pause])
-    bell = plane.world.hub.event("schedule")
+    bell = plane.world.event_bus.event("schedule")
 
     def interrupt() -> None:
         for pause in rivals:
@@ -211,7 +211,7 @@ def test_what_another_server_ended_counts_in_a_fair_share() -> None:
     late = [submit(planning.plane, user, slots=4) for user in ("ada", "bob")]
     planning.turn("schedule")
     assert [simulation.store.run(run.id).state for run in late] == [RunState.QUEUED, RunState.STARTING]
-    (used,) = planning.plane.world.desk.snapshot().usage
+    (used,) = planning.plane.world.scheduler_state.snapshot().usage
     assert (used.owner, used.slot_s) == ("ada", 4 * (50.0 + 16.0))
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tarmac.control.apply_observation import apply_observation
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.settle import settle
 from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import Unavailable
@@ -48,7 +48,7 @@ def reconcile_pass(
         refusal = engine.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)
-        step = settle(run, attempt, observation, now)
+        step = apply_observation(run, attempt, observation, now)
         if step is None:
             continue
         ended = step.attempt is not None and step.attempt.state is AttemptState.ENDED

@@ -28,7 +28,7 @@ def stage_pass(world: World, lease: Lease | None, fetches: Fetches | None = None
     say) is tried again by the next pass and holds up no other: `world.code_held_up` tells what is in its way.
     """
     with world.lock:
-        pending = sorted(world.mirror().pending.values(), key=lambda run: run.id)
+        pending = sorted(world.run_cache().pending.values(), key=lambda run: run.id)
     if fetches is not None:
         fetches.want([run.id for run in pending])
     held_up = {run.id: world.code_held_up[run.id] for run in pending if run.id in world.code_held_up}

@@ -13,7 +13,7 @@ Listener = Callable[[Collection[str]], None]
 """Called with the ids of the runs that something happened to."""
 
 
-class Bell(StrEnum):
+class Wakeup(StrEnum):
     """The loops that can be woken; of the last three each engine has its own."""
 
     STAGE = "stage"
@@ -24,27 +24,27 @@ class Bell(StrEnum):
     REAP = "reap"
 
 
-class Hub:
+class EventBus:
     """Wakes loops and listeners; rung from any thread. A ring is a hint: loops also look by themselves."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[Bell, str], threading.Event] = {}
+        self._events: dict[tuple[Wakeup, str], threading.Event] = {}
         self._listeners: dict[int, Listener] = {}
         self._lock = threading.Lock()
         self._next = 0
 
-    def ring(self, bell: Bell, engine: str = "") -> None:
+    def notify(self, bell: Wakeup, engine: str = "") -> None:
         """Wake a loop, of an engine for those that each has. One not yet awake is as good as woken."""
         event = self._events.get((bell, engine)) or self.event(bell, engine)
         if not event.is_set():
             event.set()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake every loop."""
         for event in tuple(self._events.values()):
             event.set()
 
-    def event(self, bell: Bell, engine: str = "") -> threading.Event:
+    def event(self, bell: Wakeup, engine: str = "") -> threading.Event:
         """The event that a loop waits on, and clears before it looks."""
         return self._events.setdefault((bell, engine), threading.Event())
 

@@ -10,7 +10,7 @@ import logging
 
 from tarmac.control.delegation import unnamed_nodes
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.fleet import rehearsal_nodes
+from tarmac.control.node_inventory import rehearsal_nodes
 from tarmac.control.steps import ASKS
 from tarmac.control.world import World
 from tarmac.launch import compose
