@@ -9,8 +9,8 @@ from math import isclose
 
 from actors import ADA
 from simulated import Simulation
+from tarmac.control.control_state import FEED_PERIOD_S
 from tarmac.control.usage import HALF_LIVES
-from tarmac.control.world import FEED_PERIOD_S
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.model.spec import Mode
@@ -58,8 +58,8 @@ class Promises:
         With `rivals`, less what is recorded without an event: it learns of that once it acts on the run.
         """
         self._simulation.clock.advance(FEED_PERIOD_S)  # what other servers did has been read by then
-        kept = self._simulation.server.plane.world.scheduler_state.snapshot()
-        made = self._simulation.another().plane.world.scheduler_state.snapshot()
+        kept = self._simulation.server.plane.control.scheduler_state.snapshot()
+        made = self._simulation.another().plane.control.scheduler_state.snapshot()
         assert (kept.pools, kept.nodes) == (made.pools, made.nodes)
         assert _queue(kept, silent=not rivals) == _queue(made, silent=not rivals)
         assert _holdings(kept, silent=not rivals) == _holdings(made, silent=not rivals)

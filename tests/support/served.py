@@ -150,7 +150,7 @@ class Served:
     def turn(self) -> None:
         """One pass of each loop, in the order of a run's life."""
         for body in _PASSES:
-            body(self.plane.world, None)
+            body(self.plane.control, None)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and let the loops see what came of it."""
@@ -240,6 +240,6 @@ async def _end_streams(server: uvicorn.Server, made: Served) -> None:
 _PASSES = (
     stage_pass,
     schedule_pass,
-    lambda world, _lease: deliver_pass(world, world.engines.own),
-    lambda world, lease: reconcile_pass(world, lease, world.engines.own),
+    lambda control, _lease: deliver_pass(control, control.engines.own),
+    lambda control, lease: reconcile_pass(control, lease, control.engines.own),
 )

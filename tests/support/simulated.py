@@ -175,40 +175,40 @@ class Server:
         try:
             self._turn(loop, engine)
         except Hangs:
-            assert not self.plane.world.lock._is_owned(), "others wait for a call that hangs"
+            assert not self.plane.control.lock._is_owned(), "others wait for a call that hangs"
             self.stuck.add((loop, engine))
 
     def _turn(self, loop: str, key: str) -> None:
         lease = self._take_lease()
-        world = self.plane.world
-        world.run_cache()  # as every pass, and any request
-        engine = next((each for each in world.engines if each.key == key), None)
+        control = self.plane.control
+        control.run_cache()  # as every pass, and any request
+        engine = next((each for each in control.engines if each.key == key), None)
         if engine is None:
             return  # its cluster is not there: it has no such loops
         try:
             match loop:
                 case "stage":
-                    stage_pass(world, lease)
+                    stage_pass(control, lease)
                 case "schedule":
-                    wanted = (submit_pass(world, lease), schedule_pass(world, lease).next_at)
+                    wanted = (submit_pass(control, lease), schedule_pass(control, lease).next_at)
                     self.plan_at = min((at for at in wanted if at is not None), default=None)
                 case "deliver":
-                    deliver_pass(world, engine)
+                    deliver_pass(control, engine)
                 case "reconcile":
-                    reconcile_pass(world, lease, engine)
+                    reconcile_pass(control, lease, engine)
                 case "reap":
-                    reap_pass(world, lease, engine)
+                    reap_pass(control, lease, engine)
         except (LeaseLost, Unavailable):  # as the loops do: the next pass tries again
             return
 
     def _take_lease(self) -> Lease:
         """The lease, taken again if another server had its turn meanwhile."""
-        world = self.plane.world
-        newest = max((record.token for record in world.store.servers()), default=0)
+        control = self.plane.control
+        newest = max((record.token for record in control.store.servers()), default=0)
         if self.lease is None or self.lease.token != newest:
             if self.lease is not None:
                 self.plane = self.make()
-            self.lease = world.store.take_lease(LOCAL_CLUSTER, HOME, after=newest, now=world.clock.now())
+            self.lease = control.store.take_lease(LOCAL_CLUSTER, HOME, after=newest, now=control.clock.now())
         assert self.lease is not None
         return self.lease
 

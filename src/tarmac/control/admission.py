@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.control.burst import refuse_burst
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
 from tarmac.control.facts import Shape, candidate_of
 from tarmac.control.node_inventory import rehearsal_nodes
-from tarmac.control.world import World
 from tarmac.launch import site_name
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun
@@ -58,16 +58,16 @@ class Accepted:
 class Admission:
     """Checks submissions against the nodes there are, once per shape of request."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, control: ControlState) -> None:
+        self._control = control
         self._known: tuple[tuple[Node, ...], dict[Shape, tuple[str, ...]]] = ((), {})
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
         _refuse_what_no_engine_takes(submission.spec)
-        refuse_system_packages(submission.spec, allowed=self._world.allow_system_packages)
-        world = self._world
-        run = new_run_record(submission, run_id=world.ids.run_id(now), now=now, server=world.server)
+        refuse_system_packages(submission.spec, allowed=self._control.allow_system_packages)
+        control = self._control
+        run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
         self._refuse_what_never_fits(run)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
@@ -79,30 +79,30 @@ class Admission:
 
     def warnings(self, run: Run) -> tuple[str, ...]:
         """What is to be said of a run that was admitted, on the nodes that it was judged by."""
-        return self._known[1].get(self._world.shapes.of(run.spec), ())
+        return self._known[1].get(self._control.shapes.of(run.spec), ())
 
     def _refuse_what_never_fits(self, run: Run) -> None:
         if run.spec.rehearsal is not None:
-            engine = self._world.engines.own
+            engine = self._control.engines.own
             if engine.describer is not None:
                 self._refuse(run, tuple(rehearsal_nodes(engine, run)))
             return
-        delegate = self._world.engines.delegate_of(run.spec.target.cluster)
+        delegate = self._control.engines.delegate_of(run.spec.target.cluster)
         if delegate is not None:
             refuse_what_is_not_delegated(run.spec)
             capacity = capacity_of(delegate)
             if capacity:
                 self._refuse(run, capacity)
             return
-        nodes = self._world.standing()
+        nodes = self._control.standing()
         if nodes is not self._known[0] and nodes != self._known[0]:
             self._known = (nodes, {})
         fitting = self._known[1]
-        shape = self._world.shapes.of(run.spec)
+        shape = self._control.shapes.of(run.spec)
         if shape not in fitting:
-            refuse_elsewhere(self._world, run.spec)
+            refuse_elsewhere(self._control, run.spec)
             refuse_unknown_pool(run.spec, nodes)
-            fits = any(engine.inventory is not None for engine in self._world.engines)
+            fits = any(engine.inventory is not None for engine in self._control.engines)
             fitting[shape] = self._refuse(run, nodes) if fits else ()
 
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
@@ -142,15 +142,15 @@ def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
         )
 
 
-def refuse_elsewhere(world: World, spec: RunSpec) -> None:
+def refuse_elsewhere(control: ControlState, spec: RunSpec) -> None:
     """Refuse a run for a cluster that another server on the same database serves."""
     wanted = spec.target.cluster
-    if wanted is None or any(node.cluster == wanted for node in world.standing()):
+    if wanted is None or any(node.cluster == wanted for node in control.standing()):
         return
-    servers = {record.cluster: record for record in world.store.servers()}
-    owners = {cluster.name: cluster.server for cluster in world.store.clusters()}
+    servers = {record.cluster: record for record in control.store.servers()}
+    owners = {cluster.name: cluster.server for cluster in control.store.clusters()}
     record = servers.get(owners.get(wanted, wanted))
-    if record is not None and record.cluster != world.server:
+    if record is not None and record.cluster != control.server:
         raise Refused(
             f"{spec.name} wants cluster {wanted}, which {record.home} serves",
             hint="submit it to the server there",

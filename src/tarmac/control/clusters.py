@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.delegation import capacity_of
 from tarmac.control.event_bus import Wakeup
 from tarmac.control.facts import candidate_of
 from tarmac.control.permissions import Action, check
 from tarmac.control.reports import NodeReport, node_reports
-from tarmac.control.world import World
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, admits
 from tarmac.model.engine_kinds import Finding
@@ -58,8 +58,8 @@ class ClusterReport:
 class Clusters:
     """Commands and questions about clusters. From any thread."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, control: ControlState) -> None:
+        self._control = control
 
     # --- questions
 
@@ -76,7 +76,7 @@ class Clusters:
 
     def check(self) -> None:
         """Raise InvalidInput where the engine's own nodes and described ones are called alike."""
-        _refuse_namesakes(self._world.standing())
+        _refuse_namesakes(self._control.standing())
 
     # --- commands
 
@@ -87,36 +87,36 @@ class Clusters:
         would no longer be there, or waits for what no other cluster has.
         """
         check(actor, Action.MANAGE)
-        world = self._world
-        with world.lock:
-            world.look_at_clusters()
-            old = next((known for known in world.inventory.clusters if known.name == cluster.name), None)
-            cluster = replace(cluster, server=world.server)
+        control = self._control
+        with control.lock:
+            control.look_at_clusters()
+            old = next((known for known in control.inventory.clusters if known.name == cluster.name), None)
+            cluster = replace(cluster, server=control.server)
             if old is not None and replace(old, assigned={}) == cluster:
                 return self.find(cluster.name)
             self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
-            others = tuple(known for known in world.store.clusters() if known.name != cluster.name)
-            preparer = world.engines.own.preparer if world.engines.stands_for(cluster) else None
+            others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
+            preparer = control.engines.own.preparer if control.engines.stands_for(cluster) else None
             prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
-            nodes = tuple(world.inventory.nodes_of(prepared)) if world.engines.stands_for(cluster) else ()
-            rest = tuple(node for node in world.standing() if node.cluster != cluster.name)
+            nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.stands_for(cluster) else ()
+            rest = tuple(node for node in control.standing() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
             if old is None:  # marks that a cluster of this name left, if a server died while it was removed
                 self._undrain({node.name for node in nodes})
             else:
                 self._refuse_loss(old.name, nodes, rest)
-            world.store.put_cluster(prepared)
-            world.look_at_clusters()
-        world.event_bus.notify(Wakeup.SCHEDULE)
+            control.store.put_cluster(prepared)
+            control.look_at_clusters()
+        control.event_bus.notify(Wakeup.SCHEDULE)
         return self.find(cluster.name)
 
     def remove(self, actor: Actor, name: str) -> ClusterReport:
         """Forget a described cluster; it, as it was. Raises Refused while a run holds or needs its nodes."""
         check(actor, Action.MANAGE)
-        world = self._world
-        with world.lock:
-            world.look_at_clusters()
+        control = self._control
+        with control.lock:
+            control.look_at_clusters()
             report = self.find(name)
             if report.kind is ClusterKind.REHEARSAL:
                 raise Refused(f"{name} is a rehearsal: it goes when its run has ended")
@@ -124,21 +124,21 @@ class Clusters:
                 raise Refused(
                     f"{name} is the {report.engine} engine's own cluster", hint="settings.toml describes it"
                 )
-            rest = tuple(node for node in world.standing() if node.cluster != name)
+            rest = tuple(node for node in control.standing() if node.cluster != name)
             self._refuse_loss(name, (), rest)
-            world.store.remove_cluster(name)
+            control.store.remove_cluster(name)
             self._undrain({item.node.name for item in report.nodes})
-            world.look_at_clusters()
-        world.event_bus.notify(Wakeup.SCHEDULE)
+            control.look_at_clusters()
+        control.event_bus.notify(Wakeup.SCHEDULE)
         return report
 
     def examine(self, name: str) -> list[Finding]:
         """Try what a run needs on a cluster; raises NotFound for one that is not there. May take long."""
         self.find(name)
-        world = self._world
-        engine = world.engines.at(name)
+        control = self._control
+        engine = control.engines.at(name)
         described = next(
-            (known for known in world.inventory.clusters if known.name == name), Cluster(name=name)
+            (known for known in control.inventory.clusters if known.name == name), Cluster(name=name)
         )
         try:
             with engine.question() as adapter:
@@ -153,7 +153,7 @@ class Clusters:
 
     def _check_kind(self, cluster: Cluster) -> None:
         """Raise InvalidInput for a description that its engine cannot be opened with."""
-        engines = self._world.engines
+        engines = self._control.engines
         if engines.stands_for(cluster):
             if cluster.settings or cluster.credentials:
                 raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
@@ -169,28 +169,28 @@ class Clusters:
         kind.check(cluster)
 
     def _reports(self) -> Iterator[ClusterReport]:
-        world = self._world
-        with world.lock:
-            pools, _ = world.offer()
-            reports = node_reports(world)
-            described = {cluster.name for cluster in world.inventory.clusters}
+        control = self._control
+        with control.lock:
+            pools, _ = control.offer()
+            reports = node_reports(control)
+            described = {cluster.name for cluster in control.inventory.clusters}
         nodes: dict[str, list[NodeReport]] = {}
         for report in reports:
             nodes.setdefault(report.node.cluster, []).append(report)
-        for cluster in world.inventory.clusters:
-            if not world.engines.stands_for(cluster):
+        for cluster in control.inventory.clusters:
+            if not control.engines.stands_for(cluster):
                 nodes.setdefault(cluster.name, [])
-        for engine in world.engines:
+        for engine in control.engines:
             for node in capacity_of(engine):
                 nodes.setdefault(node.cluster, []).append(NodeReport(node=node, slots_used=0, runs=()))
-        pools += delegated_pools(world)
+        pools += delegated_pools(control)
         for name, members in nodes.items():
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
             yield ClusterReport(
                 name=name,
-                engine=world.engines.at(name).name,
-                delegated=world.engines.delegate_of(name) is not None,
-                trouble=world.engines.at(name).trouble(world.clock.now()),
+                engine=control.engines.at(name).name,
+                delegated=control.engines.delegate_of(name) is not None,
+                trouble=control.engines.at(name).trouble(control.clock.now()),
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
                 pools=tuple(pool for pool in pools if pool.cluster == name),
                 nodes=tuple(members),
@@ -202,27 +202,29 @@ class Clusters:
                 f"there is a cluster {name!r} already, of another shape",
                 hint=f"--replace puts this one in its place; tarmac clusters show {name} shows it",
             )
-        described = {cluster.name for cluster in self._world.inventory.clusters}
-        own = {node.cluster for node in self._world.standing()} - described
-        elsewhere = {record.cluster for record in self._world.store.servers()} | {
-            cluster.name for cluster in self._world.store.clusters() if cluster.server != self._world.server
+        described = {cluster.name for cluster in self._control.inventory.clusters}
+        own = {node.cluster for node in self._control.standing()} - described
+        elsewhere = {record.cluster for record in self._control.store.servers()} | {
+            cluster.name
+            for cluster in self._control.store.clusters()
+            if cluster.server != self._control.server
         }
         if name in own | elsewhere or name.startswith(REHEARSAL_PREFIX):
             raise Refused(f"a cluster cannot be called {name!r}: that name is taken", hint="another name")
 
     def _undrain(self, names: set[str]) -> None:
-        if marked := names & self._world.store.drained_nodes():
-            self._world.store.set_drained(marked, False)
+        if marked := names & self._control.store.drained_nodes():
+            self._control.store.set_drained(marked, False)
 
     def _refuse_loss(self, name: str, nodes: Sequence[Node], rest: Sequence[Node]) -> None:
         """Raise Refused if a run holds or needs what is there now and not in `nodes`, its new ones."""
-        held = list(_held(self._world, name, {node.name: node for node in nodes}))
+        held = list(_held(self._control, name, {node.name: node for node in nodes}))
         if held:
             raise Refused(
                 f"cluster {name} keeps what runs hold: {listed(held, NAMED, '; ')}",
                 hint="tarmac nodes drain gives them no new work; wait for what runs there, or stop it",
             )
-        stranded = list(_stranded(self._world, name, (*rest, *nodes)))
+        stranded = list(_stranded(self._control, name, (*rest, *nodes)))
         if stranded:
             raise Refused(
                 f"runs need cluster {name} as it is: {listed(stranded, NAMED, '; ')}",
@@ -239,10 +241,10 @@ def _offer(report: ClusterReport) -> Finding:
     return Finding(what="nodes", ok=bool(nodes), text=text)
 
 
-def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
+def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
     """What runs hold of the cluster and would not find in `nodes`, in words, one for each run and node."""
     held: dict[str, Resources] = {}
-    for run, attempt in world.live():
+    for run, attempt in control.live():
         if attempt.allocation.cluster != name:
             continue
         told: set[str] = set()
@@ -269,19 +271,19 @@ def _held(world: World, name: str, nodes: dict[str, Node]) -> Iterator[str]:
                 yield f"{run.name} ({run.id}) holds {seat.node}, which {lack}"
 
 
-def _stranded(world: World, name: str, after: tuple[Node, ...]) -> Iterator[str]:
+def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iterator[str]:
     """Runs that the nodes there are now could ever hold, and those `after` the change could not, in words."""
-    if world.engines.delegate_of(name) is not None:
-        with world.lock:
+    if control.engines.delegate_of(name) is not None:
+        with control.lock:
             yield from [
-                _waiting(run) for run in world.run_cache().runs.values() if run.spec.target.cluster == name
+                _waiting(run) for run in control.run_cache().runs.values() if run.spec.target.cluster == name
             ]
         return
-    before = world.standing()
-    with world.lock:
+    before = control.standing()
+    with control.lock:
         runs = [
             run
-            for run in world.run_cache().runs.values()
+            for run in control.run_cache().runs.values()
             if run.spec.rehearsal is None and admits(name, run.spec.target.cluster)
         ]
     judged: dict[object, bool] = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegation import capacity_of
 from tarmac.control.queue_entries import QueueEntry, QueuePage
-from tarmac.control.world import World
 from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Attempt, Run
@@ -19,11 +19,11 @@ from tarmac.sched import Estimate, EstimateBasis, Part
 Line = tuple[Run, Attempt | None]
 
 
-def delegated_pools(world: World) -> tuple[Pool, ...]:
+def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
     """The pools of clusters that place by themselves, as far as anything is known of them."""
     keys = dict.fromkeys(
         (node.cluster, node.pool)
-        for engine in world.engines
+        for engine in control.engines
         if engine.delegate is not None
         for node in capacity_of(engine)
     )
@@ -31,22 +31,22 @@ def delegated_pools(world: World) -> tuple[Pool, ...]:
 
 
 def delegated_pages(
-    world: World, part: Part, *, cluster: str | None = None, pool: str | None = None
+    control: ControlState, part: Part, *, cluster: str | None = None, pool: str | None = None
 ) -> Iterator[QueuePage]:
     """This part of the queue of each pool (of this name, of this cluster) where something runs or waits."""
-    if world.engines.alone:
+    if control.engines.alone:
         return
     lines: dict[tuple[str, str], list[Line]] = {}
-    for line in _lines(world):
+    for line in _lines(control):
         lines.setdefault(_key(*line), []).append(line)
     for key, members in lines.items():
         if cluster in (None, key[0]) and pool in (None, key[1]):
             yield _page(key, sorted(members, key=_order), part)
 
 
-def _lines(world: World) -> Iterable[Line]:
-    with world.lock:
-        run_cache = world.run_cache()
+def _lines(control: ControlState) -> Iterable[Line]:
+    with control.lock:
+        run_cache = control.run_cache()
         waiting: list[Line] = [
             (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
         ]

@@ -1,5 +1,5 @@
 """What this process has already passed on to the engine. Lost with it, and then passed on again: all
-deliveries are idempotent. Kept by `world.World` for the deliver pass."""
+deliveries are idempotent. Kept by `ControlState` for the deliver pass."""
 
 from __future__ import annotations
 

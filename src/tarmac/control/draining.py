@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.reports import NodeReport, node_reports
-from tarmac.control.world import World
 from tarmac.model.cluster import REHEARSAL_PREFIX, Node
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.text import listed, nearest
@@ -33,20 +33,20 @@ class NodeChoice:
 ALL_NODES = NodeChoice()
 
 
-def set_drained(world: World, choice: NodeChoice, drained: bool) -> list[NodeReport]:
+def set_drained(control: ControlState, choice: NodeChoice, drained: bool) -> list[NodeReport]:
     """Drain the nodes or take them back; they, as they are then.
 
     Raises NotFound where nothing is meant, and Refused for a host name that several nodes have.
     """
-    with world.lock:
-        chosen = _chosen(world.nodes(), choice)
-        world.set_drained(chosen, drained)
-        return [report for report in node_reports(world) if report.node.name in chosen]
+    with control.lock:
+        chosen = _chosen(control.nodes(), choice)
+        control.set_drained(chosen, drained)
+        return [report for report in node_reports(control) if report.node.name in chosen]
 
 
-def chosen_reports(world: World, choice: NodeChoice) -> list[NodeReport]:
+def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport]:
     """The nodes that are meant, with what they hold; without any choice, all there are."""
-    reports = node_reports(world)
+    reports = node_reports(control)
     if choice == ALL_NODES:
         return reports
     chosen = _chosen([report.node for report in reports], choice)

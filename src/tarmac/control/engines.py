@@ -1,6 +1,6 @@
 """The engines of a control plane by cluster, and what is kept for each alone: none waits for another.
 
-Owned by `world.World`; the deliver, reconcile and reap passes work for one `AttachedEngine` at a time.
+Owned by `ControlState`; the deliver, reconcile and reap passes work for one `AttachedEngine` at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""When queued runs are likely to start, from what this server knows of how long runs take. Owned by `world`.
+"""When queued runs are likely to start, from what this server knows of how long runs take. Owned by
+`control_state`.
 
-What ended is learnt only when somebody asks, outside the lock of the desk: a look ahead takes longer than a
-plan, and holds up neither plans nor submissions.
+What ended is learnt only when somebody asks, outside the lock of the scheduler: a look ahead takes longer
+than a plan, and holds up neither plans nor submissions.
 """
 
 from __future__ import annotations

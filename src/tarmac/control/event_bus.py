@@ -1,6 +1,6 @@
 """Who wants to hear that something changed: the loops by name, and listeners of the rim.
 
-Used by `world.World` (which rings) and by `loops` and the server (which wait).
+Used by `ControlState` (which notifies) and by `loops` and the server (which wait).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class Wakeup(StrEnum):
 
 
 class EventBus:
-    """Wakes loops and listeners; rung from any thread. A ring is a hint: loops also look by themselves."""
+    """Wakes loops and listeners; called from any thread.
+
+    A notice is a hint: loops also look by themselves.
+    """
 
     def __init__(self) -> None:
         self._events: dict[tuple[Wakeup, str], threading.Event] = {}
@@ -33,9 +36,9 @@ class EventBus:
         self._lock = threading.Lock()
         self._next = 0
 
-    def notify(self, bell: Wakeup, engine: str = "") -> None:
+    def notify(self, wakeup: Wakeup, engine: str = "") -> None:
         """Wake a loop, of an engine for those that each has. One not yet awake is as good as woken."""
-        event = self._events.get((bell, engine)) or self.event(bell, engine)
+        event = self._events.get((wakeup, engine)) or self.event(wakeup, engine)
         if not event.is_set():
             event.set()
 
@@ -44,9 +47,9 @@ class EventBus:
         for event in tuple(self._events.values()):
             event.set()
 
-    def event(self, bell: Wakeup, engine: str = "") -> threading.Event:
+    def event(self, wakeup: Wakeup, engine: str = "") -> threading.Event:
         """The event that a loop waits on, and clears before it looks."""
-        return self._events.setdefault((bell, engine), threading.Event())
+        return self._events.setdefault((wakeup, engine), threading.Event())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, from the thread that made it; returns how to stop that."""

@@ -1,4 +1,4 @@
-"""The durable loops: one thread each, woken by the hub, at work under the server's lease.
+"""The durable loops: one thread each, woken by the event bus, at work under the server's lease.
 
 Started by the server. Every engine has loops of its own for all that calls it, so that one which hangs, fails
 or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the rim,
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.engines import AttachedEngine
 from tarmac.control.event_bus import Wakeup
 from tarmac.control.fetches import Fetches
@@ -25,7 +26,6 @@ from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
-from tarmac.control.world import World
 from tarmac.model.abilities import Notifies
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode
@@ -46,7 +46,7 @@ SLOWING = 1.5
 
 log = logging.getLogger(__name__)
 
-Pass = Callable[[World, Lease | None], float | None]
+Pass = Callable[[ControlState, Lease | None], float | None]
 """One turn of a loop; it says when it wants the next, if before long."""
 
 
@@ -58,10 +58,10 @@ class Loops:
     """All loops of one server."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        world = self._world = plane.world
+        control = self._control = plane.control
         self._on_lost: Callable[[], None] = _nothing
         self._lost = threading.Event()
-        self._fetches = _fetches(world)
+        self._fetches = _fetches(control)
         stage = partial(stage_pass, fetches=self._fetches)
         self._loops = [
             self._loop(Wakeup.STAGE, _in_time(stage), 5.0),
@@ -71,7 +71,7 @@ class Loops:
         self._started = False
         self._lock = threading.Lock()
         self._of_engines: dict[AttachedEngine, list[_Loop]] = {}
-        world.engines.changed = self._follow_engines
+        control.engines.changed = self._follow_engines
         self._follow_engines()
 
     def start(self, *, on_lost: Callable[[], None] = _nothing) -> None:
@@ -84,7 +84,7 @@ class Loops:
 
     def stop(self) -> None:
         """End every loop after the pass it is in. Running work goes on; a call that hangs is left behind."""
-        self._world.engines.changed = _nothing
+        self._control.engines.changed = _nothing
         with self._lock:
             loops = self._every()
         for loop in loops:
@@ -103,11 +103,11 @@ class Loops:
     def _follow_engines(self) -> None:
         """Begin the loops of engines that have come, and end those of engines that have gone."""
         with self._lock:
-            there = set(self._world.engines)
+            there = set(self._control.engines)
             for engine in [known for known in self._of_engines if known not in there]:
                 for loop in self._of_engines.pop(engine):
                     loop.ask_to_end()
-            for engine in self._world.engines:
+            for engine in self._control.engines:
                 if engine not in self._of_engines:
                     self._of_engines[engine] = self._loops_of(engine)
                     if self._started:
@@ -115,20 +115,20 @@ class Loops:
                             loop.start()
 
     def _loops_of(self, engine: AttachedEngine) -> list[_Loop]:
-        world, news = self._world, _News()
+        control, news = self._control, _News()
         if isinstance(engine.adapter, Notifies):
-            engine.adapter.subscribe(partial(_on_news, world, engine, news))
+            engine.adapter.subscribe(partial(_on_news, control, engine, news))
         reconcile = _Reconcile(engine, news)
-        deliver = _in_time(lambda world, _lease: deliver_pass(world, engine))
-        reap = _in_time(lambda world, lease: reap_pass(world, lease, engine))
+        deliver = _in_time(lambda control, _lease: deliver_pass(control, engine))
+        reap = _in_time(lambda control, lease: reap_pass(control, lease, engine))
         return [
             self._loop(Wakeup.DELIVER, deliver, 1.0, engine=engine.key),
             self._loop(Wakeup.RECONCILE, reconcile, engine.pace.idle_s, engine=engine.key),
             self._loop(Wakeup.REAP, reap, REAP_PERIOD_S, engine=engine.key),
         ]
 
-    def _loop(self, bell: Wakeup, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
-        return _Loop(self._world, (bell, engine), body, period_s=period_s, on_lost=self._lose)
+    def _loop(self, wakeup: Wakeup, body: Pass, period_s: float, *, engine: str = "") -> _Loop:
+        return _Loop(self._control, (wakeup, engine), body, period_s=period_s, on_lost=self._lose)
 
     def _lose(self) -> None:
         """Another server acts for the cluster now: whatever this one did would be done twice."""
@@ -139,35 +139,35 @@ class Loops:
             loops = self._every()
         for loop in loops:
             loop.ask_to_end()
-        step_down(self._world)
+        step_down(self._control)
         self._on_lost()
 
 
-def _fetches(world: World) -> Fetches | None:
+def _fetches(control: ControlState) -> Fetches | None:
     """How repositories are fetched beside the loop, where the code store can."""
-    store = world.code
+    store = control.code
     return (
-        Fetches(store, ready=partial(world.event_bus.notify, Wakeup.STAGE))
+        Fetches(store, ready=partial(control.event_bus.notify, Wakeup.STAGE))
         if isinstance(store, FetchesCode)
         else None
     )
 
 
-def _schedule(world: World, lease: Lease | None) -> float | None:
-    submit_at, plan_at = submit_pass(world, lease), schedule_pass(world, lease).next_at
+def _schedule(control: ControlState, lease: Lease | None) -> float | None:
+    submit_at, plan_at = submit_pass(control, lease), schedule_pass(control, lease).next_at
     return min((at for at in (submit_at, plan_at) if at is not None), default=None)
 
 
-def _renew(world: World, lease: Lease | None) -> None:
+def _renew(control: ControlState, lease: Lease | None) -> None:
     if lease is not None:
-        world.store.renew_lease(lease, now=world.clock.now())
+        control.store.renew_lease(lease, now=control.clock.now())
 
 
-def _in_time(body: Callable[[World, Lease | None], object]) -> Pass:
+def _in_time(body: Callable[[ControlState, Lease | None], object]) -> Pass:
     """A pass that is content with the period of its loop."""
 
-    def turn(world: World, lease: Lease | None) -> None:
-        body(world, lease)
+    def turn(control: ControlState, lease: Lease | None) -> None:
+        body(control, lease)
 
     return turn
 
@@ -194,10 +194,10 @@ class _News:
             return taken
 
 
-def _on_news(world: World, engine: AttachedEngine, news: _News, attempt_id: str) -> None:
+def _on_news(control: ControlState, engine: AttachedEngine, news: _News, attempt_id: str) -> None:
     news.add(attempt_id)
-    world.event_bus.notify(Wakeup.RECONCILE, engine.key)
-    world.event_bus.tell([attempt_id.rpartition(".")[0]])
+    control.event_bus.notify(Wakeup.RECONCILE, engine.key)
+    control.event_bus.tell([attempt_id.rpartition(".")[0]])
 
 
 class _Reconcile:
@@ -209,15 +209,15 @@ class _Reconcile:
         self._period_s = engine.pace.observe_s
         self._look_at = float("-inf")
 
-    def __call__(self, world: World, lease: Lease | None) -> float | None:
-        now, pace = world.clock.now(), self._engine.pace
+    def __call__(self, control: ControlState, lease: Lease | None) -> float | None:
+        now, pace = control.clock.now(), self._engine.pace
         only: Collection[str] | None = self._news.take()
         if only:
             self._period_s = pace.observe_s
         if now >= self._look_at:
             only = None
         if only is None or only:
-            steps = reconcile_pass(world, lease, self._engine, only)
+            steps = reconcile_pass(control, lease, self._engine, only)
             self._period_s = pace.observe_s if steps else min(self._period_s * SLOWING, pace.idle_s)
         if only is None:
             self._look_at = now + self._period_s
@@ -225,18 +225,18 @@ class _Reconcile:
 
 
 class _Loop:
-    """One pass, again and again: when its bell rings, and at least every `period_s`."""
+    """One pass, again and again: when it is woken, and at least every `period_s`."""
 
     def __init__(
         self,
-        world: World,
+        control: ControlState,
         key: tuple[Wakeup, str],
         body: Pass,
         *,
         period_s: float,
         on_lost: Callable[[], None],
     ) -> None:
-        self._world = world
+        self._control = control
         self._key = key
         self._name = "-".join(filter(None, key))
         self._body = body
@@ -250,22 +250,22 @@ class _Loop:
 
     def ask_to_end(self) -> None:
         self._ending.set()
-        self._world.event_bus.notify(*self._key)
+        self._control.event_bus.notify(*self._key)
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        bell = self._world.event_bus.event(*self._key)
+        wakeup = self._control.event_bus.event(*self._key)
         while not self._ending.is_set():
-            bell.clear()
+            wakeup.clear()
             rest_s = self._turn()
-            bell.wait(rest_s)
+            wakeup.wait(rest_s)
 
     def _turn(self) -> float:
         """One pass; how long to rest at most."""
         try:
-            next_at = self._body(self._world, self._world.serving)
+            next_at = self._body(self._control, self._control.serving)
         except LeaseLost as error:
             log.error("%s: %s", self._name, error)
             self._on_lost()
@@ -276,4 +276,4 @@ class _Loop:
         except Exception:  # the rim of the loop: a defect in one pass must not end the loop
             log.exception("%s failed", self._name)
             return BACK_OFF_S
-        return rest_s(next_at, now=self._world.clock.now(), period_s=self._period_s)
+        return rest_s(next_at, now=self._control.clock.now(), period_s=self._period_s)

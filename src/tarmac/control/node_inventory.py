@@ -1,7 +1,7 @@
 """All nodes and pools there are: of the engines' own clusters, of described clusters, of live rehearsals.
 
-Kept by `world.World`, which calls it under its lock. While nothing changes the answers are the same objects,
-so that a pass over ten thousand nodes costs no more than one over a few.
+Kept by `ControlState`, which calls it under its lock. While nothing changes the answers are the same
+objects, so that a pass over ten thousand nodes costs no more than one over a few.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.control.admission import refusal_text
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegated_queue import delegated_pages
 from tarmac.control.event_bus import Wakeup
 from tarmac.control.facts import candidate_of
@@ -18,7 +19,6 @@ from tarmac.control.permissions import Action, check
 from tarmac.control.queue_entries import QueueEntry, QueuePage
 from tarmac.control.reordering import Draft, PoolKey, Stand
 from tarmac.control.steps import caused_by
-from tarmac.control.world import World
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Policy
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
@@ -63,10 +63,10 @@ class QueueChange:
 
 
 def queue(
-    world: World, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+    control: ControlState, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
 ) -> list[QueuePage]:
     """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
-    now = world.clock.now()
+    now = control.clock.now()
 
     def asked_for(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
@@ -76,10 +76,10 @@ def queue(
         last = max((place.place for page in found for place in page.places), default=-1)
         return found, scope_of_first(ledger, now, last + 1)
 
-    found, scope = world.scheduler_state.ask(question)
-    expected = world.estimator.estimates(scope, now)
-    with world.lock:
-        known = world.run_cache().runs
+    found, scope = control.scheduler_state.ask(question)
+    expected = control.estimator.estimates(scope, now)
+    with control.lock:
+        known = control.run_cache().runs
         runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
     placed = [
         QueuePage(
@@ -94,26 +94,26 @@ def queue(
         )
         for page in found
     ]
-    return [*placed, *delegated_pages(world, part, cluster=cluster, pool=pool)]
+    return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool)]
 
 
-def reorder(world: World, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
+def reorder(control: ControlState, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
     """Apply all changes, or none; the runs they name, as they are then.
 
     `ahead_of` and `behind_of` may name runs of others; those that are changed must be the actor's to change.
     Raises InvalidInput with everything wrong with any of them, each told by the words of its change.
     """
     for _ in range(CHANGE_TRIES):
-        named = _Named(world, actor)
-        draft = _draft(world, changes, named)
+        named = _Named(control, actor)
+        draft = _draft(control, changes, named)
         problems = [problem for change in changes for problem in _try(draft, change, named)]
         if problems:
             raise InvalidInput(problems)
         for change in changes:
             check(actor, Action.CONTROL, owner=named.run(change.reference).user)
         steps = [caused_by(actor, step) for step in draft.steps()]
-        if all(world.commit(steps, whole=True)):
-            world.event_bus.notify(Wakeup.SCHEDULE)
+        if all(control.commit(steps, whole=True)):
+            control.event_bus.notify(Wakeup.SCHEDULE)
             after = {step.after.id: step.after for step in steps}
             runs = [named.run(change.reference) for change in changes]
             return list({run.id: after.get(run.id, run) for run in runs}.values())
@@ -123,8 +123,8 @@ def reorder(world: World, actor: Actor, changes: Sequence[QueueChange]) -> list[
 class _Named:
     """The runs that references mean: each is looked up once, and as this server knows it."""
 
-    def __init__(self, world: World, actor: Actor) -> None:
-        self._world = world
+    def __init__(self, control: ControlState, actor: Actor) -> None:
+        self._control = control
         self._actor = actor
         self._found: dict[str, Run | Problem] = {}
 
@@ -139,11 +139,11 @@ class _Named:
 
     def _look_up(self, reference: str) -> Run | Problem:
         try:
-            run = find_run(self._world.store, self._actor, reference)
+            run = find_run(self._control.store, self._actor, reference)
         except (NotFound, Refused) as error:
             return Problem(message=error.message, hint=error.hint)
-        with self._world.lock:
-            return self._world.run_cache().runs.get(run.id, run)
+        with self._control.lock:
+            return self._control.run_cache().runs.get(run.id, run)
 
 
 def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
@@ -191,13 +191,13 @@ def _operations(change: QueueChange) -> Iterator[tuple[str, Operation]]:
         yield "top", lambda draft, run, _: draft.top(run)
 
 
-def _draft(world: World, changes: Iterable[QueueChange], named: _Named) -> Draft:
+def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named) -> Draft:
     """The queues as they are: every run in one, and those that are named and wait elsewhere."""
-    now = world.clock.now()
-    pools, nodes = world.offer()
-    found = world.scheduler_state.ask(lambda ledger: listing(ledger, now))
-    with world.lock:
-        runs = dict(world.run_cache().runs)
+    now = control.clock.now()
+    pools, nodes = control.offer()
+    found = control.scheduler_state.ask(lambda ledger: listing(ledger, now))
+    with control.lock:
+        runs = dict(control.run_cache().runs)
     homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
     elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
     idle = Snapshot(

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
+from tarmac.control.control_state import ControlState
 from tarmac.control.facts import candidate_of
 from tarmac.control.node_inventory import rehearsal_nodes
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.steps import placed
-from tarmac.control.world import World
 from tarmac.launch import site_text
 from tarmac.model.cluster import Node
 from tarmac.model.errors import Problem
@@ -59,35 +59,35 @@ class DryRun:
     missing: tuple[Problem, ...] = ()
 
 
-def node_reports(world: World) -> list[NodeReport]:
+def node_reports(control: ControlState) -> list[NodeReport]:
     """Every node there is now."""
     held: dict[str, dict[str, NodeRun]] = {}
-    for run, attempt in world.live():
+    for run, attempt in control.live():
         for seat in attempt.held.seats:
             on_node = held.setdefault(seat.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
             on_node[run.id] = replace(before, slots=before.slots + len(seat.slots))
     reports = []
-    for node in world.nodes():
+    for node in control.nodes():
         runs = tuple(held.get(node.name, {}).values())
         reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=runs))
     return reports
 
 
-def dry_run(world: World, submission: Submission) -> DryRun:
+def dry_run(control: ControlState, submission: Submission) -> DryRun:
     """Place and render a submission without starting or keeping anything."""
-    now = world.clock.now()
-    refuse_system_packages(submission.spec, allowed=world.allow_system_packages)
-    run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=world.server)
+    now = control.clock.now()
+    refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
+    run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
     rendered = site_text(run.spec)
     if rendered is not None and run.spec.rehearsal is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)
-    return replace(_placed_here(world, run, now), rendered=rendered)
+    return replace(_placed_here(control, run, now), rendered=rendered)
 
 
-def _placed_here(world: World, run: Run, now: float) -> DryRun:
-    nodes = world.nodes() + tuple(rehearsal_nodes(world.engines.own, run))
-    snapshot = world.scheduler_state.snapshot()
+def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
+    nodes = control.nodes() + tuple(rehearsal_nodes(control.engines.own, run))
+    snapshot = control.scheduler_state.snapshot()
     busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
     verdict = explain(busy, run.id, now)
     reasons: tuple[Reason, ...] = ()
@@ -98,13 +98,15 @@ def _placed_here(world: World, run: Run, now: float) -> DryRun:
     if not isinstance(verdict, Placement):
         largest = verdict.largest if isinstance(verdict, Refusal) else None
         return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
-    launch = _launch(world, run, verdict, {node.name: node for node in nodes}, now)
-    adapter = world.engines.at(verdict.allocation.cluster).adapter
+    launch = _launch(control, run, verdict, {node.name: node for node in nodes}, now)
+    adapter = control.engines.at(verdict.allocation.cluster).adapter
     return DryRun(run=run, launch=launch, request=adapter.render(launch), reasons=reasons)
 
 
-def _launch(world: World, run: Run, placement: Placement, nodes: dict[str, Node], now: float) -> Launch:
-    engine = world.engines.at(placement.allocation.cluster).name
+def _launch(
+    control: ControlState, run: Run, placement: Placement, nodes: dict[str, Node], now: float
+) -> Launch:
+    engine = control.engines.at(placement.allocation.cluster).name
     step = placed(run, placement, engine=engine, token="", port=FIRST_PORT, now=now)
     assert step.attempt is not None, "placing makes an attempt"
-    return launch_of(world, step.after, step.attempt, nodes)
+    return launch_of(control, step.after, step.attempt, nodes)

@@ -1,8 +1,8 @@
 """The live runs in memory: what the passes decide on, kept up to date instead of read anew.
 
-Owned by `world.World`, which calls it under its lock. Every change that goes through this process is taken
-up as it is committed; what other servers on the same database do arrives through the feed. It notes which
-runs changed, for the scheduler's facts (`scheduler_state`).
+Owned by `ControlState`, which calls it under its lock. Every change that goes through this process is
+taken up as it is committed; what other servers on the same database do arrives through the feed. It notes
+which runs changed, for the scheduler's facts (`scheduler_state`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Where the scheduler's facts are kept: the ledger, brought up to date with what changed. Owned by `world`.
+"""Where the scheduler's facts are kept: the ledger, brought up to date with what changed. Owned by
+`control_state`.
 
-The ledger has a lock of its own, and the world's lock is held only while the changes are handed over: a plan
-that takes long holds up no submission. Whoever holds the world's lock must not ask the desk.
+The ledger has a lock of its own, and the lock of the control state is held only while the changes are handed
+over: a plan that takes long holds up no submission. Whoever holds the lock of the control state must not ask
+the scheduler.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 from tarmac.control import draining, queueing, reports, steps
 from tarmac.control.admission import Accepted, Admission, Submission, same_request
 from tarmac.control.clusters import Clusters
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.draining import ALL_NODES, NodeChoice
 from tarmac.control.event_bus import Listener
@@ -24,7 +25,6 @@ from tarmac.control.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
 from tarmac.control.why import Why, why
-from tarmac.control.world import World
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
@@ -100,7 +100,7 @@ class ControlPlane:
         `alone`: nobody else will ever write to this store (a simulation): it is not read again.
         `allow_system_packages`: runs may install packages of the distribution on their nodes.
         """
-        self.world = World(
+        self.control = ControlState(
             store=store,
             engine=engine,
             engines=engines,
@@ -115,8 +115,8 @@ class ControlPlane:
             allow_system_packages=allow_system_packages,
         )
         self._resolve = resolve
-        self.clusters = Clusters(self.world)
-        self._admission = Admission(self.world)
+        self.clusters = Clusters(self.control)
+        self._admission = Admission(self.control)
 
     # --- commands
 
@@ -124,10 +124,10 @@ class ControlPlane:
         """Accept runs, all or none, durably. Raises Refused for what can never fit, or for a reused key."""
         for submission in submissions:
             check(submission.actor, Action.SUBMIT)
-        now = self.world.clock.now()
+        now = self.control.clock.now()
         new = [self._admission.new_run(self._resolved(submission), now) for submission in submissions]
         accepted = []
-        for item, run in zip(new, self.world.accept(new), strict=True):
+        for item, run in zip(new, self.control.accept(new), strict=True):
             created = run.id == item.run.id
             if not created and not same_request(run.spec, item.run.spec):
                 raise Refused(
@@ -155,24 +155,24 @@ class ControlPlane:
     def set_drained(self, actor: Actor, nodes: NodeChoice, drained: bool) -> list[NodeReport]:
         """Drain nodes (no new work; what runs there goes on), or take them back: all of them, or none."""
         check(actor, Action.MANAGE)
-        return draining.set_drained(self.world, nodes, drained)
+        return draining.set_drained(self.control, nodes, drained)
 
     def reorder(self, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
         """Change places in the queue: all of these changes, or none; the runs that were named."""
-        return queueing.reorder(self.world, actor, changes)
+        return queueing.reorder(self.control, actor, changes)
 
     # --- questions
 
     def find(self, actor: Actor, reference: str) -> Run:
         """The run an actor means: id, name (the newest of that name, of their own first) or unique prefix."""
         check(actor, Action.READ)
-        return find_run(self.world.store, actor, reference)
+        return find_run(self.control.store, actor, reference)
 
     def find_here(self, actor: Actor, reference: str) -> Run:
         """The same, for what lies beside the run; raises Refused where another server has that."""
         run = self.find(actor, reference)
-        if run.server != self.world.server:
-            who = whereabouts(self.world.store, run.server, now=self.world.clock.now())
+        if run.server != self.control.server:
+            who = whereabouts(self.control.store, run.server, now=self.control.clock.now())
             raise Refused(
                 f"logs and reports of {run.name} ({run.id}) are kept by {who}", hint="ask the server there"
             )
@@ -183,34 +183,34 @@ class ControlPlane:
         check(actor, Action.READ)
         if scope is RunScope.MINE:
             query = replace(query, user=actor.user)
-        return self.world.store.runs(query)
+        return self.control.store.runs(query)
 
     def attempts(self, actor: Actor, run_id: str) -> list[Attempt]:
         """All attempts of a run, by number."""
         check(actor, Action.READ)
-        return self.world.store.attempts(run_id)
+        return self.control.store.attempts(run_id)
 
     def workers(self, actor: Actor, attempt_id: str) -> Sequence[WorkerStatus]:
         """The workers of an attempt, as far as its nodes have reported them."""
         check(actor, Action.READ)
-        with self.world.engine_of(attempt_id).question() as engine:
+        with self.control.engine_of(attempt_id).question() as engine:
             return engine.workers(attempt_id)
 
     def notices(self, actor: Actor, attempt_id: str) -> Sequence[Notice]:
         """What the nodes of an attempt have told its user so far."""
         check(actor, Action.READ)
-        with self.world.engine_of(attempt_id).question() as engine:
+        with self.control.engine_of(attempt_id).question() as engine:
             return engine.notices(attempt_id)
 
     def events(self, actor: Actor, run_id: str, after_seq: int = 0) -> list[Event]:
         """The history of a run."""
         check(actor, Action.READ)
-        return self.world.store.events(run_id, after_seq=after_seq)
+        return self.control.store.events(run_id, after_seq=after_seq)
 
     def read(self, actor: Actor, attempt_id: str, path: str, offset: int = 0, limit: int = 65536) -> bytes:
         """Bytes of a file of the attempt directory; raises NotFound where there is none."""
         check(actor, Action.READ)
-        with self.world.engine_of(attempt_id).question() as engine:
+        with self.control.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
 
     def queue(
@@ -218,34 +218,34 @@ class ControlPlane:
     ) -> list[QueuePage]:
         """A part of the queue of each of these pools, in scheduling order."""
         check(actor, Action.READ)
-        return queueing.queue(self.world, part, cluster=cluster, pool=pool)
+        return queueing.queue(self.control, part, cluster=cluster, pool=pool)
 
     def pools(self, actor: Actor) -> tuple[Pool, ...]:
         """All pools there are, with their rules."""
         check(actor, Action.READ)
-        return self.world.offer()[0] + delegated_pools(self.world)
+        return self.control.offer()[0] + delegated_pools(self.control)
 
     def why(self, actor: Actor, reference: str) -> Why:
         """What the run waits for."""
-        return why(self.world, self.find(actor, reference))
+        return why(self.control, self.find(actor, reference))
 
     def nodes(self, actor: Actor, choice: NodeChoice = ALL_NODES) -> list[NodeReport]:
         """Every node that is meant, and what it holds; raises NotFound where none is."""
         check(actor, Action.READ)
-        return draining.chosen_reports(self.world, choice)
+        return draining.chosen_reports(self.control, choice)
 
     def dry_run(self, submission: Submission) -> DryRun:
         """What a submission would become, also before all that it names is there; nothing is kept."""
         check(submission.actor, Action.SUBMIT)
         try:
-            return reports.dry_run(self.world, self._resolved(submission))
+            return reports.dry_run(self.control, self._resolved(submission))
         except InvalidInput as refusal:
-            found = reports.dry_run(self.world, submission)
+            found = reports.dry_run(self.control, submission)
             return replace(found, missing=tuple(refusal.problems))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener`, from any thread, with the runs that something happened to; returns how to stop."""
-        return self.world.event_bus.subscribe(listener)
+        return self.control.event_bus.subscribe(listener)
 
     def _resolved(self, submission: Submission) -> Submission:
         """Raises InvalidInput for a dataset or artifact that is not there."""
@@ -261,10 +261,10 @@ class ControlPlane:
         run = self.find(actor, reference)
         check(actor, Action.CONTROL, owner=run.user)
         for _ in range(COMMAND_TRIES):
-            step = decide(run, self.world.attempt_of(run), self.world.clock.now())
+            step = decide(run, self.control.attempt_of(run), self.control.clock.now())
             if step is None:
                 return run
-            if self.world.commit([steps.caused_by(actor, step)])[0]:
+            if self.control.commit([steps.caused_by(actor, step)])[0]:
                 return step.after
             run = self.find(actor, run.id)
         raise Unavailable(f"run {run.id} changes too quickly", hint="try again")

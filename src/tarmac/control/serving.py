@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.control.world import World
+from tarmac.control.control_state import ControlState
 from tarmac.model.abilities import Reaps
 from tarmac.model.errors import Refused, TarmacError, Unavailable
 from tarmac.model.ports import Store
@@ -108,31 +108,31 @@ def whereabouts(store: Store, server: str, *, now: float) -> str:
     return f"{record.home}, whose server was last seen {int(silent_s // 60)} min ago: its runs wait for it"
 
 
-def step_down(world: World) -> None:
+def step_down(control: ControlState) -> None:
     """End what this home's engines still run for a cluster that another home has taken over: it runs there.
 
     Nothing is ended where the same home is served by a newer server, which goes on with it. An engine that
     does not answer is waited for no longer than `STEP_DOWN_S`, beside the others.
     """
-    lease = world.serving
+    lease = control.serving
     if lease is None:
         return
     try:
-        held = next((record for record in world.store.servers() if record.cluster == lease.cluster), None)
+        held = next((record for record in control.store.servers() if record.cluster == lease.cluster), None)
     except TarmacError as error:
         log.error("what still runs here could not be ended: %s", error)
         return
     if held is None or held.home.id == lease.home:
         return
     log.error("%s serves the cluster %s now: what runs here for it is ended", held.home, lease.cluster)
-    attempts = [attempt for attempt in world.known_attempts() if world.starts_here(attempt)]
+    attempts = [attempt for attempt in control.known_attempts() if control.starts_here(attempt)]
     threads = [
         threading.Thread(
             target=_end_all, args=(engine.reaper, ids), name=f"tarmac-end-{engine.key}", daemon=True
         )
-        for engine in world.engines
+        for engine in control.engines
         if engine.reaper is not None
-        and (ids := [attempt.id for attempt in attempts if world.engines.of(attempt) is engine])
+        and (ids := [attempt.id for attempt in attempts if control.engines.of(attempt) is engine])
     ]
     for thread in threads:
         thread.start()

@@ -1,4 +1,5 @@
-"""What runs ask for, worked out once for each: asked at admission, then by the mirror. Owned by `world`.
+"""What runs ask for, worked out once for each: asked at admission, then by the cache of runs. Owned by
+`control_state`.
 
 Runs that ask alike share one object, which makes passes of the scheduler quicker. From any thread: what two
 threads find at once is the same.

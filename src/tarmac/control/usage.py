@@ -1,4 +1,5 @@
-"""What has been used, as far as this server knows it: read once, then kept up to date. Owned by `world`.
+"""What has been used, as far as this server knows it: read once, then kept up to date. Owned by
+`control_state`.
 
 What its own commits add is noted as they are made. When another server has ended attempts, the hours that may
 have grown are read again, and the difference is what it added.

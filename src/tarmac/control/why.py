@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.engines import AttachedEngine
 from tarmac.control.serving import whereabouts
-from tarmac.control.world import World
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run
@@ -73,51 +73,57 @@ class Why:
     lost: str = ""
 
 
-def why(world: World, run: Run) -> Why:
+def why(control: ControlState, run: Run) -> Why:
     """Explain where the run stands now."""
-    if run.server != world.server and run.state is not RunState.ENDED:
-        who = whereabouts(world.store, run.server, now=world.clock.now())
+    if run.server != control.server and run.state is not RunState.ENDED:
+        who = whereabouts(control.store, run.server, now=control.clock.now())
         headline = f"{run.state}: it is looked after by {who}"
         return Why(run_id=run.id, state=run.state, headline=headline)
-    engine = world.engines.delegate_of(run.spec.target.cluster)
+    engine = control.engines.delegate_of(run.spec.target.cluster)
     if run.state is RunState.QUEUED and engine is not None:
         return Why(
             run_id=run.id,
             state=run.state,
-            headline=_before_the_cluster(world, run, engine),
-            lost=_lost(world, run),
+            headline=_before_the_cluster(control, run, engine),
+            lost=_lost(control, run),
         )
     if run.state is RunState.QUEUED:
-        told = replace(_why_queued(world, run), lost=_lost(world, run))
+        told = replace(_why_queued(control, run), lost=_lost(control, run))
         pauses = any(reason.code is ReasonCode.RESTS for reason in told.reasons)
         return (
-            replace(told, headline=_pausing(world, run), estimate=_after_pause(run, told)) if pauses else told
+            replace(told, headline=_pausing(control, run), estimate=_after_pause(run, told))
+            if pauses
+            else told
         )
-    with world.lock:
-        attempt = world.run_cache().attempts.get(run.id)
-    lost = _lost(world, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
+    with control.lock:
+        attempt = control.run_cache().attempts.get(run.id)
+    lost = _lost(control, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
     estimate = None
     if run.state is RunState.SUBMITTED and attempt is not None:
-        estimate = _native_estimate(attempt, world.clock.now())
+        estimate = _native_estimate(attempt, control.clock.now())
     return Why(
-        run_id=run.id, state=run.state, headline=_headline(world, run, attempt), lost=lost, estimate=estimate
+        run_id=run.id,
+        state=run.state,
+        headline=_headline(control, run, attempt),
+        lost=lost,
+        estimate=estimate,
     )
 
 
-def _before_the_cluster(world: World, run: Run, engine: AttachedEngine) -> str:
+def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine) -> str:
     """Why a run is not in the queue of its cluster yet."""
-    if run.retry is not None and run.retry.at > world.clock.now():
-        return _pausing(world, run)
-    said = engine.trouble(world.clock.now())
+    if run.retry is not None and run.retry.at > control.clock.now():
+        return _pausing(control, run)
+    said = engine.trouble(control.clock.now())
     trouble = f": {said}" if said else ""
     return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"
 
 
-def _in_its_queue(world: World, run: Run, attempt: Attempt | None) -> str:
+def _in_its_queue(control: ControlState, run: Run, attempt: Attempt | None) -> str:
     """How a run stands in the queue of its cluster, in the cluster's own words."""
     cluster = attempt.allocation.cluster if attempt is not None else run.spec.target.cluster or ""
     native = attempt.native if attempt is not None else None
-    trouble = world.engines.at(cluster).trouble(world.clock.now())
+    trouble = control.engines.at(cluster).trouble(control.clock.now())
     if native is None:
         waits = f"submitted: it is on its way to the queue of cluster {cluster}"
     else:
@@ -143,9 +149,9 @@ def _after_pause(run: Run, told: Why) -> WhyEstimate | None:
     return None if estimate.start_at <= run.retry.at + 1.0 else estimate
 
 
-def _pausing(world: World, run: Run) -> str:
+def _pausing(control: ControlState, run: Run) -> str:
     """What happened to the last attempt of a run that pauses before its next try."""
-    last = world.store.attempts(run.id)[-1]
+    last = control.store.attempts(run.id)[-1]
     because = f": {last.cause.message}" if last.cause is not None else ""
     if last.outcome is Outcome.FAILED:
         which = f"retry {run.failures} of {run.spec.retries}"
@@ -154,16 +160,16 @@ def _pausing(world: World, run: Run) -> str:
     return f"queued: it pauses before {which}, because attempt {last.number} {last.outcome}{because}"
 
 
-def _lost(world: World, run: Run) -> str:
+def _lost(control: ControlState, run: Run) -> str:
     """What its last attempt lost."""
-    lost = loss_of(world.store.attempts(run.id)) if run.attempt else None
+    lost = loss_of(control.store.attempts(run.id)) if run.attempt else None
     return loss_text(lost.work_s, lost.checkpoint_at, lost.step) if lost is not None else ""
 
 
-def _why_queued(world: World, run: Run) -> Why:
-    now = world.clock.now()
+def _why_queued(control: ControlState, run: Run) -> Why:
+    now = control.clock.now()
     try:
-        verdict, scope = world.scheduler_state.ask(
+        verdict, scope = control.scheduler_state.ask(
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
@@ -182,7 +188,7 @@ def _why_queued(world: World, run: Run) -> Why:
             reasons=verdict.reasons,
             largest=verdict.largest,
         )
-    estimate = world.estimator.estimates(scope, now)[run.id]
+    estimate = control.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots
     wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
     return Why(
@@ -191,18 +197,18 @@ def _why_queued(world: World, run: Run) -> Why:
         headline=f"queued: it waits for {wanted}",
         reasons=verdict.reasons,
         ahead=verdict.ahead,
-        ahead_first=_named(world, verdict.ahead_first),
+        ahead_first=_named(control, verdict.ahead_first),
         awaits=len(verdict.awaits),
-        awaits_first=_named(world, verdict.awaits[:NAMES_SHOWN]),
+        awaits_first=_named(control, verdict.awaits[:NAMES_SHOWN]),
         unblocked_by=verdict.unblocked_by,
         estimate=_told(estimate, now),
     )
 
 
-def _named(world: World, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
+def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...]:
     """Runs with their names, as far as they are still live."""
-    with world.lock:
-        runs = world.run_cache().runs
+    with control.lock:
+        runs = control.run_cache().runs
         return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 
@@ -237,17 +243,17 @@ def _in(seconds: float) -> str:
     return f"in about {duration(seconds)}" if seconds >= 1 else "at once"
 
 
-def _headline(world: World, run: Run, attempt: Attempt | None) -> str:
+def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
     placed = attempt is not None and attempt.held_from is not None
     where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None and placed else ""
     grace_s = run.spec.pause.grace_s
     match run.state:
         case RunState.PENDING:
-            return _on_its_code(run, world.code_held_up.get(run.id))
+            return _on_its_code(run, control.code_held_up.get(run.id))
         case RunState.SUBMITTED:
-            return _in_its_queue(world, run, attempt)
+            return _in_its_queue(control, run, attempt)
         case RunState.STARTING:
-            said = None if attempt is None else world.engines.of(attempt).trouble(world.clock.now())
+            said = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
             trouble = f". Its cluster does not answer now: {said}" if said else ""
             return f"its workers are being started{where}{trouble}"
         case RunState.RUNNING:

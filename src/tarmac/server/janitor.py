@@ -1,4 +1,4 @@
-"""Clearing up now and then, in a thread of its own. Used by the desks of artifacts and of code."""
+"""Clearing up now and then, in a thread of its own. Used by the services that keep artifacts, code and attempts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def nothing_before(_ending: threading.Event) -> None:
-    """The `begin` of a desk whose work needs no preparation."""
+    """The `begin` of a service whose work needs no preparation."""
 
 
 class Janitor:

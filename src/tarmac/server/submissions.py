@@ -71,7 +71,7 @@ def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
     code = prepared.submission.spec.code
     if isinstance(code, LocalDirectory):
         if code.digest is not None:
-            plane.world.code.check_sent(code)
+            plane.control.code.check_sent(code)
         elif not draft.caller.local:
             raise InvalidInput(
                 f"code: {code.path} is a directory of your machine, and this server cannot read it",

@@ -124,7 +124,7 @@ class Play:
         sharing = any(job.mode is Mode.INTERRUPTIBLE for job in jobs)
         self.promises = PromiseBook(max(pool.period_s for pool in ruled.pools)) if sharing else None
         if rules.estimates:  # from here on what ends is learnt from
-            self._plane.world.estimator.learn()
+            self._plane.control.estimator.learn()
 
     def run(
         self,
@@ -166,8 +166,8 @@ class Play:
 
     def _settle(self) -> None:
         """Do everything that is due now, until nothing more is."""
-        world, clock, news = self._plane.world, self._clock, self._news
-        schedule, deliver = world.event_bus.event(Wakeup.SCHEDULE), world.event_bus.event(Wakeup.DELIVER)
+        control, clock, news = self._plane.control, self._clock, self._news
+        schedule, deliver = control.event_bus.event(Wakeup.SCHEDULE), control.event_bus.event(Wakeup.DELIVER)
         now = clock.now()
         while self._next < len(self._arrivals) and self._arrivals[self._next] <= now:
             self._submit(self._next)
@@ -176,13 +176,13 @@ class Play:
             if news:
                 told = frozenset(news)
                 news.clear()
-                reconcile_pass(world, None, world.engines.own, only=told)
+                reconcile_pass(control, None, control.engines.own, only=told)
             elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
                 schedule.clear()
-                self._plan_at = schedule_pass(world, None).next_at
+                self._plan_at = schedule_pass(control, None).next_at
             elif deliver.is_set():
                 deliver.clear()
-                deliver_pass(world, world.engines.own)
+                deliver_pass(control, control.engines.own)
                 clock.advance_to(now)  # what starts at once is heard of at once
             else:
                 return
@@ -198,13 +198,13 @@ class Play:
         self._ask_at = self._next
 
     def _estimate_of(self, run_id: str, now: float) -> Estimate:
-        world = self._plane.world
-        scope = world.scheduler_state.ask(lambda ledger: scope_of_run(ledger, run_id, now))
-        return world.estimator.estimates(scope, now)[run_id]
+        control = self._plane.control
+        scope = control.scheduler_state.ask(lambda ledger: scope_of_run(ledger, run_id, now))
+        return control.estimator.estimates(scope, now)[run_id]
 
     def _note_promises(self, promises: PromiseBook) -> None:
-        world = self._plane.world
-        runs = world.run_cache().runs.values()
+        control = self._plane.control
+        runs = control.run_cache().runs.values()
         promises.note((self.record.number_of(run.id), run) for run in runs)
 
     def _forget(self) -> None:

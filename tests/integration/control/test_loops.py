@@ -105,7 +105,7 @@ def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> N
         run_id = submit(plane)
         wait_for(plane, run_id, RunState.RUNNING)
         taken = take(store, TWO)
-        plane.world.event_bus.notify_all()
+        plane.control.event_bus.notify_all()
         assert lost.wait(LIMIT_S)
         assert reaped.is_set(), "it runs elsewhere now"
     finally:
@@ -193,7 +193,7 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         answers.set()
         wait_for(plane, stuck, RunState.ENDED)
         answers.clear()
-        plane.world.event_bus.notify_all()
+        plane.control.event_bus.notify_all()
         began_at = time.monotonic()
     finally:
         loops.stop()

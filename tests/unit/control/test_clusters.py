@@ -121,9 +121,9 @@ def test_a_server_that_dies_while_adding_has_all_of_it_or_nothing(simulation: Si
 def test_the_same_description_again_changes_nothing(plane: ControlPlane) -> None:
     """A request may be sent twice, when a connection breaks."""
     first = plane.clusters.add(ADA, SITE)
-    writes = plane.world.store.writes  # type: ignore[attr-defined]
+    writes = plane.control.store.writes  # type: ignore[attr-defined]
     assert plane.clusters.add(ADA, SITE) == first
-    assert plane.world.store.writes == writes  # type: ignore[attr-defined]
+    assert plane.control.store.writes == writes  # type: ignore[attr-defined]
 
 
 def test_another_shape_of_the_same_name_wants_to_be_told_so(plane: ControlPlane) -> None:
@@ -234,7 +234,7 @@ def test_a_placement_on_a_cluster_that_went_meanwhile_is_not_made(simulation: Si
     decided = Placement(run_id=run.id, seq=run.seq, allocation=allocation)
     plane.clusters.remove(ADA, "site")
     step = steps.placed(run, decided, engine="sim", token="t", port=1, now=simulation.clock.now())
-    assert plane.world.commit([step]) == [False]
+    assert plane.control.commit([step]) == [False]
     assert plane.find(ADA, run.id).state is RunState.QUEUED
     simulation.turn_all()
     (attempt,) = plane.attempts(ADA, run.id)

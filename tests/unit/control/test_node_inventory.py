@@ -41,7 +41,7 @@ def submit(plane: ControlPlane, **wanted: object) -> Run:
 
 def rules(plane: ControlPlane) -> dict[tuple[str, str], Pool]:
     """The pools that the scheduler is told of, by cluster and name."""
-    return {pool.key: pool for pool in plane.world.scheduler_state.snapshot().pools}
+    return {pool.key: pool for pool in plane.control.scheduler_state.snapshot().pools}
 
 
 def test_while_nothing_changes_it_is_the_same_object() -> None:
@@ -50,13 +50,13 @@ def test_while_nothing_changes_it_is_the_same_object() -> None:
     plane.clusters.add(ADA, SITE)
     plane.set_drained(ADA, NodeChoice(names=("node1",)), True)
     submit(plane, slots=8, rehearsal=Rehearsal(nodes=2, slots_per_node=4))
-    pools, found = plane.world.offer()
-    plane.world.clock.advance(5.0)  # type: ignore[attr-defined]
+    pools, found = plane.control.offer()
+    plane.control.clock.advance(5.0)  # type: ignore[attr-defined]
     submit(plane, slots=1)
-    again = plane.world.offer()
+    again = plane.control.offer()
     assert again[0] is pools
     assert again[1] is found
-    assert plane.world.standing() is plane.world.standing()
+    assert plane.control.standing() is plane.control.standing()
 
 
 def test_every_change_of_a_node_is_seen_at_once() -> None:
@@ -64,7 +64,7 @@ def test_every_change_of_a_node_is_seen_at_once() -> None:
     plane = simulation.server.plane
 
     def states() -> dict[str, NodeState]:
-        return {node.name: node.state for node in plane.world.nodes()}
+        return {node.name: node.state for node in plane.control.nodes()}
 
     assert states() == {"node1": NodeState.UP}
     plane.clusters.add(ADA, SITE)
@@ -138,7 +138,7 @@ def test_a_rehearsal_has_the_rules_of_this_machine_where_it_has_none(
 def test_a_description_of_the_engines_own_cluster_brings_rules_alone() -> None:
     """A simulation gives its cluster's nodes to the engine, and its rules to the store."""
     plane = plane_of([replace(node, pool="big") for node in nodes(2, 8)])
-    plane.world.store.put_cluster(
+    plane.control.store.put_cluster(
         replace(SITE, name="local", pools=(Pool(name="big", cluster="local", turn_s=3.0),))
     )
     assert len(plane.nodes(ADA)) == 2

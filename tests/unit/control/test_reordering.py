@@ -65,10 +65,10 @@ def change(reference: str, **what: object) -> QueueChange:
 
 def said(plane: ControlPlane, *changes: QueueChange) -> str:
     """What is wrong with these changes, all of it; nothing may have been done."""
-    before = plane.world.store.last_event_id()
+    before = plane.control.store.last_event_id()
     with pytest.raises(InvalidInput) as refused:
         plane.reorder(ADA, changes)
-    assert plane.world.store.last_event_id() == before
+    assert plane.control.store.last_event_id() == before
     return str(refused.value)
 
 
@@ -248,7 +248,7 @@ def test_a_running_run_gives_way_and_comes_back_in_its_new_pool(
 
 def test_a_preempted_run_keeps_its_place(simulation: Simulation, plane: ControlPlane) -> None:
     """D11: displaced by a bigger priority, it comes back ahead of those submitted after it."""
-    plane.world.store.put_cluster(
+    plane.control.store.put_cluster(
         replace(SITE, pools=(Pool(cluster="site", name="plain", preemption=True, guaranteed_s=0.0),))
     )
     simulation.clock.advance(1.0)
@@ -282,7 +282,7 @@ def test_a_list_is_made_anew_when_a_run_moves_under_it(simulation: Simulation, p
     rival = ControlPlane(
         store=simulation.store,
         engine=simulation.engine,
-        code=plane.world.code,
+        code=plane.control.code,
         clock=simulation.clock,
         ids=simulation.ids,
     )

@@ -120,7 +120,7 @@ def test_a_long_question_holds_up_no_submission() -> None:
         asked.set()
         return answered.wait(LIMIT_S)
 
-    asking = Thread(target=lambda: plane.world.scheduler_state.ask(question))
+    asking = Thread(target=lambda: plane.control.scheduler_state.ask(question))
     asking.start()
     assert asked.wait(LIMIT_S)
     run = submit(plane, slots=1)
@@ -183,7 +183,7 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
     run = submit(plane, slots=1)
     rival = simulation.another()
     rivals = iter([rival.plane.pause])
-    bell = plane.world.event_bus.event("schedule")
+    bell = plane.control.event_bus.event("schedule")
 
     def interrupt() -> None:
         for pause in rivals:
@@ -211,7 +211,7 @@ def test_what_another_server_ended_counts_in_a_fair_share() -> None:
     late = [submit(planning.plane, user, slots=4) for user in ("ada", "bob")]
     planning.turn("schedule")
     assert [simulation.store.run(run.id).state for run in late] == [RunState.QUEUED, RunState.STARTING]
-    (used,) = planning.plane.world.scheduler_state.snapshot().usage
+    (used,) = planning.plane.control.scheduler_state.snapshot().usage
     assert (used.owner, used.slot_s) == ("ada", 4 * (50.0 + 16.0))
 
 

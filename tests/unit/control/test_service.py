@@ -48,7 +48,7 @@ def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
     """C7: a full disk, say; the run is staged by a later pass, once there is room."""
     large = submit(plane, slots=1, code=LocalDirectory(path="/large"))
     small = submit(plane, slots=1, code=LocalDirectory(path="/small"))
-    store = plane.world.code
+    store = plane.control.code
     assert isinstance(store, InstantCode)
     store.too_large.add("/large")
     simulation.server.turn("stage")
@@ -61,7 +61,7 @@ def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
     assert plane.find(ADA, large.id).state is RunState.PENDING
     simulation.server.turn("stage")
     assert plane.find(ADA, large.id).state is RunState.QUEUED
-    assert plane.world.code_held_up == {}
+    assert plane.control.code_held_up == {}
 
 
 def test_a_defect_that_the_code_of_one_run_brings_to_light_holds_up_no_other(
@@ -69,7 +69,7 @@ def test_a_defect_that_the_code_of_one_run_brings_to_light_holds_up_no_other(
 ) -> None:
     broken = submit(plane, slots=1, code=LocalDirectory(path="/broken"))
     sound = submit(plane, slots=1, code=LocalDirectory(path="/sound"))
-    store = plane.world.code
+    store = plane.control.code
     assert isinstance(store, InstantCode)
     store.breaks.add("/broken")
     simulation.server.turn("stage")
@@ -84,7 +84,7 @@ def test_what_can_never_fit_is_refused_with_the_largest_that_would(plane: Contro
     with pytest.raises(Refused) as refused:
         submit(plane, slots=9)
     assert "8" in str(refused.value)
-    assert plane.world.store.last_event_id() == 0
+    assert plane.control.store.last_event_id() == 0
 
 
 def test_a_rehearsal_brings_its_own_nodes_and_takes_them_along(
@@ -228,7 +228,7 @@ def test_a_dry_run_shows_the_launch_and_keeps_nothing(simulation: Simulation, pl
     assert busy.reasons
     never = plane.dry_run(Submission(spec=spec(slots=9), actor=ADA))
     assert never.launch is None
-    assert len(plane.world.store.live_runs()) == 1
+    assert len(plane.control.store.live_runs()) == 1
 
 
 def test_slots_that_cannot_be_split_equally_are_warned_of() -> None:

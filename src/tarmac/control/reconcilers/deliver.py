@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
+from tarmac.control.control_state import ControlState
 from tarmac.control.delegation import unnamed_nodes
 from tarmac.control.engines import AttachedEngine
 from tarmac.control.node_inventory import rehearsal_nodes
 from tarmac.control.steps import ASKS
-from tarmac.control.world import World
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
@@ -25,15 +25,15 @@ MOST_KEPT = 4096
 log = logging.getLogger(__name__)
 
 
-def deliver_pass(world: World, engine: AttachedEngine) -> None:
+def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
     """Submit every attempt of this engine that was not yet, and pass on every ask. Raises LeaseLost."""
-    now, deliveries = world.clock.now(), engine.deliveries
+    now, deliveries = control.clock.now(), engine.deliveries
     if not engine.delivery_rest.over(now):
         return
-    waiting = [(run, attempt) for run, attempt in world.undelivered(engine) if world.starts_here(attempt)]
+    waiting = [(run, attempt) for run, attempt in control.undelivered(engine) if control.starts_here(attempt)]
     if not waiting:
         return
-    world.check_lease()  # a server that stood still for long may have been replaced
+    control.check_lease()  # a server that stood still for long may have been replaced
     for run, attempt in waiting:
         if not deliveries.due(attempt.id, now):
             continue
@@ -42,36 +42,36 @@ def deliver_pass(world: World, engine: AttachedEngine) -> None:
         ask = ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
         if unborn and ask is not Ask.STOP:  # a stop alone sees to it that it is never born
-            unborn = not _submit(world, engine, run, attempt)
-        told = ask is None or deliveries.asked(attempt.id, ask) or _ask(world, engine, attempt, ask)
+            unborn = not _submit(control, engine, run, attempt)
+        told = ask is None or deliveries.asked(attempt.id, ask) or _ask(control, engine, attempt, ask)
         if told and (ask is Ask.STOP or not unborn):
-            world.note_delivered(run)
+            control.note_delivered(run)
     if len(deliveries) > MOST_KEPT:
-        deliveries.keep_only({attempt.id for _, attempt in world.live_on(engine)})
+        deliveries.keep_only({attempt.id for _, attempt in control.live_on(engine)})
 
 
-def launch_of(world: World, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
+def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str, Node]) -> Launch:
     """The launch of an attempt; the nodes of its own rehearsal are added where they are missing."""
-    delegate = world.engines.of(attempt).delegate
+    delegate = control.engines.of(attempt).delegate
     if delegate is not None:
-        return world.apply_conventions(
+        return control.apply_conventions(
             run, attempt, compose(run, attempt, unnamed_nodes(attempt, delegate.capacity()))
         )
     known = run.spec.rehearsal is None or nodes.keys() >= set(attempt.allocation.nodes)
     if not known:
-        nodes = nodes | {node.name: node for node in rehearsal_nodes(world.engines.of(attempt), run)}
-    return world.apply_conventions(run, attempt, compose(run, attempt, nodes))
+        nodes = nodes | {node.name: node for node in rehearsal_nodes(control.engines.of(attempt), run)}
+    return control.apply_conventions(run, attempt, compose(run, attempt, nodes))
 
 
-def _submit(world: World, engine: AttachedEngine, run: Run, attempt: Attempt) -> bool:
+def _submit(control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt) -> bool:
     """Submit the attempt; whether the engine has taken it, or never will."""
     try:
-        nodes = world.node_table().by_name
-        engine.delivery_rest.note_call(world.clock.now())
-        engine.adapter.submit(engine.adapter.render(launch_of(world, run, attempt, nodes)))
+        nodes = control.node_table().by_name
+        engine.delivery_rest.note_call(control.clock.now())
+        engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
     except Unavailable as error:
         log.warning("attempt %s could not be started now: %s", attempt.id, error)
-        _postpone(world, engine, attempt, error)
+        _postpone(control, engine, attempt, error)
         return False
     except InvalidInput as error:
         log.error("the engine refuses attempt %s: %s", attempt.id, error)
@@ -82,22 +82,22 @@ def _submit(world: World, engine: AttachedEngine, run: Run, attempt: Attempt) ->
     return True
 
 
-def _ask(world: World, engine: AttachedEngine, attempt: Attempt, ask: Ask) -> bool:
+def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: Ask) -> bool:
     """Pass the ask on; whether the engine has it."""
-    engine.delivery_rest.note_call(world.clock.now())
+    engine.delivery_rest.note_call(control.clock.now())
     try:
         engine.adapter.ask(attempt.id, ask)
     except Unavailable as error:
         log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
-        _postpone(world, engine, attempt, error)
+        _postpone(control, engine, attempt, error)
         return False
     engine.deliveries.note_asked(attempt.id, ask)
     engine.delivery_rest.note_answer()
     return True
 
 
-def _postpone(world: World, engine: AttachedEngine, attempt: Attempt, error: Unavailable) -> None:
+def _postpone(control: ControlState, engine: AttachedEngine, attempt: Attempt, error: Unavailable) -> None:
     """Leave the attempt alone for a moment, and its engine too where this was not the first."""
-    now = world.clock.now()  # the call may have taken long
+    now = control.clock.now()  # the call may have taken long
     engine.deliveries.postpone(attempt.id, now + engine.pace.rest_s)
     engine.delivery_rest.note_failure(error, now)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tarmac.control.apply_observation import apply_observation
+from tarmac.control.control_state import ControlState
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Observation, ObservedState
@@ -18,14 +18,14 @@ One that waits in the queue of a cluster has no nodes yet: it may wait there for
 """
 
 
-def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
+def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine) -> list[bool]:
     """Give up what never began; the platform is to blame, so the run queues again by itself."""
-    now = world.clock.now()
+    now = control.clock.now()
     overdue = [
         (run, attempt)
-        for run, attempt in world.live_on(engine)
+        for run, attempt in control.live_on(engine)
         if attempt.state is AttemptState.STARTING
-        and world.starts_here(attempt)
+        and control.starts_here(attempt)
         and now - (attempt.held_from or now) > START_LIMIT_S
     ]
     if not overdue:
@@ -43,7 +43,7 @@ def reap_pass(world: World, lease: Lease | None, engine: AttachedEngine) -> list
         step = apply_observation(run, attempt, _never_began(now - (attempt.held_from or now)), now)
         if step is not None:
             decisions.append(step)
-    return world.commit(decisions, lease=lease)
+    return control.commit(decisions, lease=lease)
 
 
 def _never_began(waited_s: float) -> Observation:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tarmac.control.apply_observation import apply_observation
+from tarmac.control.control_state import ControlState
 from tarmac.control.engines import AttachedEngine
-from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState
@@ -27,21 +27,21 @@ _GIVEN_UP = Observation(
 
 
 def reconcile_pass(
-    world: World, lease: Lease | None, engine: AttachedEngine, only: Collection[str] | None = None
+    control: ControlState, lease: Lease | None, engine: AttachedEngine, only: Collection[str] | None = None
 ) -> list[bool]:
     """Observe the live attempts of an engine (`only` those with these ids) and commit what follows."""
-    live = world.live_on(engine) if only is None else world.live(only)
-    if not live or not engine.observation_rest.over(world.clock.now()):
+    live = control.live_on(engine) if only is None else control.live(only)
+    if not live or not engine.observation_rest.over(control.clock.now()):
         return []
-    here = [attempt.id for _, attempt in live if world.starts_here(attempt)]
-    engine.observation_rest.note_call(world.clock.now())
+    here = [attempt.id for _, attempt in live if control.starts_here(attempt)]
+    engine.observation_rest.note_call(control.clock.now())
     try:
         observed = dict(engine.adapter.observe(here))
     except Unavailable as error:
-        engine.observation_rest.note_failure(error, world.clock.now())
+        engine.observation_rest.note_failure(error, control.clock.now())
         raise
     engine.observation_rest.note_answer()
-    now = world.clock.now()
+    now = control.clock.now()
     decisions: list[RunStep] = []
     for run, attempt in live:
         observation = observed.get(attempt.id, _GIVEN_UP)
@@ -56,7 +56,7 @@ def reconcile_pass(
         if lost_here and engine.reaper is not None:
             engine.reaper.reap(attempt.id)  # before the record: its slots are given away right after
         decisions.append(step)
-    return world.commit(decisions, lease=lease)
+    return control.commit(decisions, lease=lease)
 
 
 def refused(reason: str) -> Observation:

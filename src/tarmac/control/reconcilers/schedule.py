@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tarmac.control import steps
 from tarmac.control.admission import refusal_text
+from tarmac.control.control_state import ControlState
 from tarmac.control.event_bus import Wakeup
-from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.run import Cause, Outcome, Run
 from tarmac.model.serving import Lease
@@ -24,23 +24,23 @@ MOST_ROUNDS = 3
 """How often a pass plans again at once, because it recorded the shares of a period that has begun."""
 
 
-def schedule_pass(world: World, lease: Lease | None) -> Plan:
+def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
     """Decide and commit what was decided; returns the last plan: its `next_at` says when to look again."""
     for _ in range(MOST_ROUNDS):
-        now = world.clock.now()
-        decided = world.scheduler_state.plan(now)
+        now = control.clock.now()
+        decided = control.scheduler_state.plan(now)
         if not (decided.placements or decided.preemptions or decided.refusals or decided.shares):
             return decided
-        decisions, complete = _decisions(world, decided, now)
-        taken = world.commit(decisions, lease=lease)
+        decisions, complete = _decisions(control, decided, now)
+        taken = control.commit(decisions, lease=lease)
         if not (complete and all(taken)):
-            world.event_bus.notify(Wakeup.SCHEDULE)
+            control.event_bus.notify(Wakeup.SCHEDULE)
         if not decided.shares:
             break
     return decided
 
 
-def _decisions(world: World, decided: Plan, now: float) -> tuple[list[RunStep], bool]:
+def _decisions(control: ControlState, decided: Plan, now: float) -> tuple[list[RunStep], bool]:
     """The steps of a plan, and whether none of its decisions was overtaken."""
     every: tuple[Decision, ...] = (
         *decided.shares,
@@ -48,11 +48,11 @@ def _decisions(world: World, decided: Plan, now: float) -> tuple[list[RunStep], 
         *decided.preemptions,
         *decided.refusals,
     )
-    with world.lock:
-        run_cache = world.run_cache()
+    with control.lock:
+        run_cache = control.run_cache()
         runs = {item.run_id: run_cache.runs.get(item.run_id) for item in every}
         attempts = {item.run_id: run_cache.attempts.get(item.run_id) for item in decided.preemptions}
-    starting = _Starting(world, now) if decided.placements else None
+    starting = _Starting(control, now) if decided.placements else None
     found: list[RunStep] = []
     for item in every:
         run = runs[item.run_id]
@@ -82,10 +82,10 @@ def refusal_cause(refusal: Refusal) -> Cause:
 class _Starting:
     """Makes attempts of placements, with MASTER_PORTs that no live one on their address was promised."""
 
-    def __init__(self, world: World, now: float) -> None:
-        self._world = world
+    def __init__(self, control: ControlState, now: float) -> None:
+        self._control = control
         self._now = now
-        self._nodes = world.node_table()
+        self._nodes = control.node_table()
         self._taken: dict[str, set[int]] = {}
 
     def step(self, run: Run, placement: Placement) -> RunStep:
@@ -93,11 +93,11 @@ class _Starting:
         return steps.placed(
             run,
             placement,
-            engine=self._world.engines.at(placement.allocation.cluster).name,
-            token=self._world.ids.token(),
+            engine=self._control.engines.at(placement.allocation.cluster).name,
+            token=self._control.ids.token(),
             port=self._port(placement),
             now=self._now,
-            home=self._world.home,
+            home=self._control.home,
         )
 
     def _port(self, placement: Placement) -> int:
@@ -106,8 +106,8 @@ class _Starting:
         address = node.address if node is not None else ""
         taken = self._taken.get(address)
         if taken is None:
-            taken = self._taken[address] = self._world.ports_on(self._nodes.at.get(address, ()))
-        finder = self._world.engines.at(placement.allocation.cluster).port_finder
+            taken = self._taken[address] = self._control.ports_on(self._nodes.at.get(address, ()))
+        finder = self._control.engines.at(placement.allocation.cluster).port_finder
         if finder is not None:
             port = finder.free_port(address, frozenset(taken))
         else:

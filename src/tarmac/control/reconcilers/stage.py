@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from tarmac.control import steps
+from tarmac.control.control_state import ControlState
 from tarmac.control.fetches import Fetches
-from tarmac.control.world import World
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import StagedCode
@@ -21,49 +21,50 @@ from tarmac.model.spec import Repository
 log = logging.getLogger(__name__)
 
 
-def stage_pass(world: World, lease: Lease | None, fetches: Fetches | None = None) -> None:
+def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | None = None) -> None:
     """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
 
     Without `fetches`, repositories are fetched on the spot. One whose code cannot be kept now (a full disk,
-    say) is tried again by the next pass and holds up no other: `world.code_held_up` tells what is in its way.
+    say) is tried again by the next pass and holds up no other: `control.code_held_up` tells what is in its
+    way.
     """
-    with world.lock:
-        pending = sorted(world.run_cache().pending.values(), key=lambda run: run.id)
+    with control.lock:
+        pending = sorted(control.run_cache().pending.values(), key=lambda run: run.id)
     if fetches is not None:
         fetches.want([run.id for run in pending])
-    held_up = {run.id: world.code_held_up[run.id] for run in pending if run.id in world.code_held_up}
+    held_up = {run.id: control.code_held_up[run.id] for run in pending if run.id in control.code_held_up}
     for run in pending:
-        code = _code(world, run, fetches)
+        code = _code(control, run, fetches)
         if isinstance(code, Unavailable):
             if held_up.get(run.id) != str(code):
                 log.warning("the code of %s: %s", run.id, code)
             held_up[run.id] = str(code)
         elif code is not None:
             held_up.pop(run.id, None)
-            world.commit([_staged(world, run, code)], lease=lease)
-    world.code_held_up = held_up
+            control.commit([_staged(control, run, code)], lease=lease)
+    control.code_held_up = held_up
 
 
-def _code(world: World, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
+def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
     """The snapshot of a run's code, or why there is none; None: it is not there yet."""
     code = run.spec.code
     assert code is not None, "runs without code are accepted as queued"
     if isinstance(code, Repository) and fetches is not None:
         return fetches.outcome(run, code)
     try:
-        return world.code.stage(code)
+        return control.code.stage(code)
     except (InvalidInput, Unavailable) as error:
         return error
     except Exception as error:  # the rim of one run: what its code brings to light must hold up no other
-        known = world.code_held_up.get(run.id)
+        known = control.code_held_up.get(run.id)
         problem = Unavailable(f"it cannot be copied: {type(error).__name__}: {error}")
         if known != str(problem):
             log.exception("the code of %s", run.id)
         return problem
 
 
-def _staged(world: World, run: Run, code: StagedCode | TarmacError) -> RunStep:
+def _staged(control: ControlState, run: Run, code: StagedCode | TarmacError) -> RunStep:
     if isinstance(code, TarmacError):
         cause = Cause(code=CauseCode.CODE_UNREADABLE, message=str(code))
-        return steps.finished(run, Outcome.FAILED, cause, world.clock.now())
-    return steps.staged(run, code, world.clock.now())
+        return steps.finished(run, Outcome.FAILED, cause, control.clock.now())
+    return steps.staged(run, code, control.clock.now())

@@ -16,13 +16,13 @@ from tarmac.server.service import Service
 
 def artifact_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about artifacts."""
-    desk = service.artifacts
+    artifacts = service.artifacts
 
     @router.get("/artifacts", response_model=list[Artifact])
     def every(actor: CallingActor, run: str | None = None) -> Response:
         """Every version of the artifacts of a run, or of all runs, oldest run first."""
-        kept = desk.kept(service.plane.find(actor, run) if run is not None else None)
-        names = desk.names(sorted({item.version.run_id for item in kept}))
+        kept = artifacts.kept(service.plane.find(actor, run) if run is not None else None)
+        names = artifacts.names(sorted({item.version.run_id for item in kept}))
         return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in kept])
 
     @router.get("/artifacts/{reference}", response_model=ArtifactContent)
@@ -33,16 +33,16 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
     @router.get("/artifact-pieces/{digest}", response_class=Response)
     def piece(digest: str) -> Response:
         """A piece of a file, by the SHA-256 of its content."""
-        return Response(desk.piece(digest), media_type="application/octet-stream")
+        return Response(artifacts.piece(digest), media_type="application/octet-stream")
 
     @router.delete("/artifacts/{reference}", response_model=ArtifactContent)
     def remove(reference: str) -> Response:
         """Remove one version, by its id; the answer is what it was. Refused while a run needs it."""
         told = _content(reference, "checkpoint")
-        desk.remove(reference)
+        artifacts.remove(reference)
         return JsonAnswer(told)
 
     def _content(reference: str, kind: str) -> dict[str, Any]:
-        manifest = desk.manifest(desk.find(reference, kind=kind))
+        manifest = artifacts.manifest(artifacts.find(reference, kind=kind))
         run_id = manifest.version.run_id
-        return content_record(manifest, run_name=desk.names([run_id]).get(run_id))
+        return content_record(manifest, run_name=artifacts.names([run_id]).get(run_id))

@@ -14,19 +14,21 @@ from tarmac.server.service import Service
 
 def dataset_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about datasets."""
-    desk = service.datasets
+    datasets = service.datasets
 
     @router.get("/datasets", response_model=list[Dataset])
     def every() -> Response:
         """Every dataset and how far it has come."""
-        return JsonAnswer([dataset_record(dataset) for dataset in desk.all()])
+        return JsonAnswer([dataset_record(dataset) for dataset in datasets.all()])
 
     @router.post("/datasets", response_model=Dataset)
     def add(body: DatasetBody, request: Request) -> Response:
         """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
-        return JsonAnswer(dataset_record(desk.add(body.id, body.source, user=caller_of(request).actor.user)))
+        return JsonAnswer(
+            dataset_record(datasets.add(body.id, body.source, user=caller_of(request).actor.user))
+        )
 
     @router.delete("/datasets/{dataset_id}", response_model=Dataset)
     def remove(dataset_id: str) -> Response:
         """Forget a dataset, and what was fetched of it; refused while a run reads it."""
-        return JsonAnswer(dataset_record(desk.remove(dataset_id)))
+        return JsonAnswer(dataset_record(datasets.remove(dataset_id)))

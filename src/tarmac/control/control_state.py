@@ -1,4 +1,4 @@
-"""The world of the control plane: its ports, its mirror, and the one gate for every change.
+"""The state of the control plane: its ports, its cache of runs, and the one gate for every change.
 
 Made once by `service.ControlPlane`; the passes, the commands and the reports all work on it.
 """
@@ -31,7 +31,7 @@ from tarmac.model.spec import Mode
 FEED_PERIOD_S = 0.5
 """How often the feed is read for what other servers on the same database did."""
 
-_BELLS = {
+_WAKEUPS = {
     RunState.PENDING: Wakeup.STAGE,
     RunState.QUEUED: Wakeup.SCHEDULE,
     RunState.SUBMITTED: Wakeup.DELIVER,
@@ -45,10 +45,11 @@ _BELLS = {
 """Which loop has something to do once a run has come to a state."""
 
 
-class World:
-    """Ports, mirror and hub. Every commit goes through `commit` or `accept`, one at a time.
+class ControlState:
+    """Ports, the cache of runs and the event bus. Every commit goes through `commit` or `accept`, one at a
+    time.
 
-    One lock serialises them with the taking up in the mirror, so that the mirror never goes back in time;
+    One lock serialises them with updates of the cache, so that it never goes back in time;
     SQLite has one writer anyway.
     """
 
@@ -153,7 +154,7 @@ class World:
         return taken
 
     def run_cache(self) -> RunCache:
-        """The mirror, with what other servers wrote taken up. Use it under `lock`."""
+        """The cache, with what other servers wrote taken up. Use it under `lock`."""
         with self.lock:
             now = self.clock.now()
             if now - self._looked_at >= self._look_every_s:
@@ -282,7 +283,7 @@ class World:
         return {at for at, allocation in granted if not known.keys() >= set(allocation.nodes)}
 
     def _news(self) -> News:
-        """What the desk has not been told yet."""
+        """What the scheduler has not been told yet."""
         with self.lock:
             pools, nodes = self.offer()
             run_cache, now = self.run_cache(), self.clock.now()
@@ -298,13 +299,15 @@ class World:
         return self.engines.of(attempt).key if attempt is not None else self.engines.own.key
 
     def _announce(self, runs: Sequence[Run]) -> None:
-        bells = set()
+        wakeups = set()
         for run in runs:
             if run.state is not RunState.RUNNING:
-                bell = _BELLS[run.state]
-                bells.add((bell, self._engine_key(run) if bell is Wakeup.DELIVER else ""))
+                wakeup = _WAKEUPS[run.state]
+                wakeups.add((wakeup, self._engine_key(run) if wakeup is Wakeup.DELIVER else ""))
             elif run.spec.mode is not Mode.BATCH:
-                bells.add((Wakeup.SCHEDULE, ""))  # its turn or its block has begun: when it ends is known now
-        for bell, engine in bells:
-            self.event_bus.notify(bell, engine)
+                wakeups.add(
+                    (Wakeup.SCHEDULE, "")
+                )  # its turn or its block has begun: when it ends is known now
+        for wakeup, engine in wakeups:
+            self.event_bus.notify(wakeup, engine)
         self.event_bus.tell([run.id for run in runs])
