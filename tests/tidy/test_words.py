@@ -38,6 +38,23 @@ INSTEAD = {
     "terminated": "stopped",
     "blob": "artifact",
     "phase": "state",
+    "desk": "service",
+    "mirror": "cache",
+    "fleet": "inventory",
+    "bell": "wakeup",
+    "rim": "auth",
+    "tidier": "janitor",
+    "keeper": "sidecar",
+    "pulse": "wake channel",
+    "strays": "orphans",
+    "shelf": "bucket",
+    "homeless": "unassigned",
+    "hopeless": "cannot fit",
+    "displace": "preempt",
+    "displacer": "preemptor",
+    "foresight": "estimate",
+    "telling": "explain",
+    "equip": "apply conventions",
 }
 """Words that the glossary gives up, and the one it keeps."""
 

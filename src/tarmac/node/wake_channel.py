@@ -35,7 +35,7 @@ class WakeChannel:
     def __init__(self, node: NodePaths, on_beat: Callable[[], object], *, outside_only: bool) -> None:
         self._heartbeat = node.heartbeat
         self._on_beat = on_beat
-        self._bell = fifo.listen(node.wake)
+        self._wakeup = fifo.listen(node.wake)
         self._outside_only = outside_only
         listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
         signal.pthread_sigmask(signal.SIG_BLOCK, listened)
@@ -44,8 +44,8 @@ class WakeChannel:
             signal.signal(number, signal.SIG_IGN)
         self._poll = select.poll()
         self._poll.register(self._signals, select.POLLIN)
-        if self._bell >= 0:
-            self._poll.register(self._bell, select.POLLIN)
+        if self._wakeup >= 0:
+            self._poll.register(self._wakeup, select.POLLIN)
         self._beat_due = 0.0
         self._glance_due = 0.0
         self.node_leaves = False
@@ -85,7 +85,7 @@ class WakeChannel:
 
     def close(self) -> None:
         """Listen no more."""
-        for handle in (self._signals, self._bell):
+        for handle in (self._signals, self._wakeup):
             if handle >= 0:
                 os.close(handle)
 

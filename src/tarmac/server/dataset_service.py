@@ -40,7 +40,7 @@ class DatasetService:
         self._store = store
         self._directory = directory
         self._clock = clock
-        self._bell = threading.Event()
+        self._wakeup = threading.Event()
         self._ending = False
         self._thread = threading.Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True)
 
@@ -51,7 +51,7 @@ class DatasetService:
     def stop(self) -> None:
         """End it; what is being fetched is broken off, and begun again by the next server."""
         self._ending = True
-        self._bell.set()
+        self._wakeup.set()
 
     # --- questions
 
@@ -112,7 +112,7 @@ class DatasetService:
         else:
             check_url(source)
         self._store.put_dataset(dataset)
-        self._bell.set()
+        self._wakeup.set()
         return dataset
 
     def remove(self, dataset_id: str) -> Dataset:
@@ -141,12 +141,12 @@ class DatasetService:
 
     def _fetch_all(self) -> None:
         while not self._ending:
-            self._bell.clear()
+            self._wakeup.clear()
             waiting = [dataset for dataset in self.all() if dataset.state in _UNFINISHED]
             for dataset in waiting:
                 self._fetch(dataset)
             if not waiting:
-                self._bell.wait()
+                self._wakeup.wait()
 
     def _fetch(self, dataset: Dataset) -> None:
         noted_at = self._clock.now()

@@ -1,4 +1,4 @@
-"""Clearing up now and then, in a thread of its own. Used by the services that keep artifacts, code and attempts."""
+"""Clearing up now and then, in a thread of its own. Used for artifacts, code and attempts."""
 
 from __future__ import annotations
 

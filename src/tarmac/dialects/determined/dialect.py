@@ -18,7 +18,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Run
 
 _OWN = frozenset({"entrypoint", "searcher"})
-_TELLING = frozenset(
+_MARKS = frozenset(
     {"hyperparameters", "checkpoint_storage", "checkpoint_policy", "bind_mounts", "max_restarts"}
     | {"min_validation_period", "min_checkpoint_period", "scheduling_unit", "records_per_epoch"}
     | {"perform_initial_validation", "reproducibility", "optimizations", "preemption_timeout", "log_policies"}
@@ -71,10 +71,10 @@ def _judge(tree: Node) -> Detection:
             certainty=Certainty.NO, missed=f"'searcher' and 'entrypoint' are expected, not {quote(tree)}"
         )
     keys = {key.text for key, _ in tree.entries}
-    if keys & _FOREIGN and not keys >= _OWN and len(keys & _TELLING) < _MANY:
+    if keys & _FOREIGN and not keys >= _OWN and len(keys & _MARKS) < _MANY:
         return Detection(certainty=Certainty.NO, missed="'searcher' is missing")
-    if "searcher" in keys or len(keys & _TELLING) >= _MANY or ("entrypoint" in keys and keys <= _KNOWN):
+    if "searcher" in keys or len(keys & _MARKS) >= _MANY or ("entrypoint" in keys and keys <= _KNOWN):
         return Detection(certainty=Certainty.CERTAIN)
-    if keys & (_OWN | _TELLING):
+    if keys & (_OWN | _MARKS):
         return Detection(certainty=Certainty.POSSIBLE)
     return Detection(certainty=Certainty.NO, missed="'searcher' and 'entrypoint' are missing")

@@ -105,7 +105,7 @@ class Life:
         for grant in plan.shares:
             self._grant(grant.run_id, grant.share)
         for preemption in plan.preemptions:
-            self._displace(preemption)
+            self._preempt(preemption)
         for placement in plan.placements:
             self._start(placement)
 
@@ -149,7 +149,7 @@ class Life:
         self._bases[run_id] = basis
         heapq.heappush(self._ends, (at, run_id, self._grants[run_id]))
 
-    def _displace(self, preemption: Preemption) -> None:
+    def _preempt(self, preemption: Preemption) -> None:
         holding = self._holdings[preemption.run_id]
         holding = replace(holding, leaving=True, requeues=True, asked_at=self.now)
         self._ledger.hold(holding)

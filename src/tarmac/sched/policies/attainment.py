@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from math import inf
 
-FIRST_RUNG_SLOT_S = 360.0
+FIRST_LEVEL_SLOT_S = 360.0
 """A tenth of a slot-hour: the rungs are powers of ten of slot-hours, on every cluster."""
 
 STEP = 10
@@ -19,10 +19,10 @@ STEP = 10
 KNOWN_STEP = 2
 """With a time limit it is known how much is left, up to the margin people leave: rungs may lie closer."""
 
-LADDER: tuple[float, ...] = (0.0, *(FIRST_RUNG_SLOT_S * STEP**number for number in range(12)))
+LADDER: tuple[float, ...] = (0.0, *(FIRST_LEVEL_SLOT_S * STEP**number for number in range(12)))
 KNOWN_LADDER: tuple[float, ...] = (
     0.0,
-    *(FIRST_RUNG_SLOT_S * KNOWN_STEP**number for number in range(40)),
+    *(FIRST_LEVEL_SLOT_S * KNOWN_STEP**number for number in range(40)),
 )
 
 
