@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.node import protocol
-from tarmac.node.fifo import notify
+from tarmac.node.fifo import ring
 from tarmac.node.paths import AttemptPaths, NodePaths
 from tarmac.node.starting import NODE_DIRECTORY, SDK_DIRECTORY, runner_command, warm_command
 
@@ -117,7 +117,7 @@ class AttemptDirectory:
         draft.rename(self.paths.ask)
         if wake:
             for name in self.nodes:
-                notify(self.node(name).wake)
+                ring(self.node(name).wake)
 
 
 def write_attempt(

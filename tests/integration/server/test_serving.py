@@ -12,6 +12,7 @@ from tarmac.client import Client
 from tarmac.model.errors import Refused, TarmacError
 
 WAITING = "name: waiting\nslots: 1\ncommand: |\n  echo started\n  read _ < $GATE\n"
+WAITING_FOR_FILE = WAITING.replace("read _ < $GATE", "until [ -e $GATE ]; do sleep 0.05; done")
 
 
 def settings(home: Path, database: Path, *, cluster: str = "local") -> Path:
@@ -64,16 +65,15 @@ def test_servers_with_a_cluster_each_share_a_database(tmp_path: Path) -> None:
 
 def test_a_cluster_is_taken_over_on_purpose(tmp_path: Path) -> None:
     one, two = (settings(tmp_path / name, tmp_path / "shared.db") for name in ("one", "two"))
-    gate = Gate(tmp_path / "gate")
+    gate = tmp_path / "gate"  # a file: the worker that was given up for lost waits there, too
     with home_at(two), Client(home=two, server_options=("--take-over",)) as after:
         with Client(home=one) as before:
-            run = before.submit(WAITING, overrides={"env": {"GATE": str(gate.path)}})
+            run = before.submit(WAITING_FOR_FILE, overrides={"env": {"GATE": str(gate)}})
             next(message for message in before.follow(run["id"]) if message.event == "log")
             end_server(before)
         next(message for message in after.follow(run["id"]) if message.event == "log")
         assert run_server(one).returncode == Refused.exit_code, "the home that was replaced stays out"
-        gate.open()
-        gate.open()
+        gate.touch()
         assert after.wait(run["id"], timeout_s=PATIENCE_S)["outcome"] == "completed"
         lost, again = after.attempts(run["id"])
         assert (lost["outcome"], lost["cause"]["code"]) == ("lost", "node_lost")
