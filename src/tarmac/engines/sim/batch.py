@@ -7,24 +7,18 @@ it has its nodes is the story of any simulated attempt (`world`, `story`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from threading import RLock
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
+from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.engines.sim.story import STRENGTH
-from tarmac.engines.sim.window import Window
-from tarmac.engines.sim.world import World
 from tarmac.model.cluster import Node
-from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch, NodeLaunch
-from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
+from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Ask, Cause, CauseCode, NativeStatus, Outcome
-
-Listener = Callable[[str], None]
 
 LEFT_AS_ASKED = {
     Ask.PAUSE: Outcome.PAUSED,
@@ -51,14 +45,15 @@ class Job:
     ended_at: float | None = None
 
 
-class SimBatchEngine:
+class SimBatchEngine(SimulatedEngine):
     """A batch system of these nodes; first come, first served, and nobody overtakes.
 
-    Knobs, to be turned at any time: `interrupt`, `reach` and `unreachable` as in `SimEngine`; while `closed`,
+    Knobs as `SimulatedEngine` has them, to be turned at any time, and one more: while `closed`,
     no job is given nodes. `forget` makes the system lose a job that waits.
     """
 
     name = "sim-batch"
+    system = "batch system"
 
     def __init__(
         self,
@@ -68,27 +63,16 @@ class SimBatchEngine:
         behaviour: Callable[[Launch], Behaviour] = lambda _launch: Behaviour(),
         interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
     ) -> None:
-        self.behaviour = behaviour
-        self.interrupt = interrupt
-        self.reach: Callable[[], None] = lambda: None
-        self.unreachable = False
+        super().__init__(clock, behaviour=behaviour, interrupt=interrupt)
         self.forgotten: set[str] = set()
         self._closed = False
-        self._clock = clock
         self._nodes = tuple(nodes)
         self._free = {node.name: list(range(node.capacity.slots)) for node in nodes}
-        self._world = World(clock, self._on_news)
-        self._window = Window(self._world, clock)
         self._jobs: dict[str, Job] = {}
         self._queue: list[str] = []
         self._held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-        self._listeners: list[Listener] = []
-        self._lock = RLock()
 
     # --- the port --------------------------------------------------------------------------------
-
-    def render(self, launch: Launch) -> SimRequest:
-        return SimRequest(launch=launch)
 
     def submit(self, request: SimRequest) -> None:
         self._reach()
@@ -118,32 +102,10 @@ class SimBatchEngine:
                 self._world.ask(attempt_id, ask)
             self.interrupt(Moment.AFTER_ASK, attempt_id)
 
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        self._reach()
-        with self._lock:
-            return self._window.workers(attempt_id)
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        self._reach()
-        with self._lock:
-            return self._window.notices(attempt_id)
-
-    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        self._reach()
-        with self._lock:
-            content = self._window.files(attempt_id).get(path)
-            if content is None:
-                raise NotFound(f"attempt {attempt_id} has no file {path!r}")
-            return content[offset : offset + limit]
-
     # --- optional abilities ----------------------------------------------------------------------
 
     def capacity(self) -> Sequence[Node]:
         return self._nodes
-
-    def subscribe(self, listener: Listener) -> None:
-        with self._lock:
-            self._listeners.append(listener)
 
     def reap(self, attempt_id: str) -> None:
         self._reach()
@@ -159,20 +121,6 @@ class SimBatchEngine:
             self.interrupt(Moment.AFTER_REAP, attempt_id)
 
     # --- the system behind it --------------------------------------------------------------------
-
-    @property
-    def starts(self) -> Counter[str]:
-        """How often each attempt truly began, by attempt id."""
-        return self._world.starts
-
-    @property
-    def violations(self) -> Sequence[str]:
-        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
-        return self._world.violations
-
-    def live(self) -> frozenset[str]:
-        """The attempts that have nodes now."""
-        return self._world.live()
 
     def waiting(self) -> tuple[str, ...]:
         """The attempts that wait in the queue, the next to start first."""
@@ -201,25 +149,11 @@ class SimBatchEngine:
                 self.forgotten.add(attempt_id)
                 self._lose(attempt_id, job)
 
-    def disconnect(self) -> None:
-        """Forget all listeners: the control plane they belonged to is dead."""
-        with self._lock:
-            self._listeners.clear()
-
     # --- inside ----------------------------------------------------------------------------------
-
-    def _reach(self) -> None:
-        self.reach()
-        if self.unreachable:
-            raise Unavailable("the simulated batch system cannot be reached")
 
     def _on_news(self, attempt_id: str) -> None:
         self._serve()
         self._notify(attempt_id)
-
-    def _notify(self, attempt_id: str) -> None:
-        for listener in tuple(self._listeners):
-            listener(attempt_id)
 
     def _leave(self, attempt_id: str, job: Job, ask: Ask) -> None:
         """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""

@@ -7,25 +7,19 @@ control plane on the same engine and call `disconnect` for the dead one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from threading import RLock
 
 from tarmac.engines.sim.behaviour import Behaviour, Moment
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.window import Window
-from tarmac.engines.sim.world import World
+from tarmac.engines.sim.simulated import SimulatedEngine
 from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
-from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.ports import Notice, Observation, WorkerStatus
+from tarmac.model.ports import Observation
 from tarmac.model.run import Ask
-
-Listener = Callable[[str], None]
 
 FIRST_PORT = 10_000
 LAST_PORT = 65_535
@@ -36,13 +30,10 @@ NODE_MEMORY_BYTES = 2**38
 """What a simulated node has where its description does not say."""
 
 
-class SimEngine:
+class SimEngine(SimulatedEngine):
     """An engine whose attempts behave as `behaviour` says of their launch.
 
-    Knobs, to be turned at any time: `interrupt` is called around every submit, ask and reap and may raise
-    what it likes (a crash of the control plane at that moment). Every call that has to reach the cluster
-    calls `reach` first, which need not return; while `unreachable`, it raises Unavailable. What happens is
-    seen `news_delay_s` later.
+    Knobs as `SimulatedEngine` has them; what happens is seen `news_delay_s` later.
     """
 
     name = "sim"
@@ -56,26 +47,15 @@ class SimEngine:
         interrupt: Callable[[Moment, str], None] = lambda _moment, _attempt_id: None,
         news_delay_s: float = 0.0,
     ) -> None:
-        self.behaviour = behaviour
-        self.interrupt = interrupt
-        self.reach: Callable[[], None] = lambda: None
-        self.unreachable = False
-        self._clock = clock
+        super().__init__(clock, behaviour=behaviour, interrupt=interrupt)
         self._nodes = {node.name: node for node in nodes}
         self._offered: tuple[Node, ...] | None = None
         self._described = NodeCache(self._make)
         self._states: dict[str, NodeState] = {}
-        self._world = World(clock, self._notify)
         self._world.delay_s = news_delay_s
-        self._window = Window(self._world, clock)
-        self._listeners: list[Listener] = []
         self._last_port = FIRST_PORT - 1
-        self._lock = RLock()
 
     # --- the port --------------------------------------------------------------------------------
-
-    def render(self, launch: Launch) -> SimRequest:
-        return SimRequest(launch=launch)
 
     def submit(self, request: SimRequest) -> None:
         self._reach()
@@ -97,24 +77,6 @@ class SimEngine:
             self._world.ask(attempt_id, ask)
             self.interrupt(Moment.AFTER_ASK, attempt_id)
 
-    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        self._reach()
-        with self._lock:
-            return self._window.workers(attempt_id)
-
-    def notices(self, attempt_id: str) -> Sequence[Notice]:
-        self._reach()
-        with self._lock:
-            return self._window.notices(attempt_id)
-
-    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        self._reach()
-        with self._lock:
-            content = self._window.files(attempt_id).get(path)
-            if content is None:
-                raise NotFound(f"attempt {attempt_id} has no file {path!r}")
-            return content[offset : offset + limit]
-
     # --- optional abilities ----------------------------------------------------------------------
 
     def nodes(self) -> Sequence[Node]:
@@ -134,10 +96,6 @@ class SimEngine:
             self._last_port = next(port for port in chain(after, around) if port not in taken)
             return self._last_port
 
-    def subscribe(self, listener: Listener) -> None:
-        with self._lock:
-            self._listeners.append(listener)
-
     def reap(self, attempt_id: str) -> None:
         self._reach()
         with self._lock:
@@ -146,20 +104,6 @@ class SimEngine:
             self.interrupt(Moment.AFTER_REAP, attempt_id)
 
     # --- the world behind it ---------------------------------------------------------------------
-
-    @property
-    def starts(self) -> Counter[str]:
-        """How often each attempt truly began, by attempt id."""
-        return self._world.starts
-
-    @property
-    def violations(self) -> Sequence[str]:
-        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
-        return self._world.violations
-
-    def live(self) -> frozenset[str]:
-        """The attempts that truly exist now, whatever may be seen of them."""
-        return self._world.live()
 
     def progress_s(self, run_id: str) -> float:
         """How much work of a run its checkpoints hold."""
@@ -182,11 +126,6 @@ class SimEngine:
         with self._lock:
             self._world.forget(run_id)
 
-    def disconnect(self) -> None:
-        """Forget all listeners: the control plane they belonged to is dead."""
-        with self._lock:
-            self._listeners.clear()
-
     def _make(self, cluster: Cluster) -> tuple[Node, ...]:
         nodes = described_nodes(
             cluster,
@@ -197,14 +136,3 @@ class SimEngine:
         if not self._states:
             return nodes
         return tuple(replace(node, state=self._states.get(node.name, node.state)) for node in nodes)
-
-    # --- what is seen ----------------------------------------------------------------------------
-
-    def _reach(self) -> None:
-        self.reach()
-        if self.unreachable:
-            raise Unavailable("the simulated cluster cannot be reached")
-
-    def _notify(self, attempt_id: str) -> None:
-        for listener in tuple(self._listeners):
-            listener(attempt_id)

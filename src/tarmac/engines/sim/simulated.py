@@ -1,0 +1,110 @@
+"""`SimulatedEngine`: what both simulated engines have: knobs, listeners, and answers to questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from threading import RLock
+
+from tarmac.engines.sim.behaviour import Behaviour, Moment
+from tarmac.engines.sim.clock import VirtualClock
+from tarmac.engines.sim.request import SimRequest
+from tarmac.engines.sim.window import Window
+from tarmac.engines.sim.world import World
+from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.launch import Launch
+from tarmac.model.ports import Notice, WorkerStatus
+
+Listener = Callable[[str], None]
+
+
+class SimulatedEngine:
+    """The part of a simulated engine that does not ask how its attempts came to their nodes.
+
+    Knobs, to be turned at any time: `interrupt` is called around every submit, ask and reap and may raise
+    what it likes (a crash of the control plane at that moment). Every call that has to reach the cluster
+    calls `reach` first, which need not return; while `unreachable`, it raises Unavailable.
+    """
+
+    system = "cluster"
+    """What cannot be reached."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        *,
+        behaviour: Callable[[Launch], Behaviour],
+        interrupt: Callable[[Moment, str], None],
+    ) -> None:
+        self.behaviour = behaviour
+        self.interrupt = interrupt
+        self.reach: Callable[[], None] = lambda: None
+        self.unreachable = False
+        self._clock = clock
+        self._world = World(clock, self._on_news)
+        self._window = Window(self._world, clock)
+        self._listeners: list[Listener] = []
+        self._lock = RLock()
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def render(self, launch: Launch) -> SimRequest:
+        return SimRequest(launch=launch)
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        self._reach()
+        with self._lock:
+            return self._window.workers(attempt_id)
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        self._reach()
+        with self._lock:
+            return self._window.notices(attempt_id)
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        self._reach()
+        with self._lock:
+            content = self._window.files(attempt_id).get(path)
+            if content is None:
+                raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+            return content[offset : offset + limit]
+
+    def subscribe(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.append(listener)
+
+    # --- the world behind it ---------------------------------------------------------------------
+
+    @property
+    def starts(self) -> Counter[str]:
+        """How often each attempt truly began, by attempt id."""
+        return self._world.starts
+
+    @property
+    def violations(self) -> Sequence[str]:
+        """Every time two attempts of one run, or two holders of one slot, lived at once: to be empty."""
+        return self._world.violations
+
+    def live(self) -> frozenset[str]:
+        """The attempts that truly exist on nodes now, whatever may be seen of them."""
+        return self._world.live()
+
+    def disconnect(self) -> None:
+        """Forget all listeners: the control plane they belonged to is dead."""
+        with self._lock:
+            self._listeners.clear()
+
+    # --- for the engines -------------------------------------------------------------------------
+
+    def _reach(self) -> None:
+        self.reach()
+        if self.unreachable:
+            raise Unavailable(f"the simulated {self.system} cannot be reached")
+
+    def _on_news(self, attempt_id: str) -> None:
+        """Something happened to an attempt."""
+        self._notify(attempt_id)
+
+    def _notify(self, attempt_id: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(attempt_id)
