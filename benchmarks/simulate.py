@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tarmac.cli.simview import wide_table
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.simview import wide_table
+from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.simulator.comparing import Interruption, Result, Setting, play, play_all
 from tarmac.simulator.playing import Rules

@@ -35,8 +35,8 @@ from checkpoint_ways import COMMON, WAYS
 
 from tarmac.client import Client
 from tarmac.client.records import RunRecord
-from tarmac.control.retrying import MAX_FAULTS
-from tarmac.node.protocol import HEARTBEAT_PERIOD_S
+from tarmac.control.decisions.retrying import MAX_FAULTS
+from tarmac.node.attempt.protocol import HEARTBEAT_PERIOD_S
 
 PATIENCE_S = 240.0
 LOOK_S = 0.1

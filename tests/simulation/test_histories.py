@@ -10,7 +10,7 @@ from actors import ADA
 from promises import Promises
 from seeded import History
 from simulated import Crash, Simulation, nodes, spec
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Pool

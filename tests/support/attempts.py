@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tarmac.node import protocol
-from tarmac.node.fifo import ring
-from tarmac.node.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.kernel.fifo import ring
 from tarmac.node.starting import NODE_DIRECTORY, SDK_DIRECTORY, runner_command, warm_command
 
 PATIENCE_S = 20.0

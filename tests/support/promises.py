@@ -9,8 +9,8 @@ from math import isclose
 
 from actors import ADA
 from simulated import Simulation
-from tarmac.control.control_state import FEED_PERIOD_S
-from tarmac.control.usage import HALF_LIVES
+from tarmac.control.state.control_state import FEED_PERIOD_S
+from tarmac.control.state.usage import HALF_LIVES
 from tarmac.model.lifecycle import AttemptState, RunState, replay
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run, Share
 from tarmac.model.spec import Mode

@@ -14,7 +14,7 @@ from actors import ADA, member
 from promises import Promises
 from simulated import Crash, Server, Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour, SimEngine
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, NodeState, Packing, Policy, Pool, ShareBy

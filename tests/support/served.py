@@ -36,17 +36,17 @@ from tarmac.model.home import Home
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice
 from tarmac.server.app import routed
-from tarmac.server.artifact_service import ArtifactService
-from tarmac.server.auth import Access, AuthMiddleware
-from tarmac.server.bodies import SILENCE_S, Bodies
 from tarmac.server.changes import Changes
-from tarmac.server.connections import Limits, limited
-from tarmac.server.dataset_service import DatasetService
+from tarmac.server.http.auth import Access, AuthMiddleware
+from tarmac.server.http.bodies import SILENCE_S, Bodies
+from tarmac.server.http.connections import Limits, limited
 from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.references import resolve_references
-from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.settings import Settings
+from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submitting.references import resolve_references
 from tarmac.store.memory import MemoryStore
 from tarmac.vault import KeyFile, Vault
 

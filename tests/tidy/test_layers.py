@@ -21,7 +21,7 @@ LAZY_MODULES = {
     "tarmac.cli.commands.ls",
     "tarmac.cli.commands.run",
     "tarmac.cli.commands.simulate",
-    "tarmac.cli.errors",
+    "tarmac.cli.views.errors",
     "tarmac.cli.options",
     "tarmac.cli.session",
     "tarmac.client.client",

@@ -1,4 +1,4 @@
-"""Files that a run can write are opened by `node/untrusted.py` alone: elsewhere every plain open is listed.
+"""Only `node/files/untrusted.py` opens files that a run can write; every other plain open is listed here.
 
 Run by `make check`. A new entry needs a reason why no run can put anything in the place of that file, or why
 whoever opens it may wait for it.
@@ -14,25 +14,25 @@ from source_tree import Module, offences, package_modules, snippet
 PLACES = ("tarmac.node.", "tarmac.engines.", "tarmac.artifacts.versions.")
 
 PLAIN = {
-    "tarmac.node.untrusted": "this is the one",
-    "tarmac.node.mounts": "/proc, and places held before the workers start",
+    "tarmac.node.files.untrusted": "this is the one",
+    "tarmac.node.kernel.mounts": "/proc, and places held before the workers start",
     "tarmac.node.hooks.mounts": "before the workers start",
     "tarmac.node.hooks.files": "before anything of the run starts",
-    "tarmac.node.secretfiles": "made before the workers start, exclusively",
+    "tarmac.node.files.secretfiles": "made before the workers start, exclusively",
     "tarmac.node.hooks.code": "the store of code, and a directory that is being made",
-    "tarmac.node.layers": "environments that runs share lie beside the attempts",
-    "tarmac.node.interpreter": "the same",
-    "tarmac.node.venv": "environments in the making",
-    "tarmac.node.procfs": "/proc",
-    "tarmac.node.orphans": "/proc",
-    "tarmac.node.writers": "/proc",
-    "tarmac.node.kernelfiles": "/proc and /sys",
-    "tarmac.node.namespaces": "/proc",
-    "tarmac.node.workergroup": "/proc and /sys",
-    "tarmac.node.spawn": "a pipe, and /dev/null",
-    "tarmac.node.detach": "/dev/null",
-    "tarmac.node.fifo": "never waits, follows no link, and looks what it has opened",
-    "tarmac.node.polls": "the same; made by the worker itself",
+    "tarmac.node.setup.layers": "environments that runs share lie beside the attempts",
+    "tarmac.node.setup.interpreter": "the same",
+    "tarmac.node.setup.venv": "environments in the making",
+    "tarmac.node.kernel.procfs": "/proc",
+    "tarmac.node.processes.orphans": "/proc",
+    "tarmac.node.kernel.writers": "/proc",
+    "tarmac.node.kernel.kernelfiles": "/proc and /sys",
+    "tarmac.node.kernel.namespaces": "/proc",
+    "tarmac.node.kernel.workergroup": "/proc and /sys",
+    "tarmac.node.processes.spawn": "a pipe, and /dev/null",
+    "tarmac.node.processes.detach": "/dev/null",
+    "tarmac.node.kernel.fifo": "never waits, follows no link, and looks what it has opened",
+    "tarmac.node.progress.polls": "the same; made by the worker itself",
     "tarmac.node.sdk": "runs inside the worker",
     "tarmac.engines.local.files": "directories, one after another",
     "tarmac.engines.local.staging": "a directory in the making",
@@ -73,4 +73,4 @@ def _opens(module: Module) -> Iterator[str]:
     for dotted, call in module.calls():
         name = dotted or (f".{call.func.attr}" if isinstance(call.func, ast.Attribute) else "")
         if not name.startswith("untrusted.") and (name in OPENING or name.endswith(METHODS)):
-            yield f"line {call.lineno}: {name}: node/untrusted.py opens what a run can write"
+            yield f"line {call.lineno}: {name}: node/files/untrusted.py opens what a run can write"

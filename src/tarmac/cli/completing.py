@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.cli.session import LAST, connect
-from tarmac.cli.wording import state_of
+from tarmac.cli.views.messages import state_of
 from tarmac.model.errors import TarmacError
 
 MOST = 200

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tarmac.cli.errors import INTERRUPTED
-from tarmac.cli.followview import SharedView, View
-from tarmac.cli.news import News
-from tarmac.cli.sharing import story
-from tarmac.cli.wording import Json
+from tarmac.cli.views.errors import INTERRUPTED
+from tarmac.cli.views.followview import SharedView, View
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.news import News
+from tarmac.cli.views.sharing import story
 from tarmac.model.spec import DEFAULT_ROLE
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import click
 from click.exceptions import Exit
 
 from tarmac import __version__
-from tarmac.cli import errors
 from tarmac.cli.catalogue import COMMANDS
 from tarmac.cli.lazy import LazyGroup
-from tarmac.cli.terminal import stderr_terminal
+from tarmac.cli.views import errors
+from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
 from tarmac.model.text import nearest
 

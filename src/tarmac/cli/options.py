@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tarmac.cli.amounts import parse_duration
+from tarmac.cli.views.amounts import parse_duration
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

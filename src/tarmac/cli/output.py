@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from tarmac.cli import escapes
-from tarmac.cli.errors import render_warning
-from tarmac.cli.terminal import stderr_terminal
+from tarmac.cli.views import escapes
+from tarmac.cli.views.errors import render_warning
+from tarmac.cli.views.terminal import stderr_terminal
 
 
 def print_json(document: Any) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.queuechanges import Change
-from tarmac.cli.queueview import LISTED, queue_text
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.queueview import LISTED, queue_text
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ def connect(*, start: bool = True, server_options: Sequence[str] = ()) -> Client
 
     The user's own server is started if need be, with these options, unless told not to.
     """
-    from tarmac.cli.bars import UploadBar
+    from tarmac.cli.views.bars import UploadBar
     from tarmac.client import Client
 
     bar = UploadBar()

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.bars import PlayBar
-from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
-from tarmac.cli.simview import comparison, document, never_fits_remarks, wide_table
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.bars import PlayBar
+from tarmac.cli.views.errors import INTERRUPTED
+from tarmac.cli.views.simview import comparison, document, never_fits_remarks, wide_table
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.clusterfile import read_cluster
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.model.errors import InvalidInput, Problem

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.control.burst import refuse_burst
-from tarmac.control.control_state import ControlState
 from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
-from tarmac.control.facts import Shape, candidate_of
-from tarmac.control.node_inventory import rehearsal_nodes
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.facts import Shape, candidate_of
+from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
 from tarmac.model.actor import Actor
 from tarmac.model.changes import NewRun

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tarmac.control.control_state import ControlState
-from tarmac.control.delegated_queue import delegated_pools
 from tarmac.control.delegation import capacity_of
-from tarmac.control.event_bus import Wakeup
-from tarmac.control.facts import candidate_of
 from tarmac.control.permissions import Action, check
+from tarmac.control.queue.delegated_queue import delegated_pools
 from tarmac.control.reports import NodeReport, node_reports
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.event_bus import Wakeup
+from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, admits
 from tarmac.model.engine_kinds import Finding

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tarmac.control.engines import AttachedEngine
-from tarmac.control.facts import candidate_of
+from tarmac.control.state.engines import AttachedEngine
+from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tarmac.control.control_state import ControlState
 from tarmac.control.reports import NodeReport, node_reports
+from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import REHEARSAL_PREFIX, Node
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.text import listed, nearest

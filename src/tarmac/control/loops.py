@@ -14,9 +14,6 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 
-from tarmac.control.control_state import ControlState
-from tarmac.control.engines import AttachedEngine
-from tarmac.control.event_bus import Wakeup
 from tarmac.control.fetches import Fetches
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reap import reap_pass
@@ -26,6 +23,9 @@ from tarmac.control.reconcilers.stage import stage_pass
 from tarmac.control.reconcilers.submit import submit_pass
 from tarmac.control.service import ControlPlane
 from tarmac.control.serving import step_down
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
+from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.abilities import Notifies
 from tarmac.model.errors import LeaseLost, TarmacError
 from tarmac.model.ports import FetchesCode

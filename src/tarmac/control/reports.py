@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
-from tarmac.control.control_state import ControlState
-from tarmac.control.facts import candidate_of
-from tarmac.control.node_inventory import rehearsal_nodes
+from tarmac.control.decisions.steps import placed
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
-from tarmac.control.steps import placed
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.facts import candidate_of
+from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_text
 from tarmac.model.cluster import Node
 from tarmac.model.errors import Problem

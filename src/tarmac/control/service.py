@@ -11,19 +11,21 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tarmac.control import draining, queueing, reports, steps
+from tarmac.control import draining, reports
 from tarmac.control.admission import Accepted, Admission, Submission, same_request
 from tarmac.control.clusters import Clusters
-from tarmac.control.control_state import ControlState
-from tarmac.control.delegated_queue import delegated_pools
+from tarmac.control.decisions import steps
 from tarmac.control.draining import ALL_NODES, NodeChoice
-from tarmac.control.event_bus import Listener
 from tarmac.control.lookup import find_run
 from tarmac.control.permissions import Action, check
-from tarmac.control.queue_entries import QueuePage
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queue import queueing
+from tarmac.control.queue.delegated_queue import delegated_pools
+from tarmac.control.queue.queue_entries import QueuePage
+from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.serving import whereabouts
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.event_bus import Listener
 from tarmac.control.why import Why, why
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.control.control_state import ControlState
+from tarmac.control.state.control_state import ControlState
 from tarmac.model.abilities import Reaps
 from tarmac.model.errors import Refused, TarmacError, Unavailable
 from tarmac.model.ports import Store

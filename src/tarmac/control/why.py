@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.control.control_state import ControlState
-from tarmac.control.engines import AttachedEngine
 from tarmac.control.serving import whereabouts
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
 from tarmac.model.run import Attempt, CauseCode, Outcome, Run

@@ -13,7 +13,7 @@ from tarmac.dialects.dialect import Reading
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.secret import NAME, NAME_RULE, SecretForm, SecretUse, variables_of
 from tarmac.model.spec import RunSpec
-from tarmac.node.secrecy import hidden, keys_among
+from tarmac.node.files.secrecy import hidden, keys_among
 
 _REFERENCE = re.compile(r"\s*\$\{\{\s*secrets\.(?P<name>[^\s{}]*)\s*\}\}\s*", re.ASCII)
 _NAMES = re.compile(r"\$\{\{\s*secrets\.", re.ASCII)

@@ -15,7 +15,7 @@ from typing import Any
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.spec import RunSpec
-from tarmac.node.protocol import START_ALLOWANCE_S
+from tarmac.node.attempt.protocol import START_ALLOWANCE_S
 
 
 class Outcome(StrEnum):

@@ -6,7 +6,9 @@ import os
 import signal
 from typing import NoReturn
 
-from tarmac.node import detach, namespaces, runner, syscalls, warm
+from tarmac.node import runner, warm
+from tarmac.node.kernel import namespaces, syscalls
+from tarmac.node.processes import detach
 
 
 def main(arguments: list[str]) -> None:

@@ -7,7 +7,7 @@ import pwd
 from functools import lru_cache
 from typing import Mapping
 
-from tarmac.node import protocol
+from tarmac.node.attempt import protocol
 from tarmac.node.noderun import NodeRun
 
 _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")

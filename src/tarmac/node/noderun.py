@@ -9,21 +9,23 @@ import time
 from contextlib import suppress
 from typing import Any, Optional
 
-from tarmac.node import fifo, protocol, untrusted, words
-from tarmac.node.attempt import AttemptPart, WorkerPart
-from tarmac.node.children import Child, Children
-from tarmac.node.events import EventLog
-from tarmac.node.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
-from tarmac.node.masking import NO_SECRETS, Mask
-from tarmac.node.memory import OomKills
-from tarmac.node.mountplan import Plan
-from tarmac.node.namespaces import Apart
-from tarmac.node.paths import AttemptPaths, NodePaths
-from tarmac.node.progress import ProgressWatcher
-from tarmac.node.sidecar_process import SidecarProcess
-from tarmac.node.timeindex import TimeIndex
-from tarmac.node.wake_channel import WakeChannel
-from tarmac.node.workergroup import WorkerGroup
+from tarmac.node.attempt import protocol, words
+from tarmac.node.attempt.document import AttemptPart, WorkerPart
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
+from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.files import untrusted
+from tarmac.node.files.masking import NO_SECRETS, Mask
+from tarmac.node.files.timeindex import TimeIndex
+from tarmac.node.kernel import fifo
+from tarmac.node.kernel.memory import OomKills
+from tarmac.node.kernel.mountplan import Plan
+from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.kernel.workergroup import WorkerGroup
+from tarmac.node.processes.children import Child, Children
+from tarmac.node.processes.sidecar_process import SidecarProcess
+from tarmac.node.processes.wake_channel import WakeChannel
+from tarmac.node.progress.watcher import ProgressWatcher
 
 
 class Leave(Exception):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 
-from tarmac.node import mounts, words
-from tarmac.node.exit_outcome import ExitOutcome
+from tarmac.node.attempt import words
+from tarmac.node.attempt.exit_outcome import ExitOutcome
+from tarmac.node.kernel import mounts
 from tarmac.node.noderun import NodeRun
 
 

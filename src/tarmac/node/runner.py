@@ -13,15 +13,16 @@ import traceback
 from contextlib import suppress
 from typing import Callable, Optional
 
-from tarmac.node import descendants, syscalls, untrusted, words
-from tarmac.node.attempt import AttemptPart, Unreadable, read_attempt
-from tarmac.node.exit_outcome import ExitOutcome
+from tarmac.node.attempt import words
+from tarmac.node.attempt.document import AttemptPart, Unreadable, read_attempt
+from tarmac.node.attempt.exit_outcome import ExitOutcome
+from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.files import untrusted
 from tarmac.node.hooks.around import run_after, run_before
 from tarmac.node.hooks.artifacts import artifacts_in, artifacts_out, place_artifacts
 from tarmac.node.hooks.claim import claim, give_up
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
-from tarmac.node.hooks.leave import verdict
 from tarmac.node.hooks.limits import lift, limit_workers
 from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.reach import tell_reach
@@ -29,9 +30,10 @@ from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
-from tarmac.node.namespaces import Apart
+from tarmac.node.kernel import descendants, syscalls
+from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.leave import verdict
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.paths import AttemptPaths
 from tarmac.node.renewal import renew
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (

@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional
 
-from tarmac.node import polls, protocol
+from tarmac.node.attempt import protocol
+from tarmac.node.progress import polls
 
 _OUTSIDE = "checkpoints"
 

@@ -15,9 +15,12 @@ import socket
 from functools import partial
 from typing import Iterator, NamedTuple, NoReturn, Optional
 
-from tarmac.node import detach, environment, namespaces, protocol, runner
+from tarmac.node import environment, runner
+from tarmac.node.attempt import protocol
 from tarmac.node.idle import IdleRunners, next_request
-from tarmac.node.namespaces import Apart, Way
+from tarmac.node.kernel import namespaces
+from tarmac.node.kernel.namespaces import Apart, Way
+from tarmac.node.processes import detach
 
 _MOST_ATTEMPTS = 100
 """That a runner serves one after the other: whatever little each may leave in its memory, it has an end."""

@@ -18,8 +18,8 @@ from pathlib import Path
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home, find_home
 from tarmac.server.home_lock import HomeLock
+from tarmac.server.http.listeners import listen_on_home, loopback_address
 from tarmac.server.journal import log_to
-from tarmac.server.listeners import listen_on_home, loopback_address
 from tarmac.server.settings import read_settings
 
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, FastAPI
 
 import tarmac
 from tarmac.model.home import Home
-from tarmac.server import errors
-from tarmac.server.auth import Access, AuthMiddleware
-from tarmac.server.bodies import Bodies
+from tarmac.server.http import errors
+from tarmac.server.http.auth import Access, AuthMiddleware
+from tarmac.server.http.bodies import Bodies
 from tarmac.server.routes.artifacts import artifact_routes
 from tarmac.server.routes.clusters import cluster_routes
 from tarmac.server.routes.code import code_routes

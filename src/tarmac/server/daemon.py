@@ -17,9 +17,9 @@ import uvloop
 
 from tarmac.model.home import Home
 from tarmac.server.app import build
-from tarmac.server.auth import Access
-from tarmac.server.connections import limited, usual_limits
-from tarmac.server.listeners import listen_on_loopback, token_of
+from tarmac.server.http.auth import Access
+from tarmac.server.http.connections import limited, usual_limits
+from tarmac.server.http.listeners import listen_on_loopback, token_of
 from tarmac.server.settings import Settings
 from tarmac.server.wiring import Parts, join, service_of
 

@@ -15,11 +15,11 @@ from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
-from tarmac.server.artifact_service import ArtifactService
 from tarmac.server.changes import Changes
-from tarmac.server.dataset_service import DatasetService
 from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.secret_service import SecretService
+from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.secret_service import SecretService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

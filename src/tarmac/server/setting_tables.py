@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.model.cluster import LOCAL_CLUSTER
-from tarmac.node.gitrules import SAFE_TRANSPORTS
+from tarmac.node.files.gitrules import SAFE_TRANSPORTS
 
 DEFAULT_CODE_LIMIT, DEFAULT_CODE_LIMIT_BYTES = "1GiB", 1 << 30
 DEFAULT_LOG_LIMIT, DEFAULT_LOG_LIMIT_BYTES = "16GiB", 16 << 30

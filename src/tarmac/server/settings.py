@@ -23,7 +23,7 @@ from tarmac.model.cluster import (
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.resources import CPU_ONLY
 from tarmac.model.text import nearest
-from tarmac.node.gitrules import TRANSPORTS, GitRules
+from tarmac.node.files.gitrules import TRANSPORTS, GitRules
 from tarmac.server.setting_tables import (
     DEFAULT_CODE_DAYS,
     DEFAULT_CODE_LIMIT,

@@ -27,20 +27,20 @@ from tarmac.model.cluster import Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
-from tarmac.server.artifact_service import ArtifactService
-from tarmac.server.attempt_cleaner import AttemptCleaner
 from tarmac.server.changes import Changes
-from tarmac.server.code_cleaner import CodeCleaner
-from tarmac.server.connections import allow_open_files
-from tarmac.server.dataset_service import DatasetService
 from tarmac.server.health import DatabaseCheck
+from tarmac.server.http.connections import allow_open_files
 from tarmac.server.identity import RandomIds, SystemClock
 from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.references import resolve_references
-from tarmac.server.secret_service import SecretService
 from tarmac.server.service import Service
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
+from tarmac.server.storage.artifact_service import ArtifactService
+from tarmac.server.storage.attempt_cleaner import AttemptCleaner
+from tarmac.server.storage.code_cleaner import CodeCleaner
+from tarmac.server.storage.dataset_service import DatasetService
+from tarmac.server.storage.secret_service import SecretService
+from tarmac.server.submitting.references import resolve_references
 from tarmac.store import SqlStore, open_store
 from tarmac.vault import KeyFile, Vault
 

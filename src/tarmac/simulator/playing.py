@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tarmac.control.admission import Submission
-from tarmac.control.event_bus import Wakeup
 from tarmac.control.reconcilers.deliver import deliver_pass
 from tarmac.control.reconcilers.reconcile import reconcile_pass
 from tarmac.control.reconcilers.schedule import schedule_pass
 from tarmac.control.service import ControlPlane
+from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
 from tarmac.model.actor import Actor
 from tarmac.model.cluster import Cluster, Policy

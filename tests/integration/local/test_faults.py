@@ -17,7 +17,7 @@ from tarmac.engines.local.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, CauseCode, Outcome
-from tarmac.node import orphans
+from tarmac.node.processes import orphans
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

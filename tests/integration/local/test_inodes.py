@@ -9,7 +9,7 @@ from simulated import spec
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Outcome, Run
-from tarmac.server.attempt_cleaner import AttemptCleaner
+from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.store.memory import MemoryStore
 
 AT_THE_END = 18

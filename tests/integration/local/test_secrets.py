@@ -17,7 +17,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
-from tarmac.node import secretfiles
+from tarmac.node.files import secretfiles
 
 VALUES = {"plain": "plain-value-1", "key": "line-of-a-key-1\nline-of-a-key-2\n"}
 LOG = "logs/main.0.0.log"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attempts import Warm, python_worker, worker, write_attempt
-from tarmac.node.fifo import ring
+from tarmac.node.kernel.fifo import ring
 
 POLITE = """
 import sys, tarmac

@@ -8,9 +8,10 @@ import threading
 from pathlib import Path
 
 from attempts import Warm, cold_runner, wait_for_end, worker, write_attempt
-from tarmac.node import claims, liveness, procfs
-from tarmac.node.claims import Claim
-from tarmac.node.procfs import Process
+from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt.claims import Claim
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.procfs import Process
 
 
 def test_a_second_runner_does_nothing(warm: Warm, tmp_path: Path) -> None:

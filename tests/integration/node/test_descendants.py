@@ -22,7 +22,8 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node import claims, liveness, orphans
+from tarmac.node.attempt import claims, liveness
+from tarmac.node.processes import orphans
 
 DAEMON = """
 import os, signal, sys, time

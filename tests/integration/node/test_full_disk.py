@@ -11,7 +11,7 @@ import pytest
 SCENARIO = """
 import sys
 from pathlib import Path
-from tarmac.node import mounts, syscalls
+from tarmac.node.kernel import mounts, syscalls
 try:
     mounts._enter()
     syscalls.mount("small", sys.argv[1], "tmpfs", 0, "size=1m")
@@ -35,7 +35,7 @@ with warm_parent() as warm:
 HOG = """
 import os, sys
 from pathlib import Path
-from tarmac.node import mounts, syscalls
+from tarmac.node.kernel import mounts, syscalls
 try:
     mounts._enter()
     syscalls.mount("small", sys.argv[1], "tmpfs", 0, "size=32m")

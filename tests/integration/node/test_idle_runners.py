@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from attempts import AttemptDirectory, Warm, wait_for_end, wait_until, warm_parent, worker, write_attempt
-from tarmac.node import claims, liveness, namespaces
-from tarmac.node.claims import Claim
+from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt.claims import Claim
+from tarmac.node.kernel import namespaces
 
 pytestmark = pytest.mark.skipif(
     namespaces.find_way().by is None,

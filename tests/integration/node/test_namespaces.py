@@ -22,7 +22,9 @@ from attempts import (
     worker,
     write_attempt,
 )
-from tarmac.node import claims, namespaces, orphans, procfs
+from tarmac.node.attempt import claims
+from tarmac.node.kernel import namespaces, procfs
+from tarmac.node.processes import orphans
 
 pytestmark = pytest.mark.skipif(
     namespaces.find_way().by is None, reason="this machine gives no process namespaces"
@@ -155,7 +157,7 @@ def test_a_user_without_rights_is_given_one_too() -> None:
         place = Path(directory)
         place.chmod(0o777)
         package = copy_of_node(place)
-        find = f"import sys; sys.path.insert(0, {directory!r}); from tarmac.node import namespaces"
+        find = f"import sys; sys.path.insert(0, {directory!r}); from tarmac.node.kernel import namespaces"
         asked = [*nobody, python, "-c", f"{find}; print(namespaces.find_way().by)"]
         if subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "None\n":
             pytest.skip("users may make no namespaces here")

@@ -12,9 +12,10 @@ from typing import NoReturn
 
 import pytest
 
-from tarmac.node import detach, namespaces, wake_channel
-from tarmac.node.namespaces import Apart, Way
-from tarmac.node.spawn import CannotStart, spawn
+from tarmac.node.kernel import namespaces
+from tarmac.node.kernel.namespaces import Apart, Way
+from tarmac.node.processes import detach, wake_channel
+from tarmac.node.processes.spawn import CannotStart, spawn
 
 REPORT = """
 import json, os, signal

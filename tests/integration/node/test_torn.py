@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node import procfs
-from tarmac.node.children import Children
-from tarmac.node.events import EventLog
-from tarmac.node.progress import ProgressWatcher, tree_below
-from tarmac.node.torn import Torn
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.kernel import procfs
+from tarmac.node.processes.children import Children
+from tarmac.node.progress.torn import Torn
+from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 LIMIT_S = 60.0
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from attempts import Warm, wait_until, worker, write_attempt
-from tarmac.node.protocol import HEARTBEAT_LEASE_S, HEARTBEAT_PERIOD_S
+from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S, HEARTBEAT_PERIOD_S
 
 
 def test_the_heartbeat_is_renewed_and_the_index_follows_the_log(warm: Warm, tmp_path: Path) -> None:

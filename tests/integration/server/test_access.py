@@ -17,7 +17,7 @@ import tarmac
 from served import HELLO, OWNER, TOKEN, Served
 from tarmac.model.errors import Unauthorized
 from tarmac.server.app import routed
-from tarmac.server.auth import API_USER
+from tarmac.server.http.auth import API_USER
 
 
 def test_no_route_is_reached_without_the_token(plane: Served) -> None:

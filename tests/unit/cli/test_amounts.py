@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.cli.amounts import age, duration, number, parse_duration, size
+from tarmac.cli.views.amounts import age, duration, number, parse_duration, size
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from tarmac.cli.bars import BytesBar, UploadBar
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.bars import BytesBar, UploadBar
+from tarmac.cli.views.terminal import Terminal
 
 MEBIBYTE = 1 << 20
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.cli.clusterview import cluster_line, cluster_page, cluster_table
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table
+from tarmac.cli.views.terminal import Terminal
 
 
 def pool(name: str, **rules: Any) -> dict[str, Any]:

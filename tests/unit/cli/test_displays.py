@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
 from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, worded
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.cli.dryrun import command_text, plan_text, printable, short_text
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.dryrun import command_text, plan_text, printable, short_text
+from tarmac.cli.views.terminal import Terminal
 
 LONG_PATH = "/very/long/" * 5
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.cli.errors import line_of_file, render_error, render_warning
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.errors import line_of_file, render_error, render_warning
+from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem, TarmacError
 
 PLAIN = Terminal()

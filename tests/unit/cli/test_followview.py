@@ -6,9 +6,9 @@ import io
 import json
 from typing import Any
 
-from tarmac.cli.followview import JsonView, TextView
-from tarmac.cli.metricview import report_text
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.followview import JsonView, TextView
+from tarmac.cli.views.metricview import report_text
+from tarmac.cli.views.terminal import Terminal
 
 RUN: dict[str, Any] = {
     "id": "r1",

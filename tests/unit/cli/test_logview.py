@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.logview import LogView
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.logview import LogView
+from tarmac.cli.views.terminal import Terminal
 
 
 def chunk(text: str, *, replica: int = 0, worker: int = 0, role: str = "main") -> dict[str, Any]:

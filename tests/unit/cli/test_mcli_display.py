@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.cli.displays.mcli import DISPLAY
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.terminal import Terminal
 
 PLAIN = Terminal()
 CREATED = datetime(2022, 6, 12, 18, 53, 10, tzinfo=UTC).timestamp()

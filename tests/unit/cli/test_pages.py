@@ -8,9 +8,9 @@ from tarmac.cli.commands.acts import told
 from tarmac.cli.commands.ls import run_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
-from tarmac.cli.metricview import not_finite, report_table, report_text
-from tarmac.cli.nodeview import group_table, node_table
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.metricview import not_finite, report_table, report_text
+from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.terminal import Terminal
 
 NOW = 1000.0
 PLAIN = Terminal()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tarmac.cli.queuechanges import read_assignments, read_options
-from tarmac.cli.queueview import queue_text
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.queueview import queue_text
+from tarmac.cli.views.terminal import Terminal
 from tarmac.model.errors import InvalidInput
 
 NOW = 1000.0

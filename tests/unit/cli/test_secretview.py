@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.cli.secretview import form_of, secret_table, usage_of, uses_text
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.secretview import form_of, secret_table, usage_of, uses_text
+from tarmac.cli.views.terminal import Terminal
 from tarmac.client.secret_calls import SecretRecord
 
 PLAIN: SecretRecord = {

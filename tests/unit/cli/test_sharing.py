@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from tarmac.cli.sharing import block_text, story, submitted_text, turns_text, verdict_text
-from tarmac.cli.terminal import Terminal
-from tarmac.cli.wording import ending
+from tarmac.cli.views.messages import ending
+from tarmac.cli.views.sharing import block_text, story, submitted_text, turns_text, verdict_text
+from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 
 BATCH: dict[str, Any] = {"id": "r1", "name": "digits", "mode": "batch", "max_turns": None, "turns": 0}

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.bars import PlayBar
 from tarmac.cli.commands import simulate as options
-from tarmac.cli.errors import BROKEN_PIPE
 from tarmac.cli.main import main
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.bars import PlayBar
+from tarmac.cli.views.errors import BROKEN_PIPE
+from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Policy
 from tarmac.simulator.changes import EXAMPLES
 from tarmac.simulator.forms import FORMS

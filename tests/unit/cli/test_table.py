@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.cli.table import Cell, Column, render
-from tarmac.cli.terminal import Terminal
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal
 
 HEADS = (
     Column(title="NAME"),

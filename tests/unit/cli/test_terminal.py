@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tarmac.cli.terminal import Terminal, columns, fit, one_line, terminal_of
+from tarmac.cli.views.terminal import Terminal, columns, fit, one_line, terminal_of
 
 
 class Screen(io.StringIO):

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.client.follow import LogCursor, follow
 from tarmac.model.errors import NotFound
-from tarmac.server.sse import frame, stopping_frame
+from tarmac.server.http.sse import frame, stopping_frame
 
 
 class ScriptedTransport:

@@ -20,8 +20,8 @@ from tarmac.model.errors import (
     Unauthorized,
     Unavailable,
 )
-from tarmac.server.errors import form
-from tarmac.server.sse import COMMENT, frame
+from tarmac.server.http.errors import form
+from tarmac.server.http.sse import COMMENT, frame
 
 SENT = [("log", {"text": "a\nb\r\n\u2028 ☃"}, "1"), ("state", {"id": "r1"}, None), ("end", {}, "x:1,y:2")]
 

@@ -18,7 +18,7 @@ from tarmac.clusterfudge.errors import TarmacError
 from tarmac.clusterfudge.gateway import error_form
 from tarmac.clusterfudge.hook import sentence
 from tarmac.model import errors
-from tarmac.server.errors import form
+from tarmac.server.http.errors import form
 
 
 @pytest.fixture

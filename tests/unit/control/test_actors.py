@@ -9,7 +9,7 @@ import pytest
 from actors import ADA, member
 from simulated import Simulation, nodes, spec
 from tarmac.control.draining import NodeChoice
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queue.queueing import QueueChange
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.actor import Actor, ActorRole, RunScope

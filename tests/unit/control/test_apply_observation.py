@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simulated import spec
-from tarmac.control.apply_observation import MAX_FAULTS, apply_observation
+from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, Seat

@@ -9,8 +9,8 @@ import pytest
 
 from actors import ADA
 from simulated import Crash, Simulation, nodes, spec
-from tarmac.control import steps
 from tarmac.control.clusters import ClusterKind
+from tarmac.control.decisions import steps
 from tarmac.control.draining import NodeChoice
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour

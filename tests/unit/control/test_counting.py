@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from simulated import spec
-from tarmac.control import steps
-from tarmac.control.apply_observation import CHECKPOINT_STEP_S, apply_observation
-from tarmac.control.facts import candidate_of, holding_of
+from tarmac.control.decisions import steps
+from tarmac.control.decisions.apply_observation import CHECKPOINT_STEP_S, apply_observation
+from tarmac.control.state.facts import candidate_of, holding_of
 from tarmac.model.changes import RunStep, usage_of
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from simulated import nodes
-from tarmac.control.engines import MOST_QUESTIONS, SLOW_S, AttachedEngine, Rest
+from tarmac.control.state.engines import MOST_QUESTIONS, SLOW_S, AttachedEngine, Rest
 from tarmac.engines.sim import SimEngine, VirtualClock
 from tarmac.model.abilities import Pace
 from tarmac.model.errors import Unavailable

@@ -9,7 +9,7 @@ import pytest
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
-from tarmac.control.queueing import QueueChange, QueueEntry
+from tarmac.control.queue.queueing import QueueChange, QueueEntry
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, Policy, Pool

@@ -8,9 +8,9 @@ import pytest
 
 from actors import ADA
 from simulated import Simulation, nodes, spec
-from tarmac.control import retrying
-from tarmac.control.apply_observation import apply_observation
-from tarmac.control.retrying import pause_s
+from tarmac.control.decisions import retrying
+from tarmac.control.decisions.apply_observation import apply_observation
+from tarmac.control.decisions.retrying import pause_s
 from tarmac.control.service import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.changes import RunStep

@@ -11,9 +11,9 @@ from actors import ADA, member
 from facts import NOW, candidate, gang
 from simulated import Server, Simulation, nodes, spec
 from tarmac.control.loops import LEAST_REST_S, rest_s
-from tarmac.control.run_cache import Change
-from tarmac.control.scheduler_state import SchedulerState
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.run_cache import Change
+from tarmac.control.state.scheduler_state import SchedulerState
 from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, NodeState, Policy, Pool
 from tarmac.model.lifecycle import RunEvent, RunState

@@ -7,9 +7,9 @@ import os
 from pathlib import Path, PosixPath
 
 from tarmac.engines.local.view import NodeView, open_view
-from tarmac.node import claims, protocol
-from tarmac.node.events import EventLog
-from tarmac.node.paths import NodePaths
+from tarmac.node.attempt import claims, protocol
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.attempt.paths import NodePaths
 
 
 class Coming(PosixPath):

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tarmac.node.events import EventLog
+from tarmac.node.attempt.events import EventLog
 
 
 def kinds(path: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tarmac.node import fifo
+from tarmac.node.kernel import fifo
 
 
 def test_a_ring_is_heard(tmp_path: Path) -> None:

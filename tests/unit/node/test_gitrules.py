@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.artifacts.code.git import joined
-from tarmac.node import gitrules
-from tarmac.node.gitrules import GitRules, Refused
+from tarmac.node.files import gitrules
+from tarmac.node.files.gitrules import GitRules, Refused
 
 SAFE = GitRules()
 ALL = GitRules(transports=("https", "ssh", "http", "file"))

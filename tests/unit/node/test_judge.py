@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.node import words
-from tarmac.node.exit_outcome import Exit, ExitOutcome, LeaveRequest, combine, judge, left_as_asked
+from tarmac.node.attempt import words
+from tarmac.node.attempt.exit_outcome import Exit, ExitOutcome, LeaveRequest, combine, judge, left_as_asked
 
 PAUSED = LeaveRequest("pause", "SIGTERM")
 PEER = {"code": "exit_code", "message": "worker main.0.0 on n1 exited with 7", "exit_code": 7}

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tarmac.node.logroom import LogRoom, cut, cut_note, held_bytes
+from tarmac.node.files.logroom import LogRoom, cut, cut_note, held_bytes
 
 BLOCK = 4096
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.node.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, plan_mounts
+from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, Bind, Cover, plan_mounts
 
 
 class FakeDisk:

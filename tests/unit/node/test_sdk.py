@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tarmac
-from tarmac.node import protocol
+from tarmac.node.attempt import protocol
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tarmac.node.secrecy import hidden, hidden_line, hidden_tree, keys_among, names_secret
+from tarmac.node.files.secrecy import hidden, hidden_line, hidden_tree, keys_among, names_secret
 
 HF = "hf_" + "aB3" * 11
 

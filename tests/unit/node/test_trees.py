@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.events import EventLog
-from tarmac.node.progress import ProgressWatcher, tree_below
-from tarmac.node.tree import Glimpse, walk
-from tarmac.node.treetimes import TreeTimes
-from tarmac.node.treewatch import TreeWatch
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.progress.tree import Glimpse, walk
+from tarmac.node.progress.treetimes import TreeTimes
+from tarmac.node.progress.treewatch import TreeWatch
+from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 Tree = TreeWatch | TreeTimes
 

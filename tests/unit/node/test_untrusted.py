@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node import untrusted
-from tarmac.node.events import EventLog
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.files import untrusted
 
 GIGABYTES = 2 << 30
 

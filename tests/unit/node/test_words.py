@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.model.run import PLATFORM_FAULTS, Ask, CauseCode, Outcome
-from tarmac.node import words
+from tarmac.node.attempt import words
 
 
 def test_asks() -> None:

@@ -15,7 +15,7 @@ from tarmac.engines.local.cleared import cleared_notices
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
-from tarmac.server.attempt_cleaner import AttemptCleaner
+from tarmac.server.storage.attempt_cleaner import AttemptCleaner
 from tarmac.store.memory import MemoryStore
 
 DAY_S = 86_400.0

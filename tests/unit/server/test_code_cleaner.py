@@ -15,7 +15,7 @@ from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
-from tarmac.server.code_cleaner import CodeCleaner
+from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.store.memory import MemoryStore
 
 DAY_S = 86_400.0

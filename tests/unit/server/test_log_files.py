@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.node.masking import NO_SECRETS, Mask
-from tarmac.server.log_files import (
+from tarmac.node.files.masking import NO_SECRETS, Mask
+from tarmac.server.logs.log_files import (
     BLOCK_BYTES,
     LONGEST_BYTES,
     LogFile,

@@ -11,9 +11,9 @@ from served import Served
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
 from tarmac.model.launch import Launch
-from tarmac.server.auth import Caller
-from tarmac.server.log_view import SETUP_ROLE, LogQuery, LogView
-from tarmac.server.submissions import Draft, prepare
+from tarmac.server.http.auth import Caller
+from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
+from tarmac.server.submitting.submissions import Draft, prepare
 
 TWO = "name: two\nretries: 1\nsetup:\n  - prepare\ncommand: work\nreplicas: 2\n"
 

@@ -11,9 +11,15 @@ from simulated import CountingIds, InstantCode, nodes
 from tarmac.control.service import ControlPlane
 from tarmac.engines.sim import SimEngine, VirtualClock
 from tarmac.model.errors import InvalidInput, NeverFits, Refused, StorageFull, TarmacError
-from tarmac.server.auth import Caller
-from tarmac.server.submissions import Draft
-from tarmac.server.submit_batch import BATCH_LIMIT, BatchSubmitter, Submitted, submit_each, submit_together
+from tarmac.server.http.auth import Caller
+from tarmac.server.submitting.submissions import Draft
+from tarmac.server.submitting.submit_batch import (
+    BATCH_LIMIT,
+    BatchSubmitter,
+    Submitted,
+    submit_each,
+    submit_together,
+)
 from tarmac.store.memory import MemoryStore
 
 CALLER = Caller(actor=ADA, local=True)

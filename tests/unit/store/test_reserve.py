@@ -13,7 +13,7 @@ from tarmac.store.reserve import Reserve
 FULL = """
 import os, sys
 from pathlib import Path
-from tarmac.node import mounts, syscalls
+from tarmac.node.kernel import mounts, syscalls
 home = Path(sys.argv[1])
 try:
     mounts._enter()

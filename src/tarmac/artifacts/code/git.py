@@ -25,8 +25,8 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.model.spec import LocalDirectory, Repository
-from tarmac.node import gitrules
-from tarmac.node.gitrules import GitRules, Refused
+from tarmac.node.files import gitrules
+from tarmac.node.files.gitrules import GitRules, Refused
 
 DEFAULT_TIMEOUT_S = 1800.0
 DEFAULT_LIMIT_BYTES = 1 << 30

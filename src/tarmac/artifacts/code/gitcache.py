@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tarmac.artifacts.code.gitprocess import GaveUp, Git, GitFailed
 from tarmac.model.errors import InvalidInput
-from tarmac.node import gitrules
+from tarmac.node.files import gitrules
 
 _POLL_S = 0.1
 _NOT_THERE = ("not our ref", "couldn't find remote ref", "no such remote ref")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.node import gitrules
-from tarmac.node.gitrules import GitRules
+from tarmac.node.files import gitrules
+from tarmac.node.files.gitrules import GitRules
 
 SHOWN_LINES = 4
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 0.2

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tarmac.artifacts.code.patterns import NoPattern, Pattern, parse
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.node import untrusted
+from tarmac.node.files import untrusted
 
 OWN_FILE = ".tarmacignore"
 GIT_FILE = ".gitignore"

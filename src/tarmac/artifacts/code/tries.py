@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import LocalDirectory
-from tarmac.node import untrusted
+from tarmac.node.files import untrusted
 
 PREFIX = ".trying-"
 MOST = 5

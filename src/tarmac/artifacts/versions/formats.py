@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
-from tarmac.node import untrusted
+from tarmac.node.files import untrusted
 
 _MOST_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8

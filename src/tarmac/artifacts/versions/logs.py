@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from tarmac.node import untrusted
+from tarmac.node.files import untrusted
 
 _PIECE_BYTES = 4096
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tarmac.node.protocol import ARTIFACT_KINDS as KINDS
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS as KINDS
 
 FORMAT = 1
 CHUNK_BYTES = 8 * 1024 * 1024

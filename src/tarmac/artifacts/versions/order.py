@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.node import protocol, untrusted
+from tarmac.node.attempt import protocol
+from tarmac.node.files import untrusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

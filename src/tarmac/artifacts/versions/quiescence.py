@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
-from tarmac.node import procfs
-from tarmac.node.protocol import TORN, UNFINISHED
-from tarmac.node.writers import mapped_for_writing, open_for_writing
+from tarmac.node.attempt.protocol import TORN, UNFINISHED
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.writers import mapped_for_writing, open_for_writing
 
 QUIET_S = 2.0
 """A directory that was changed more recently may get more files: they are written one after the other."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import read_chunk
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK, Entry, Manifest
-from tarmac.node.protocol import TORN, UNFINISHED
+from tarmac.node.attempt.protocol import TORN, UNFINISHED
 
 THREADS = 4
 

@@ -18,8 +18,8 @@ from tarmac.artifacts.versions.manifest import Manifest, Version, parse_id
 from tarmac.artifacts.versions.order import Order
 from tarmac.artifacts.versions.restore import fill
 from tarmac.model.errors import NotFound
-from tarmac.node import untrusted
-from tarmac.node.lost import Lost
+from tarmac.node.attempt.lost import Lost
+from tarmac.node.files import untrusted
 
 _CHECKPOINT = "checkpoint"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tarmac.artifacts.versions import formats, logs, quiescence
 from tarmac.artifacts.versions.manifest import FILE, Entry
 from tarmac.artifacts.versions.quiescence import Found
-from tarmac.node import untrusted
+from tarmac.node.files import untrusted
 
 DOUBT_S = 5.0
 """Where nobody saw who closed what: a file written so shortly before a violent end may be half a file."""

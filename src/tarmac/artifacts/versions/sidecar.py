@@ -37,9 +37,9 @@ from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
 from tarmac.model.errors import NotFound, TarmacError
-from tarmac.node.lost import Lost, lost_before
-from tarmac.node.paths import AttemptPaths
-from tarmac.node.protocol import TORN
+from tarmac.node.attempt.lost import Lost, lost_before
+from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.protocol import TORN
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0

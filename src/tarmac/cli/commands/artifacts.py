@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.amounts import size
-from tarmac.cli.bars import BytesBar
-from tarmac.cli.keptview import artifact_table
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.amounts import size
+from tarmac.cli.views.bars import BytesBar
+from tarmac.cli.views.keptview import artifact_table
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client.fetching import fetch, selected
 
 KINDS = ("checkpoint", "crud", "lossy", "log")

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from tarmac.artifacts.code.present import missing_files
-from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.readfile import reading_in
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, read_run_file
-from tarmac.cli.terminal import stderr_terminal
+from tarmac.cli.views.errors import render_error
+from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.clusterfudge.script import ScriptReport, check_script, is_launch_script
 from tarmac.model.codec import encode
 from tarmac.model.errors import InvalidInput, Problem

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from tarmac.cli.clusterview import cluster_line, cluster_page, cluster_table, findings_table
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import complete_cluster, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table, findings_table
+from tarmac.cli.views.terminal import stdout_terminal
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from tarmac.cli.errors import render_error
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_warnings
 from tarmac.cli.readfile import reading_of
 from tarmac.cli.reading import how_of, reading_options
-from tarmac.cli.terminal import stderr_terminal
+from tarmac.cli.views.errors import render_error
+from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.dialects.native.view import write
 from tarmac.model.errors import InvalidInput
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from tarmac.cli.keptview import dataset_table
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.keptview import dataset_table
+from tarmac.cli.views.terminal import stdout_terminal
 
 
 @click.group(cls=Subcommands)

@@ -14,7 +14,6 @@ from tarmac.cli.commands.ls import ls
 from tarmac.cli.commands.show import show
 from tarmac.cli.displays.determined import queue_table
 from tarmac.cli.following import LogChoice, follow
-from tarmac.cli.followview import standard_view
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
@@ -22,6 +21,7 @@ from tarmac.cli.queueacts import change_queue
 from tarmac.cli.queuechanges import read_options
 from tarmac.cli.runfile import read_text, rehearsal_of
 from tarmac.cli.session import LAST, connect
+from tarmac.cli.views.followview import standard_view
 from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.identity import experiment_id
 from tarmac.model.cluster import DEFAULT_POOL

@@ -10,11 +10,11 @@ import click
 
 from tarmac.cli import following
 from tarmac.cli.following import LogChoice
-from tarmac.cli.followview import standard_view
 from tarmac.cli.output import print_text, remark
 from tarmac.cli.runfile import rehearsal_of
 from tarmac.cli.scripts import run_script, script_python
 from tarmac.cli.session import connect
+from tarmac.cli.views.followview import standard_view
 from tarmac.clusterfudge.asking import SOCKET_VARIABLE
 from tarmac.clusterfudge.broker import answering, script_environment
 from tarmac.clusterfudge.dry import DryRun

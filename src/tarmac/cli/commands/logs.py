@@ -10,10 +10,10 @@ import click
 
 from tarmac.cli.displays.registry import as_option, display
 from tarmac.cli.following import LogChoice, expected_workers, follow
-from tarmac.cli.followview import View, standard_view
 from tarmac.cli.options import Duration, json_option, run_argument
 from tarmac.cli.output import remark
 from tarmac.cli.session import connect
+from tarmac.cli.views.followview import View, standard_view
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.amounts import age, duration
 from tarmac.cli.displays.registry import as_option, display, statuses_of, worded
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.table import Cell, Column, render
-from tarmac.cli.terminal import Terminal, stdout_terminal
-from tarmac.cli.wording import BATCH, running_s, state_cell, state_of
+from tarmac.cli.views.amounts import age, duration
+from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.text import nearest
 

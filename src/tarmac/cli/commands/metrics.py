@@ -6,11 +6,11 @@ import time
 
 import click
 
-from tarmac.cli.metricview import not_finite, report_table
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.metricview import not_finite, report_table
+from tarmac.cli.views.terminal import stdout_terminal
 
 LAST_SHOWN = 20
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.nodeview import group_table, node_table
 from tarmac.cli.options import complete_node, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.nodeview import group_table, node_table
+from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client.records import NodeRecord

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.amounts import age
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.table import Cell, Column, render
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.amounts import age
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
     from tarmac.client import Client

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.errors import INTERRUPTED
 from tarmac.cli.options import KeyValue, complete_run, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings
 from tarmac.cli.reading import How, how_of, reading_options
 from tarmac.cli.runfile import STDIN, from_command, read_run_file, rehearsal_of
 from tarmac.cli.session import connect
+from tarmac.cli.views.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from tarmac.client import Client
@@ -252,7 +252,7 @@ def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None
 def _followed(client: Client, request: dict[str, Any], idempotency_key: str | None, *, as_json: bool) -> int:
     """Submit and follow: the run's own exit code, after its end."""
     from tarmac.cli.following import LogChoice, follow
-    from tarmac.cli.followview import standard_view
+    from tarmac.cli.views.followview import standard_view
 
     record = _submit(client, request, idempotency_key)
     view = standard_view(as_json=as_json)
@@ -269,8 +269,8 @@ def _detached(record: RunRecord, *, as_json: bool) -> None:
 
 
 def _dry_run(client: Client, request: dict[str, Any], *, whole: bool, as_json: bool) -> None:
-    from tarmac.cli.dryrun import plan_text, short_text
-    from tarmac.cli.terminal import stdout_terminal
+    from tarmac.cli.views.dryrun import plan_text, short_text
+    from tarmac.cli.views.terminal import stdout_terminal
 
     answer = client.dry_run(**request)
     if as_json:

@@ -15,9 +15,9 @@ import click
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
-from tarmac.cli.secretview import secret_table, usage_of
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.secretview import secret_table, usage_of
+from tarmac.cli.views.terminal import stdout_terminal
 
 FORMS = ("variable", "file", "git", "s3", "docker")
 MOST_BYTES = 64 * 1024

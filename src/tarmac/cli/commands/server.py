@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.amounts import age
 from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
+from tarmac.cli.views.amounts import age
 from tarmac.model.errors import TarmacError, Unavailable
 
 if TYPE_CHECKING:

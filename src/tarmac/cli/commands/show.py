@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.amounts import age, duration, number, until
-from tarmac.cli.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.displays.registry import as_option, display, worded
-from tarmac.cli.metricview import not_finite, report_text
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.secretview import uses_text
 from tarmac.cli.session import connect
-from tarmac.cli.sharing import block_text, turns_text, verdict_text
-from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
-from tarmac.cli.wording import BATCH, culprit, elapsed_s, state_cell, state_of, worker_cell, worker_name
+from tarmac.cli.views.amounts import age, duration, number, until
+from tarmac.cli.views.checkpoints import checkpoint_text, lost_text
+from tarmac.cli.views.messages import (
+    BATCH,
+    culprit,
+    elapsed_s,
+    state_cell,
+    state_of,
+    worker_cell,
+    worker_name,
+)
+from tarmac.cli.views.metricview import not_finite, report_text
+from tarmac.cli.views.secretview import uses_text
+from tarmac.cli.views.sharing import block_text, turns_text, verdict_text
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import click
 
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import stdout_terminal
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.mantik.sites import SITES
 
 _HEADS = (

@@ -10,8 +10,8 @@ import click
 from tarmac.cli.options import Duration, json_option, runs_argument
 from tarmac.cli.output import print_json, remark
 from tarmac.cli.session import connect
-from tarmac.cli.terminal import stderr_terminal
-from tarmac.cli.wording import ending
+from tarmac.cli.views.messages import ending
+from tarmac.cli.views.terminal import stderr_terminal
 
 TIMED_OUT = 124
 """Exit code when the time was up first, as the program `timeout` has it."""

@@ -12,9 +12,9 @@ import click
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
-from tarmac.cli.sharing import named
-from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import Terminal, one_line, stdout_terminal
+from tarmac.cli.views.sharing import named
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tarmac.cli.displays.display import facts_of, report_of, status_cell, utc_time
-from tarmac.cli.table import Cell, Column, render
-from tarmac.cli.terminal import Terminal, one_line
-from tarmac.cli.wording import Json, worker_cell
+from tarmac.cli.views.messages import Json, worker_cell
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report

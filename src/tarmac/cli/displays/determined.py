@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tarmac.cli.displays.display import facts_of, report_of
-from tarmac.cli.terminal import Terminal, columns, one_line
-from tarmac.cli.wording import Json
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.determined.identity import experiment_id, trial_id
 from tarmac.dialects.determined.statuses import of_tarmac, queue_word, state_word
 from tarmac.dialects.dialect import Report

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any, Protocol
 
-from tarmac.cli.table import Cell
-from tarmac.cli.terminal import Terminal
-from tarmac.cli.wording import Json, state_cell
+from tarmac.cli.views.messages import Json, state_cell
+from tarmac.cli.views.table import Cell
+from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import RUN_OUTCOMES, CauseCode, Outcome

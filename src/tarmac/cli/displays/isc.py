@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.cli.displays.display import report_of, status_cell, utc_time
-from tarmac.cli.table import Cell, Column, render
-from tarmac.cli.terminal import Terminal, one_line
-from tarmac.cli.wording import Json
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.isc import statuses
 from tarmac.model.spec import Mode

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tarmac.cli.displays.display import report_of
-from tarmac.cli.table import Column, render
-from tarmac.cli.terminal import Terminal, one_line
-from tarmac.cli.wording import Json
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.mantik.dialect import MantikDialect
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from tarmac.cli.displays.display import report_of
-from tarmac.cli.terminal import Terminal, columns, one_line
-from tarmac.cli.wording import Json
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.mcli.reader import NAME
 from tarmac.dialects.mcli.statuses import Status, status

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tarmac.cli.wording import Json
+from tarmac.cli.views.messages import Json
 from tarmac.model.text import nearest
 
 if TYPE_CHECKING:

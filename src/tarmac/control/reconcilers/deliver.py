@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from tarmac.control.control_state import ControlState
+from tarmac.control.decisions.steps import ASKS
 from tarmac.control.delegation import unnamed_nodes
-from tarmac.control.engines import AttachedEngine
-from tarmac.control.node_inventory import rehearsal_nodes
-from tarmac.control.steps import ASKS
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
+from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable

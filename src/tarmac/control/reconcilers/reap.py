@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tarmac.control.apply_observation import apply_observation
-from tarmac.control.control_state import ControlState
-from tarmac.control.engines import AttachedEngine
+from tarmac.control.decisions.apply_observation import apply_observation
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.ports import Observation, ObservedState

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tarmac.control.apply_observation import apply_observation
-from tarmac.control.control_state import ControlState
-from tarmac.control.engines import AttachedEngine
+from tarmac.control.decisions.apply_observation import apply_observation
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import AttemptState

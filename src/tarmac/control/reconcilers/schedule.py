@@ -6,10 +6,10 @@ dropped; the loop is rung again and decides on fresher facts.
 
 from __future__ import annotations
 
-from tarmac.control import steps
 from tarmac.control.admission import refusal_text
-from tarmac.control.control_state import ControlState
-from tarmac.control.event_bus import Wakeup
+from tarmac.control.decisions import steps
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.event_bus import Wakeup
 from tarmac.model.changes import RunStep
 from tarmac.model.run import Cause, Outcome, Run
 from tarmac.model.serving import Lease

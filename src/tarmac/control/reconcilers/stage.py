@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from tarmac.control import steps
-from tarmac.control.control_state import ControlState
+from tarmac.control.decisions import steps
 from tarmac.control.fetches import Fetches
+from tarmac.control.state.control_state import ControlState
 from tarmac.model.changes import RunStep
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.ports import StagedCode

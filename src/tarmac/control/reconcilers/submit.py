@@ -6,11 +6,11 @@ recorded first; the deliver loop of the cluster's engine takes it there.
 
 from __future__ import annotations
 
-from tarmac.control import steps
-from tarmac.control.control_state import ControlState
+from tarmac.control.decisions import steps
 from tarmac.control.delegation import capacity_of, request_of
-from tarmac.control.engines import AttachedEngine
 from tarmac.control.reconcilers.schedule import refusal_cause
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.changes import RunStep
 from tarmac.model.run import Outcome, Run
 from tarmac.model.serving import Lease

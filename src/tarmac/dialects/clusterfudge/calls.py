@@ -19,7 +19,7 @@ from tarmac.dialects.clusterfudge.signatures import (
 )
 from tarmac.dialects.problems import Problems
 from tarmac.model.text import nearest
-from tarmac.node import gitrules
+from tarmac.node.files import gitrules
 
 _NUMBERS = frozenset({Takes.COUNT, Takes.AMOUNT})
 _LISTS = frozenset({Takes.ARGV, Takes.TEXTS, Takes.GROUPS, Takes.PROCESSES})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tarmac.node.secrecy import is_reference, names_secret
+from tarmac.node.files.secrecy import is_reference, names_secret
 
 MASK = "********"
 

@@ -12,7 +12,7 @@ from tarmac.dialects.located import Node, Scalar, Table, key_text, quote
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
-from tarmac.node.secrecy import names_secret
+from tarmac.node.files.secrecy import names_secret
 
 RUN = Fields(
     known=frozenset(

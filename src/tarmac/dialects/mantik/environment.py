@@ -24,7 +24,7 @@ from tarmac.dialects.names import VARIABLE_NAME, reserved
 from tarmac.dialects.section import Section, Value
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, Hooks
-from tarmac.node.secrecy import is_reference, names_secret
+from tarmac.node.files.secrecy import is_reference, names_secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tarmac.dialects.located import Scalar, Table, key_text
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.text import nearest
-from tarmac.node.secrecy import names_secret
+from tarmac.node.files.secrecy import names_secret
 
 CONFIG = Fields(
     known=frozenset(

@@ -15,7 +15,7 @@ from tarmac.dialects.plain import to_yaml
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import ACCELERATOR
 from tarmac.model.spec import Command, RunSpec, Target
-from tarmac.node.secrecy import hidden_tree
+from tarmac.node.files.secrecy import hidden_tree
 
 _OF_A_REHEARSAL = frozenset({"cluster", "gpu_type"})
 """Parts of `compute` that a rehearsal sets aside."""

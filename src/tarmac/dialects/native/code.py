@@ -10,7 +10,7 @@ from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.environment import path_from
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.model.spec import LocalDirectory, Repository
-from tarmac.node import gitrules
+from tarmac.node.files import gitrules
 
 DIRECTORY = Fields(
     known=frozenset({"path", "ignore_file", "exclude", "whole", "limit"}),

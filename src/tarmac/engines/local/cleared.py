@@ -1,6 +1,6 @@
 """What was cleared up of an attempt since its run ended, in words. Called by `LocalEngine`.
 
-`server/attempt_cleaner.py` writes the file. The run could have, too: so nothing but numbers is taken from it.
+`server/storage/attempt_cleaner.py` writes the file. The run could have: only numbers are taken from it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tarmac.model.ports import Notice
-from tarmac.node import untrusted
-from tarmac.node.protocol import CLEARED_FILE
+from tarmac.node.attempt.protocol import CLEARED_FILE
+from tarmac.node.files import untrusted
 
 _SENTENCES = {
     "work": "its work directories, and what was installed for it, were removed {} after its end",

@@ -35,8 +35,9 @@ from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node import fifo, words
-from tarmac.node.gitrules import GitRules
+from tarmac.node.attempt import words
+from tarmac.node.files.gitrules import GitRules
+from tarmac.node.kernel import fifo
 from tarmac.node.starting import SDK_DIRECTORY
 
 REMEMBERED_VIEWS = 8192

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.node.protocol import ARTIFACT_KINDS
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
 _ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
 

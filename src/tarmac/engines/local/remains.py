@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from tarmac.engines.local.verdict import Phase
 from tarmac.engines.local.view import AttemptView, NodeView
 from tarmac.model.run import Release
-from tarmac.node import procfs, untrusted
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
 
 _LOOKS = 2
 """One that forks and leaves in the very moment of a look can be missed by it."""

@@ -17,9 +17,9 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
 from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
-from tarmac.node import protocol, steps
-from tarmac.node.gitrules import GitRules
-from tarmac.node.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES
+from tarmac.node.attempt import protocol, steps
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES
+from tarmac.node.files.gitrules import GitRules
 
 HIDDEN = "(hidden)"
 

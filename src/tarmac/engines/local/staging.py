@@ -19,7 +19,8 @@ from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.request import LocalRequest
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask
-from tarmac.node import protocol, untrusted
+from tarmac.node.attempt import protocol
+from tarmac.node.files import untrusted
 
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -20,8 +20,11 @@ from tarmac.engines.local.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node import claims, fifo, liveness, orphans, secretfiles, signals, untrusted, workergroup
-from tarmac.node.protocol import HEARTBEAT_LEASE_S
+from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
+from tarmac.node.files import secretfiles, untrusted
+from tarmac.node.kernel import fifo, signals, workergroup
+from tarmac.node.processes import orphans
 
 END_TIMEOUT_S = 5.0
 LAST_WORD_S = 0.05

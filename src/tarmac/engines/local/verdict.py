@@ -13,7 +13,7 @@ from typing import Any
 from tarmac.model import codec
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Evidence, Outcome
-from tarmac.node import exit_outcome
+from tarmac.node.attempt import exit_outcome
 
 
 class Phase(StrEnum):

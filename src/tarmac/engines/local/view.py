@@ -21,9 +21,11 @@ from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Release
-from tarmac.node import claims, liveness, procfs, protocol, untrusted
-from tarmac.node.claims import Claim
-from tarmac.node.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt import claims, liveness, protocol
+from tarmac.node.attempt.claims import Claim
+from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
 
 WorkerKey = tuple[str, int, int]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.node.protocol import LONGEST_REQUEST_BYTES
+from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
 from tarmac.node.starting import warm_command
 
 ANSWER_TIMEOUT_S = 10.0

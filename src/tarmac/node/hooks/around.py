@@ -16,14 +16,17 @@ import signal
 import time
 from typing import Callable, Iterator, Optional
 
-from tarmac.node import environment, exit_outcome, fifo, tail, untrusted, words
-from tarmac.node.children import Child
-from tarmac.node.hooks.leave import leave_if_asked, tell_others, wait_for
-from tarmac.node.lost import has_ended
+from tarmac.node import environment
+from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt.lost import has_ended
+from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.attempt.steps import CommandStep, script_lines
+from tarmac.node.files import tail, untrusted
+from tarmac.node.kernel import fifo
+from tarmac.node.leave import leave_if_asked, tell_others, wait_for
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.paths import NodePaths
-from tarmac.node.spawn import CannotStart
-from tarmac.node.steps import CommandStep, script_lines
+from tarmac.node.processes.children import Child
+from tarmac.node.processes.spawn import CannotStart
 
 BEFORE = ("before_login", "before")
 AFTER = ("after", "after_login")

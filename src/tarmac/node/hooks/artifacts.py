@@ -15,13 +15,14 @@ import signal
 from contextlib import suppress
 from typing import Callable
 
-from tarmac.node import protocol, untrusted, words
-from tarmac.node.children import Child
-from tarmac.node.hooks.leave import leave_if_asked, tell_others, verdict, wait_for
-from tarmac.node.lost import lost_before
+from tarmac.node.attempt import protocol, words
+from tarmac.node.attempt.lost import lost_before
+from tarmac.node.attempt.paths import make_directory
+from tarmac.node.files import untrusted
+from tarmac.node.leave import leave_if_asked, tell_others, verdict, wait_for
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.paths import make_directory
-from tarmac.node.spawn import CannotStart
+from tarmac.node.processes.children import Child
+from tarmac.node.processes.spawn import CannotStart
 
 
 def artifacts_in(run: NodeRun) -> None:

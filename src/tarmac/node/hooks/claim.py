@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from tarmac.node import claims, namespaces, procfs
-from tarmac.node.attempt import AttemptPart
-from tarmac.node.events import EventLog
-from tarmac.node.namespaces import Apart
+from tarmac.node.attempt import claims
+from tarmac.node.attempt.document import AttemptPart
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.attempt.paths import AttemptPaths, make_directory
+from tarmac.node.kernel import namespaces, procfs
+from tarmac.node.kernel.namespaces import Apart
 from tarmac.node.noderun import NodeRun
-from tarmac.node.paths import AttemptPaths, make_directory
 
 
 def claim(part: AttemptPart, attempt: AttemptPaths, apart: Optional[Apart]) -> Optional[NodeRun]:

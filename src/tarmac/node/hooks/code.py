@@ -10,10 +10,10 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Tuple
 
-from tarmac.node import exit_outcome, words
-from tarmac.node.hooks.leave import leave_if_asked
+from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt.paths import make_directory
+from tarmac.node.leave import leave_if_asked
 from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.paths import make_directory
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 

@@ -10,8 +10,8 @@ import signal
 import time
 from typing import Optional
 
-from tarmac.node import limits, procfs, signals, workergroup
-from tarmac.node.limits import CPU, MEMORY, Choice
+from tarmac.node.kernel import limits, procfs, signals, workergroup
+from tarmac.node.kernel.limits import CPU, MEMORY, Choice
 from tarmac.node.noderun import NodeRun, Worker
 
 _LIFT_AGAIN_S = 0.02

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from typing import Iterator, Optional, Sequence
 
-from tarmac.node import mounts, protocol
-from tarmac.node.mountplan import Bind
+from tarmac.node.attempt import protocol
+from tarmac.node.kernel import mounts
+from tarmac.node.kernel.mountplan import Bind
 from tarmac.node.noderun import NodeRun
 
 

@@ -6,8 +6,8 @@ the run is given as files, and those are removed when its part of the attempt ha
 
 from __future__ import annotations
 
-from tarmac.node import secretfiles
-from tarmac.node.attempt import SecretPart
+from tarmac.node.attempt.document import SecretPart
+from tarmac.node.files import secretfiles
 from tarmac.node.noderun import NodeRun
 
 _VALUE, _PATH, _DIRECTORY = "{value}", "{path}", "{directory}"

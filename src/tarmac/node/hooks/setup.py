@@ -9,12 +9,8 @@ from __future__ import annotations
 import os
 from typing import Optional, Sequence
 
-from tarmac.node import checkout, exit_outcome, gitrules, packages, systempackages, tail, words
-from tarmac.node.hooks.leave import leave_if_asked
-from tarmac.node.layers import Layers, open_layers
-from tarmac.node.noderun import Leave, NodeRun
-from tarmac.node.setupwork import SetupWork, StepFailed
-from tarmac.node.steps import (
+from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt.steps import (
     AptStep,
     CheckoutStep,
     CommandStep,
@@ -25,6 +21,12 @@ from tarmac.node.steps import (
     script_lines,
     split,
 )
+from tarmac.node.files import gitrules, tail
+from tarmac.node.leave import leave_if_asked
+from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.setup import checkout, packages, systempackages
+from tarmac.node.setup.layers import Layers, open_layers
+from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 
 def set_up(run: NodeRun) -> None:

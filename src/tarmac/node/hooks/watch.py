@@ -18,13 +18,16 @@ import signal
 import time
 from typing import Optional
 
-from tarmac.node import descendants, exit_outcome, polls, tail, words
-from tarmac.node.budget import Budget
-from tarmac.node.exit_outcome import Exit
+from tarmac.node.attempt import exit_outcome, words
+from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.files import tail
+from tarmac.node.files.logroom import LogRoom
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
-from tarmac.node.logroom import LogRoom
+from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
-from tarmac.node.progress import ProgressWatcher
+from tarmac.node.progress import polls
+from tarmac.node.progress.budget import Budget
+from tarmac.node.progress.watcher import ProgressWatcher
 
 MOMENT_S = 0.3
 """Between SIGTERM and SIGKILL where nobody was asked politely: peers of a failed worker, leftovers."""

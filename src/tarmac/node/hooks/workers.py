@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tarmac.node import environment, protocol
-from tarmac.node.exit_outcome import Exit
-from tarmac.node.hooks.leave import leave_if_asked
+from tarmac.node import environment
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.leave import leave_if_asked
 from tarmac.node.noderun import NodeRun, Worker
-from tarmac.node.progress import ProgressWatcher, tree_below
-from tarmac.node.spawn import CannotStart
-from tarmac.node.torn import Torn
+from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.progress.torn import Torn
+from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 
 def start_workers(run: NodeRun) -> None:

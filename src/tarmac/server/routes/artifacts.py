@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.kept_records import artifact_record, content_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.kept import artifact_record, content_record
 from tarmac.server.schemas.kept import Artifact, ArtifactContent
 from tarmac.server.service import Service
 

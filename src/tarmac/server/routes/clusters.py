@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac.dialects.clusterfile import read_cluster
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.cluster_records import cluster_record, finding_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.clusters import cluster_record, finding_record
 from tarmac.server.schemas.clusters import Cluster, ClusterBody, Finding
 from tarmac.server.service import Service
 

@@ -15,12 +15,12 @@ from starlette.responses import Response
 
 from tarmac.artifacts.code.arrivals import Receiver
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
-from tarmac.server.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.schemas.code import CodeNeeded, ContentsBody, KeptPack, KeptTree, MissingContents
 from tarmac.server.schemas.requests import SubmissionBody
 from tarmac.server.service import Service
-from tarmac.server.submissions import directory_wanted
+from tarmac.server.submitting.submissions import directory_wanted
 
 LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20

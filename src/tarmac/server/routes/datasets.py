@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import caller_of
-from tarmac.server.kept_records import dataset_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import caller_of
+from tarmac.server.records.kept import dataset_record
 from tarmac.server.schemas.kept import Dataset, DatasetBody
 from tarmac.server.service import Service
 

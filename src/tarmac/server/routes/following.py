@@ -12,16 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from tarmac.model.errors import InvalidInput
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.log_view import LogQuery, LogView
-from tarmac.server.positions import parse
-from tarmac.server.records import event_record
-from tarmac.server.reports import reports_of
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.http.sse import StreamResponse, wants_stream
+from tarmac.server.logs.log_view import LogQuery, LogView
+from tarmac.server.logs.positions import parse
+from tarmac.server.logs.reports import reports_of
+from tarmac.server.logs.streams import event_frames, log_frames
+from tarmac.server.records.runs import event_record
 from tarmac.server.schemas.runs import Event, LogChunk, Report
 from tarmac.server.service import Service
-from tarmac.server.sse import StreamResponse, wants_stream
-from tarmac.server.streams import event_frames, log_frames
 
 LastEventId = Annotated[str | None, Header(alias="last-event-id")]
 

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from tarmac.control.draining import NodeChoice
 from tarmac.model.actor import Actor
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.records import node_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.runs import node_record
 from tarmac.server.schemas.clusters import NodesBody
 from tarmac.server.schemas.placement import Node
 from tarmac.server.service import Service

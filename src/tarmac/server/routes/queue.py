@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from tarmac.control.queue_entries import QueuePage
-from tarmac.control.queueing import QueueChange
+from tarmac.control.queue.queue_entries import QueuePage
+from tarmac.control.queue.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
 from tarmac.model.text import nearest
 from tarmac.sched import Part
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.queue_records import pool_records
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.queue import pool_records
 from tarmac.server.schemas.queue import ChangeBody, ChangesBody, QueuePool
 from tarmac.server.service import Service
 

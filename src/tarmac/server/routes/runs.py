@@ -13,9 +13,9 @@ from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of
 from tarmac.model.summary import RunQuery
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import CallingActor
-from tarmac.server.records import attempt_record, run_record, summary_record, why_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import CallingActor
+from tarmac.server.records.runs import attempt_record, run_record, summary_record, why_record
 from tarmac.server.schemas.placement import Why
 from tarmac.server.schemas.runs import Attempt, Run, RunPage
 from tarmac.server.service import Service

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import caller_of
-from tarmac.server.kept_records import secret_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import caller_of
+from tarmac.server.records.kept import secret_record
 from tarmac.server.schemas.secrets import Rotation, Secret, SecretBody
 from tarmac.server.service import Service
 from tarmac.vault.vault import NewSecret

@@ -7,7 +7,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 import tarmac
-from tarmac.server.answers import JsonAnswer
+from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.schemas.server import Version
 from tarmac.server.service import Service
 

@@ -10,17 +10,17 @@ from starlette.responses import Response
 
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
-from tarmac.server.answers import JsonAnswer
-from tarmac.server.auth import caller_of
-from tarmac.server.errors import problem_record
-from tarmac.server.records import dry_run_record, run_record
+from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import caller_of
+from tarmac.server.http.errors import problem_record
+from tarmac.server.records.runs import dry_run_record, run_record
 from tarmac.server.schemas.placement import DryRun
 from tarmac.server.schemas.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.schemas.runs import Run
 from tarmac.server.schemas.server import CheckReport
 from tarmac.server.service import Service
-from tarmac.server.submissions import Draft, planned, read_once
-from tarmac.server.submit_batch import BatchSubmitter, Submitted, submit_together
+from tarmac.server.submitting.submissions import Draft, planned, read_once
+from tarmac.server.submitting.submit_batch import BatchSubmitter, Submitted, submit_together
 
 
 def submitting_routes(router: APIRouter, service: Service) -> None:

@@ -1,0 +1,120 @@
+"""Bars on stderr for what takes a while: how much of all is done, and how quick it goes.
+
+On a terminal only, and gone when all is done. Used by `simulate`, `artifacts get` and `session` (uploads).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Self, TextIO
+
+from tarmac.cli.views.amounts import duration, size
+from tarmac.cli.views.terminal import Terminal, fit, terminal_of
+
+BAR_COLUMNS = 24
+QUIET_S = 0.7
+"""Nothing is drawn before: most plays are over by then."""
+PERIOD_S = 0.1
+
+
+class Bar:
+    """Draws itself over and over on one line. `now` is the clock."""
+
+    def __init__(
+        self, stream: TextIO, terminal: Terminal, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stream = stream
+        self._terminal = terminal
+        self._now = now
+        self._began_at = now()
+        self._drawn_at: float | None = None
+
+    @classmethod
+    def on_stderr(cls, *, quiet: bool) -> Self:
+        """One on stderr; `quiet` ones draw nothing."""
+        return cls(sys.stderr, Terminal() if quiet else terminal_of(sys.stderr))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn_at is not None:
+            self._write("")
+
+    def show(self, done: int, of: int) -> None:
+        """So many of so many are done."""
+        now = self._now()
+        if self._terminal.width is None or now - (self._drawn_at or self._began_at + QUIET_S) < PERIOD_S:
+            return
+        self._drawn_at = now
+        self._write(fit(self._line(done, of, now - self._began_at), self._terminal.width - 1))
+
+    def _line(self, done: int, of: int, took_s: float) -> str:
+        share = done / max(1, of)
+        filled = round(share * BAR_COLUMNS)
+        rate = done / took_s
+        left = f", {duration((of - done) / rate)} left" if rate else ""
+        bar = "█" * filled + "░" * (BAR_COLUMNS - filled)
+        return f"{bar} {self._amount(done, of)}, {share:.0%}, {self._rate(rate)}/s{left}"
+
+    def _amount(self, done: int, of: int) -> str:
+        """How much of all."""
+        raise NotImplementedError
+
+    def _rate(self, rate: float) -> str:
+        """How much a second."""
+        raise NotImplementedError
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text}")
+        self._stream.flush()
+
+
+class PlayBar(Bar):
+    """Jobs of a simulation that have ended."""
+
+    def _amount(self, done: int, of: int) -> str:
+        return f"{done:,}/{of:,} jobs"
+
+    def _rate(self, rate: float) -> str:
+        return f"{rate:,.0f}"
+
+
+class BytesBar(Bar):
+    """Bytes that have arrived."""
+
+    def _amount(self, done: int, of: int) -> str:
+        return f"{size(done)} of {size(of)}"
+
+    def _rate(self, rate: float) -> str:
+        return size(rate)
+
+
+class UploadBar:
+    """Bytes of code that were sent to a server elsewhere: called with how many, of how many.
+
+    Most commands send nothing: the bar is made when the first bytes are on their way.
+    """
+
+    def __init__(self, make: Callable[[], BytesBar] | None = None) -> None:
+        self._make = make or partial(BytesBar.on_stderr, quiet=False)
+        self._bar: BytesBar | None = None
+
+    def __call__(self, sent_bytes: int, of_bytes: int) -> None:
+        if self._bar is None:
+            self._bar = self._make()
+        self._bar.show(sent_bytes, of_bytes)
+        if sent_bytes >= of_bytes:
+            self.close()
+
+    def close(self) -> None:
+        """Leave no half of a line behind, however the upload ended."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None

@@ -1,0 +1,136 @@
+"""Clusters as tables: a line for each, or a page of one with its pools and nodes, for `tarmac clusters`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import duration, number, size
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal, one_line
+
+if TYPE_CHECKING:
+    from tarmac.client.cluster_records import (
+        ClusterRecord,
+        FindingRecord,
+        NodeKindRecord,
+        PoolRulesRecord,
+    )
+
+_CLUSTERS = (
+    Column(title="CLUSTER"),
+    Column(title="ENGINE"),
+    Column(title="NODES", right=True),
+    Column(title="FREE", right=True),
+    Column(title="SLOTS", right=True),
+    Column(title="TYPES"),
+    Column(title="POOLS", flexible=True),
+)
+_POOLS = (
+    Column(title="POOL"),
+    Column(title="NODES", right=True),
+    Column(title="USED", right=True),
+    Column(title="SLOTS", right=True),
+    Column(title="POLICY"),
+    Column(title="PREEMPTION"),
+    Column(title="PACKING"),
+    Column(title="GUARANTEED", right=True, optional=True),
+    Column(title="PATIENCE", right=True, optional=True),
+    Column(title="TURN", right=True),
+    Column(title="PERIOD", right=True),
+    Column(title="FLOOR", right=True, optional=True),
+    Column(title="SHARES", flexible=True),
+)
+_KINDS = (
+    Column(title="POOL"),
+    Column(title="SHARD"),
+    Column(title="NODES", right=True),
+    Column(title="EACH"),
+    Column(title="USED", right=True),
+    Column(title="SLOTS", right=True),
+    Column(title="STATE"),
+    Column(title="CPUS", right=True, optional=True),
+    Column(title="MEMORY", right=True, optional=True),
+    Column(title="HOSTS", flexible=True),
+)
+
+
+_FINDINGS = (Column(title=""), Column(title="WHAT"), Column(title="FOUND", flexible=True))
+
+
+def cluster_table(clusters: Sequence[ClusterRecord], terminal: Terminal) -> str:
+    """A line for each cluster."""
+    rows = (
+        (
+            cluster["name"],
+            cluster["engine"],
+            str(cluster["nodes"]),
+            str(cluster["slots_free"]),
+            str(cluster["slots"]),
+            ", ".join(_types(cluster)),
+            ", ".join(pool["name"] for pool in cluster["pools"]),
+        )
+        for cluster in clusters
+    )
+    return render(_CLUSTERS, rows, terminal)
+
+
+def cluster_page(cluster: ClusterRecord, terminal: Terminal) -> str:
+    """One cluster: its pools with the rules of their queues, and its nodes, those alike in one line."""
+    pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster["pools"]), terminal)
+    kinds = render(_KINDS, (tuple(_kind_row(kind)) for kind in cluster["node_kinds"]), terminal)
+    return f"{cluster_line(cluster)}\n\n{pools}\n\n{kinds}"
+
+
+def cluster_line(cluster: ClusterRecord) -> str:
+    """A cluster in one sentence."""
+    nodes, free, slots = cluster["nodes"], cluster["slots_free"], cluster["slots"]
+    pools = len(cluster["pools"])
+    kind = {"own": "this machine's own", "added": "added", "rehearsal": "for one run alone"}[cluster["kind"]]
+    trouble = f"; it does not answer now: {cluster['trouble']}" if cluster["trouble"] else ""
+    if cluster["delegated"]:
+        return one_line(
+            f"{cluster['name']} ({cluster['engine']}, with a queue of its own): {nodes} node"
+            f"{'s' if nodes != 1 else ''} in {pools} pool{'s' if pools != 1 else ''}, {slots} slots{trouble}"
+        )
+    return one_line(
+        f"{cluster['name']} ({cluster['engine']}, {kind}): {nodes} node{'s' if nodes != 1 else ''} in "
+        f"{pools} pool{'s' if pools != 1 else ''}, {free} of {slots} slots free{trouble}"
+    )
+
+
+def findings_table(findings: Sequence[FindingRecord], terminal: Terminal) -> str:
+    """A line for each thing that was tried."""
+    rows = (
+        (Cell("ok", "green") if found["ok"] else Cell("missing", "red"), found["what"], found["text"])
+        for found in findings
+    )
+    return render(_FINDINGS, rows, terminal)
+
+
+def _types(cluster: ClusterRecord) -> list[str]:
+    return list(dict.fromkeys(kind["slot_type"] or "any" for kind in cluster["node_kinds"]))
+
+
+def _pool_row(pool: PoolRulesRecord) -> Iterator[str]:
+    fair = pool["policy"] == "fair_share"
+    shares = [f"{who} {number(share)}" for who, share in pool["shares"].items()]
+    yield from (pool["name"], str(pool["nodes"]), str(pool["slots_used"]), str(pool["slots"]))
+    yield from (pool["policy"], "on" if pool["preemption"] else "off", pool["packing"])
+    yield from (
+        duration(pool[key]) for key in ("guaranteed_s", "patience_s", "turn_s", "period_s", "floor_s")
+    )
+    halved = f"half after {duration(pool['half_life_s'])}"
+    yield ", ".join([f"by {pool['share_by']}", *shares, halved]) if fair else ""
+
+
+def _kind_row(kind: NodeKindRecord) -> Iterator[str]:
+    up = kind["states"].get("up", 0)
+    away = [f"{count} {state}" for state, count in kind["states"].items() if state != "up"]
+    yield from (kind["pool"], kind["shard"] or "", str(kind["nodes"]))
+    yield f"{kind['slots_each']} {kind['slot_type'] or 'any'}"
+    yield from (str(kind["slots_used"]), str(kind["slots"]))
+    yield ", ".join(([f"{up} up"] if up and away else ["up"] if up else []) + away)
+    yield number(kind["cpus_each"]) if kind["cpus_each"] else ""
+    yield size(kind["memory_bytes_each"]) if kind["memory_bytes_each"] else ""
+    yield " ... ".join(kind["hostnames"])

@@ -1,0 +1,164 @@
+"""A dry run as text: where the run would sit, what each worker would execute and see, and the native request.
+
+Called by `run --dry-run`: the short form, and with `--verbose` all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal
+from tarmac.launch.quoting import join, quote
+from tarmac.model.text import listed
+
+if TYPE_CHECKING:
+    from tarmac.client.records import DryRunRecord, NodeLaunchRecord, WorkerLaunchRecord
+
+LONG = 40
+"""Characters from which a value is worth leaving out."""
+
+_PLACEMENT = (
+    Column(title="NODE"),
+    Column(title="RANK", right=True),
+    Column(title="SLOTS", right=True),
+    Column(title="ADDRESS"),
+)
+
+
+def short_text(answer: DryRunRecord, terminal: Terminal) -> str:
+    """Where the run would go, what it would execute, its own variables, and where its artifacts would lie."""
+    if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
+        return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
+    parts = [f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"]
+    commands: dict[str, list[str]] = {}
+    own: dict[str, str] = {}
+    named = set(answer["run"].get("environment", {}).get("variables", {}))
+    for node in answer["nodes"]:
+        for worker in node["workers"]:
+            who = f"{worker['role']}.{worker['replica']}.{worker['index']}"
+            commands.setdefault(command_text(worker["argv"]), []).append(who)
+            own |= {name: value for name, value in worker["env"].items() if name in named}
+    for command, workers in commands.items():
+        parts.append(f"{terminal.paint(f'command of {listed(workers, 1)}', 'bold')}\n{_indent(command)}")
+    for title, values in (("variables of the run", own), ("artifacts", answer["artifact_paths"])):
+        if values:
+            lines = [f"  {name}={printable(value)}" for name, value in sorted(values.items())]
+            parts.append("\n".join([terminal.paint(title, "bold"), *lines]))
+    if answer["nodes"]:
+        parts.append(terminal.paint("--verbose shows every variable, and what the engine is sent", "dim"))
+    return "\n\n".join(parts)
+
+
+def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:
+    """The whole answer; what a person looks for is at the end, where a terminal stops.
+
+    What all workers share is said once. Long variables that are the same `inherited` here are only named.
+    """
+    workers = [worker for node in answer["nodes"] for worker in node["workers"]]
+    shared = _shared(workers) if len(workers) > 1 else _Shared()
+    parts = []
+    if answer["rendered"]:
+        parts.append(_rendered(answer["rendered"], terminal))
+        if answer["placement"] is None and not answer["reasons"]:
+            return "\n".join([*parts, _title(answer, terminal)])
+    if answer["request"]:
+        parts.append(f"{terminal.paint('native request', 'bold')}\n{_indent(answer['request'])}")
+    if shared.argv or shared.env:
+        lines = [
+            terminal.paint("every worker", "bold"),
+            *_details(shared.argv, shared.env, terminal, inherited),
+        ]
+        parts.append("\n".join(lines))
+    parts += [_node(node, shared, terminal, inherited) for node in answer["nodes"]]
+    return "\n\n".join([*parts, f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"])
+
+
+def _title(answer: DryRunRecord, terminal: Terminal) -> str:
+    return terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
+
+
+def _rendered(text: str, terminal: Terminal) -> str:
+    """What a site would be sent; as it is, so that it can be copied."""
+    lines = "\n".join(printable(line) for line in text.splitlines())
+    return f"{terminal.paint('what the site is sent', 'bold')}\n{lines}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What is the same for every worker."""
+
+    argv: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def _shared(workers: Sequence[WorkerLaunchRecord]) -> _Shared:
+    first, *others = workers
+    return _Shared(
+        argv=first["argv"] if all(worker["argv"] == first["argv"] for worker in others) else (),
+        env={
+            name: value
+            for name, value in first["env"].items()
+            if all(worker["env"].get(name) == value for worker in others)
+        },
+    )
+
+
+def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
+    reasons = [
+        f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
+        for reason in answer["reasons"]
+    ]
+    if answer["placement"] is None:
+        largest = [f"  the largest that fits: {answer['largest']}"] if answer["largest"] else []
+        return "\n".join(["It can never start here:", *reasons, *largest])
+    rows = [
+        (seat["node"], str(seat["rank"]), str(len(seat["slots"])), seat["address"])
+        for seat in answer["placement"]
+    ]
+    table = render(_PLACEMENT, rows, terminal)
+    return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
+
+
+def _node(node: NodeLaunchRecord, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
+    lines = [terminal.paint(f"on {node['node']} (rank {node['rank']})", "bold")]
+    for worker in node["workers"]:
+        own = {name: value for name, value in worker["env"].items() if name not in shared.env}
+        lines.append(f"  {worker['role']}.{worker['replica']}.{worker['index']}")
+        lines += _details(() if shared.argv else worker["argv"], own, terminal, inherited)
+    return "\n".join(lines)
+
+
+def _details(
+    argv: Sequence[str], env: Mapping[str, str], terminal: Terminal, inherited: Mapping[str, str]
+) -> Iterator[str]:
+    """A command and variables, further in than the name of whose they are."""
+    if argv:
+        yield _indent(command_text(argv), "    ")
+    known = [name for name in sorted(env) if len(env[name]) > LONG and inherited.get(name) == env[name]]
+    yield from (
+        f"    {terminal.paint(name, 'dim')}={printable(env[name])}"
+        for name in sorted(env)
+        if name not in known
+    )
+    if known:
+        yield f"    {', '.join(known)} as here"
+
+
+def command_text(argv: Sequence[str]) -> str:
+    """An argv to read: a bash script by its lines, anything else quoted as a shell would want it."""
+    if len(argv) >= 3 and argv[0].endswith("bash") and "\n" in argv[-1].rstrip("\n"):
+        lines = argv[-1].rstrip().split("\n")
+        return "\n".join([join(argv[:-1]), *(f"  {printable(line)}" for line in lines)])
+    return join(argv)
+
+
+def printable(text: str) -> str:
+    """The text as it is, unless something in it would draw on the terminal: then quoted for bash."""
+    return text if text.replace("\t", "").isprintable() else quote(text)
+
+
+def _indent(text: str, by: str = "  ") -> str:
+    return "\n".join(by + line for line in text.splitlines())

@@ -1,0 +1,94 @@
+"""Errors as a user reads them: `error:` lines with the place, the line itself and a hint. Called by `main`.
+
+Everything here is a function from an error to text, so that its look can be tested word by word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tarmac.cli.views.terminal import Terminal, harmless
+from tarmac.model.errors import InvalidInput, Problem, TarmacError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
+
+BROKEN_PIPE = 141
+"""Exit code when whoever read the output went away: 128 + SIGPIPE."""
+
+INTERNAL = 70
+"""Exit code of a mistake in tarmac itself (EX_SOFTWARE)."""
+
+LineReader = Callable[[str, int], str | None]
+
+
+def render_error(error: TarmacError, terminal: Terminal, read_line: LineReader | None = None) -> str:
+    """All that is wrong, one `error:` paragraph per problem, hints below."""
+    read = read_line or line_of_file
+    lines: list[str] = []
+    if isinstance(error, InvalidInput) and error.problems:
+        for problem in error.problems:
+            lines += _problem(problem, terminal, read)
+    else:
+        first, *rest = harmless(error.message).splitlines() or ["something went wrong"]
+        lines += [f"{label('error', terminal)} {first}", *(f"  {line}" for line in rest)]
+    if error.hint:
+        lines += _hint(error.hint, terminal)
+    return "\n".join(lines)
+
+
+def render_warning(text: str, terminal: Terminal) -> str:
+    """A `warning:` line."""
+    return f"{label('warning', terminal)} {harmless(text)}"
+
+
+def label(word: str, terminal: Terminal) -> str:
+    """The word that opens such a line, in its colour."""
+    return terminal.paint(f"{word}:", {"error": "red", "warning": "yellow"}.get(word, "cyan"))
+
+
+def line_of_file(file: str, line: int) -> str | None:
+    """Line `line` of a file, for quoting; None where it cannot be read."""
+    try:
+        with Path(file).open(encoding="utf-8", errors="replace") as text:
+            return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
+    except OSError:
+        return None
+
+
+def _problem(problem: Problem, terminal: Terminal, read: LineReader) -> Iterator[str]:
+    place = harmless(
+        ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+    )
+    opening = f"{label('error', terminal)} "
+    first, *rest = harmless(problem.message).splitlines() or ["something is wrong"]
+    yield opening + (f"{terminal.paint(place, 'bold')}: {first}" if place else first)
+    yield from (f"  {line}" for line in rest)
+    if problem.file and problem.line:
+        yield from _quote(problem, terminal, read(problem.file, problem.line))
+    if problem.hint:
+        yield from _hint(problem.hint, terminal)
+
+
+def _quote(problem: Problem, terminal: Terminal, text: str | None) -> Iterator[str]:
+    """The line in question, with a mark under the column; a line that may hold a secret is not repeated."""
+    from tarmac.node.files.secrecy import (
+        hidden,  # only here: an error is rare, and the command line starts quickly
+    )
+
+    if text is None or not text.strip() or hidden(text) != text:
+        return
+    gutter = f"{problem.line} | "
+    shown = "".join(one if one.isprintable() else "�" for one in text.expandtabs(1))
+    if terminal.width is not None:
+        shown = shown[: max(terminal.width - len(gutter) - 3, 20)]
+    yield f"  {terminal.paint(gutter, 'dim')}{shown}"
+    if problem.column is not None and problem.column <= len(shown) + 1:
+        bar = " " * (len(gutter) - 2) + "| "
+        yield f"  {terminal.paint(bar, 'dim')}{' ' * (problem.column - 1)}{terminal.paint('^', 'red')}"
+
+
+def _hint(text: str, terminal: Terminal) -> list[str]:
+    first, *rest = harmless(text).splitlines()
+    return [f"  {label('hint', terminal)} {first}", *(f"        {line}" for line in rest)]

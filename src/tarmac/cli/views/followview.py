@@ -1,0 +1,233 @@
+"""What a follower of a run sees: workers' output on stdout, all else as dim remarks on stderr; or JSON lines.
+
+`TextView` and `JsonView` take the same calls from `following`, which knows nothing of how it looks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+from tarmac.cli.views import escapes
+from tarmac.cli.views.logview import LogView, Prefix
+from tarmac.cli.views.messages import Json, ending
+from tarmac.cli.views.metricview import report_text
+from tarmac.cli.views.sharing import submitted_text
+from tarmac.cli.views.terminal import Terminal, one_line, stderr_terminal, stdout_terminal
+
+
+class View(Protocol):
+    """Takes what happens while a run is followed, in order."""
+
+    def submitted(self, run: Json) -> None: ...
+    def expect(self, workers: Iterable[Json]) -> None: ...
+    def log(self, chunk: Json) -> None: ...
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None: ...
+    def notice(self, notice: Json) -> None: ...
+    def waiting(self, why: Json) -> None: ...
+    def report(self, report: Json) -> None: ...
+    def detached(self, run_id: str) -> None: ...
+    def end(self, run: Json) -> None: ...
+    def finish(self) -> None: ...
+
+
+SETUP = "setup"
+"""The role under which the setup steps of a node write (docs/api.md, LogChunk)."""
+
+
+class TextView:
+    """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed.
+
+    What setup steps write is no output of the run: it goes beside the remarks, unless logs were asked for.
+    `prefix` is what another system writes before each line of a log.
+    """
+
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        out_terminal: Terminal,
+        err_terminal: Terminal,
+        quiet: bool = False,
+        prefix: Prefix | None = None,
+        raw: bool = False,
+    ) -> None:
+        self._logs = LogView(out, out_terminal, prefix, raw=raw)
+        self._setup = self._logs if quiet else LogView(err, err_terminal, prefix, raw=raw)
+        self._err = err
+        self._terminal = err_terminal
+        self._cuts_lines = out_terminal.width is not None and err_terminal.width is not None
+        self._quiet = quiet
+        self._previous: str | None = None
+        self._last_from: tuple[str, int, int] | None = None
+        self._told: set[tuple[Json, Json]] = set()
+
+    def submitted(self, run: Json) -> None:
+        for warning in run.get("warnings") or ():
+            self._write(f"{self._terminal.paint('warning:', 'yellow')} {warning}")
+        self._remark(f"{run['name']} is run {run['id']}{submitted_text(run)}")
+
+    def expect(self, workers: Iterable[Json]) -> None:
+        self._logs.expect(workers)
+
+    def log(self, chunk: Json) -> None:
+        if chunk["role"] == SETUP:
+            self._setup.write(chunk)
+            return
+        self._last_from = (str(chunk["role"]), int(chunk["replica"]), int(chunk["worker"]))
+        self._logs.write(chunk)
+
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:
+        text = _state_text(summary, nodes, self._previous, told)
+        self._previous = str(summary["state"])
+        if text and not (self._quiet and self._previous == "running"):
+            self._remark(text)
+
+    def notice(self, notice: Json) -> None:
+        """What is so on every node of an attempt is said once."""
+        told = (notice["attempt"], notice["text"])
+        if notice["node"] is None or told not in self._told:
+            self._told.add(told)
+            self._remark(one_line(notice["text"]))
+
+    def waiting(self, why: Json) -> None:
+        ahead, estimate = why.get("ahead"), why.get("estimate") or {}
+        place = f"; {ahead} ahead of it" if ahead else ""
+        known = estimate.get("start_at") is not None
+        until = (estimate["text"] if known else why.get("unblocked_by") or "").rstrip(".")
+        self._remark(f"{why['headline']}{place}{until and f'. {until}'} (tarmac why {why['run_id']})")
+
+    def report(self, report: Json) -> None:
+        self._remark(report_text(report))
+
+    def detached(self, run_id: str) -> None:
+        self._logs.finish()
+        self._write(
+            f"tarmac: detached; the run goes on\n"
+            f"  follow it again: tarmac logs -f {run_id}\n"
+            f"  end it:          tarmac stop {run_id}"
+        )
+
+    def end(self, run: Json) -> None:
+        self._setup.finish()
+        self._logs.finish()
+        cause = run.get("cause") or {}
+        failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
+        # Among the lines of several workers those of the failing one are hard to find: they are told again.
+        shown = self._last_from == failing and not self._logs.mixed
+        lines = ending(run, self._terminal, tail_shown=shown)
+        if not (self._quiet and run.get("outcome") == "completed"):
+            self._write("\n".join(lines))
+
+    def finish(self) -> None:
+        self._setup.finish()
+        self._logs.finish()
+
+    def _remark(self, text: str) -> None:
+        self._write(self._terminal.paint(f"tarmac: {text}", "dim"))
+
+    def _write(self, text: str) -> None:
+        """Onto stderr, on a line of its own even where a worker has left one open on the same screen."""
+        if self._cuts_lines and not self._logs.at_line_start:
+            text = "\n" + text
+            self._logs.cut()
+        self._err.write(escapes.lines_only(text) + "\n")
+        self._err.flush()
+
+
+class JsonView:
+    """For programs: one JSON object per line, `{"event": ..., ...}` as docs/cli.md lists them."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def submitted(self, run: Json) -> None:
+        self._line("submitted", run=run)
+
+    def expect(self, workers: Iterable[Json]) -> None:
+        """Programs tell workers apart by their fields."""
+
+    def log(self, chunk: Json) -> None:
+        self._line("log", **chunk)
+
+    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:  # noqa: ARG002 words
+        self._line("state", run=summary, nodes=list(nodes))
+
+    def notice(self, notice: Json) -> None:
+        self._line("notice", **notice)
+
+    def waiting(self, why: Json) -> None:
+        self._line("waiting", why=why)
+
+    def report(self, report: Json) -> None:
+        self._line("report", **report)
+
+    def detached(self, run_id: str) -> None:
+        self._line("detached", run_id=run_id)
+
+    def end(self, run: Json) -> None:
+        self._line("end", run=run)
+
+    def finish(self) -> None:
+        """Every line has been written already."""
+
+    def _line(self, event: str, **fields: Any) -> None:
+        self._out.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+
+def standard_view(
+    *, as_json: bool, quiet: bool = False, prefix: Prefix | None = None, raw: bool = False
+) -> View:
+    """The view on this program's own stdout and stderr."""
+    if as_json:
+        return JsonView(sys.stdout)
+    return TextView(
+        sys.stdout,
+        sys.stderr,
+        out_terminal=stdout_terminal(),
+        err_terminal=stderr_terminal(),
+        quiet=quiet,
+        prefix=prefix,
+        raw=raw,
+    )
+
+
+class SharedView:
+    """A view that two threads use in turns."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[View]:
+        """The view, for one thread alone."""
+        with self._lock:
+            yield self._view
+
+
+def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, told: str) -> str | None:
+    """What a new state is worth saying, if anything (short waits are silent); `told` is known beside it."""
+    state, attempt, identifier = summary["state"], summary.get("attempt") or 0, summary["id"]
+    if state == previous:
+        return None
+    if state == "running":
+        where = f" on {', '.join(nodes)}" if nodes else ""
+        return f"running{where}" + (f", {told}" if told else f", attempt {attempt}" if attempt > 1 else "")
+    if state == "queued" and told:
+        return "queued again" if previous == "preempting" else f"{told}; queued again"
+    if state == "queued" and attempt:
+        message = (summary.get("cause") or {}).get("message") or summary.get("message")
+        return "queued again" + (f": {message}" if message else "")
+    return {
+        "pausing": "pausing: its workers have been asked to leave",
+        "paused": f"paused{told and f' (lost: {told})'}; it goes on with: tarmac resume {identifier}",
+        "preempting": f"{told or 'giving way'}: its workers have been asked to leave",
+        "stopping": "stopping: its workers have been asked to leave",
+    }.get(state)

@@ -1,0 +1,79 @@
+"""Artifacts and datasets as tables. Called by `tarmac artifacts` and `tarmac datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import age, size
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tarmac.client.kept_records import ArtifactRecord, DatasetRecord
+
+_ARTIFACTS = (
+    Column(title="ID"),
+    Column(title="RUN", flexible=True),
+    Column(title="KIND"),
+    Column(title="ATTEMPT", right=True, optional=True),
+    Column(title="FILES", right=True),
+    Column(title="SIZE", right=True),
+    Column(title="KEPT", right=True),
+)
+_DATASETS = (
+    Column(title="ID"),
+    Column(title="STATE"),
+    Column(title="SIZE", right=True),
+    Column(title="ADDED", right=True, optional=True),
+    Column(title="FROM", flexible=True),
+    Column(title="WHY"),
+)
+_STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
+
+
+def artifact_table(artifacts: Sequence[ArtifactRecord], terminal: Terminal, *, now: float) -> str:
+    """A line for each version."""
+    rows = (
+        (
+            artifact["id"],
+            artifact["run_name"] or "",
+            artifact["kind"],
+            str(artifact["attempt"]),
+            _files(artifact),
+            size(artifact["bytes"]),
+            age(artifact["created_at"], now),
+        )
+        for artifact in artifacts
+    )
+    return render(_ARTIFACTS, rows, terminal)
+
+
+def dataset_table(datasets: Sequence[DatasetRecord], terminal: Terminal, *, now: float) -> str:
+    """A line for each dataset."""
+    rows = (
+        (
+            dataset["id"],
+            Cell(dataset["state"], _STYLES.get(dataset["state"])),
+            _amount(dataset),
+            age(dataset["created_at"], now),
+            dataset["source"],
+            dataset["message"] or "",
+        )
+        for dataset in datasets
+    )
+    return render(_DATASETS, rows, terminal)
+
+
+def _files(artifact: ArtifactRecord) -> str:
+    """How many, and how many more there were that were not whole."""
+    left_out = len(artifact["left_out"])
+    return f"{artifact['files']} ({left_out} left out)" if left_out else str(artifact["files"])
+
+
+def _amount(dataset: DatasetRecord) -> str:
+    """How much was fetched; nothing for what lies where it was."""
+    done, total = dataset["done_bytes"], dataset["total_bytes"]
+    if dataset["state"] == "caching" and total:
+        return f"{size(done)} of {size(total)}"
+    return size(done) if done else ""

@@ -1,0 +1,142 @@
+"""Log chunks to a terminal: raw for one worker, prefixed lines for several. Used by `logs` and `run`.
+
+With a prefix only whole lines are written, so that workers never mix within one; of a line that redraws
+itself with carriage returns (a progress bar) its last form is kept, as a terminal would show it. On a
+terminal, what else would move the cursor or more is shown instead of obeyed (`escapes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+from tarmac.cli.views import escapes
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.terminal import Terminal
+
+_COLOURS = ("cyan", "yellow", "green", "magenta", "blue")
+
+LONGEST_LINE = 1 << 20
+"""Characters of a line of one of several workers that are waited for."""
+
+Key = tuple[str, int, int]
+
+Prefix = Callable[[Json], str | None]
+"""What stands before each line of a chunk; None: what this view itself would write."""
+
+
+class LogView:
+    """Writes chunks to `out`. `workers` (of docs/api.md's Attempt) decide whether there are prefixes.
+
+    `foreign` has the first word about them; with `raw` a terminal gets what a file would.
+    """
+
+    def __init__(
+        self, out: TextIO, terminal: Terminal, foreign: Prefix | None = None, *, raw: bool = False
+    ) -> None:
+        self._out = out
+        self._terminal = terminal
+        self._foreign = foreign
+        self._obeys = terminal.width is not None and not raw
+        self._unfinished = ""
+        self._attempt: object = None
+        self._prefixes: dict[Key, str] = {}
+        self._partial: dict[Key, str] = {}
+        self._at_line_start = True
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the cursor stands at the beginning of a line: a remark on stderr would not cut one."""
+        return self._at_line_start
+
+    @property
+    def mixed(self) -> bool:
+        """Whether lines of several workers have been told apart by prefixes."""
+        return bool(self._prefixes)
+
+    def cut(self) -> None:
+        """Someone else has ended the open line on the screen."""
+        self._at_line_start = True
+
+    def expect(self, workers: Iterable[Json]) -> None:
+        """These workers may write from now on; more than one of them means prefixes."""
+        keys = {_key(worker, "index") for worker in workers}
+        if keys <= self._prefixes.keys() or (len(keys) == 1 and not self._prefixes):
+            return
+        if not self._prefixes and not self._at_line_start:
+            self._out.write("\n")
+            self._at_line_start = True
+        self._prefixes = self._labels(sorted({*self._prefixes, *keys}))
+
+    def write(self, chunk: Json) -> None:
+        """Show one LogChunk, at once."""
+        text = str(chunk["text"])
+        if not text:
+            return
+        if chunk.get("attempt") != self._attempt:
+            self.finish()  # what an attempt left open, the next one does not go on with
+            self._attempt = chunk.get("attempt")
+        foreign = self._foreign(chunk) if self._foreign is not None else None
+        if foreign is not None:
+            self._prefixes[_key(chunk, "worker")] = foreign
+        if self._prefixes:
+            self._write_lines(_key(chunk, "worker"), text)
+        else:
+            shown = self._drawn(text)
+            self._out.write(shown)
+            self._at_line_start = shown.endswith("\n") if shown else self._at_line_start
+        self._out.flush()
+
+    def finish(self) -> None:
+        """Nothing more will come: show the lines that were never ended."""
+        for key in sorted(self._partial):
+            if self._partial[key]:
+                self._line(key, self._partial[key])
+        self._partial.clear()
+        if self._unfinished:
+            self._out.write(escapes.with_moves(self._unfinished))
+            self._unfinished = ""
+        self._out.flush()
+
+    def _write_lines(self, key: Key, text: str) -> None:
+        *lines, rest = (self._partial.pop(key, "") + text).split("\n")
+        for line in lines:
+            self._line(key, line)
+        if len(rest) > LONGEST_LINE:
+            self._line(key, rest)
+            rest = ""
+        self._partial[key] = rest
+
+    def _drawn(self, text: str) -> str:
+        """What a terminal is shown of the output of one worker alone."""
+        if not self._obeys:
+            return text
+        whole, self._unfinished = escapes.split_unfinished(self._unfinished + text)
+        return escapes.with_moves(whole)
+
+    def _line(self, key: Key, line: str) -> None:
+        visible = line.removesuffix("\r").rsplit("\r", 1)[-1]
+        if self._obeys:
+            visible = escapes.lines_only(visible)
+            visible += "\x1b[0m" if "\x1b" in visible else ""
+        self._out.write(f"{self._prefix(key)}{visible}\n")
+        self._at_line_start = True
+
+    def _prefix(self, key: Key) -> str:
+        if key not in self._prefixes:
+            self._prefixes = self._labels(sorted({*self._prefixes, key}))
+        return self._prefixes[key]
+
+    def _labels(self, keys: Sequence[Key]) -> dict[Key, str]:
+        """A prefix per worker, equally wide; the worker's number is left out where each replica has one."""
+        short = all(worker == 0 for _role, _replica, worker in keys)
+        names = {key: ".".join(str(part) for part in (key[:2] if short else key)) for key in keys}
+        width = max(map(len, names.values()))
+        return {
+            key: self._terminal.paint(f"{names[key].ljust(width)}| ", _COLOURS[at % len(_COLOURS)])
+            for at, key in enumerate(keys)
+        }
+
+
+def _key(record: Json, index: str) -> Key:
+    return str(record["role"]), int(record["replica"]), int(record[index])

@@ -1,0 +1,80 @@
+"""What a run reported of its progress, as text. Called by `metrics`, `show` and followers.
+
+Metrics are numbers, texts or truth values; one that is not finite comes as the text `nan`, `inf` or `-inf`
+(docs/api.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tarmac.cli.views.amounts import age, number
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal, one_line
+
+if TYPE_CHECKING:
+    from tarmac.client.records import ReportRecord
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def metric_text(value: object) -> str:
+    """One value: a number as short as it stays exact enough, anything else as it is."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower() if value is not None else ""
+    if isinstance(value, int | float):
+        return number(value)
+    return _NOT_FINITE.get(str(value)) or one_line(str(value))
+
+
+def report_text(report: Mapping[str, Any]) -> str:
+    """Progress and metrics in one line: "45%, step 1200, loss 0.031"."""
+    parts = []
+    if report.get("progress") is not None:
+        parts.append(f"{report['progress']:.0%}")
+    if report.get("step") is not None:
+        parts.append(f"step {report['step']}")
+    metrics = sorted((report.get("metrics") or {}).items())
+    parts += [f"{one_line(name)} {metric_text(value)}" for name, value in metrics]
+    return ", ".join(parts) or "a report without values"
+
+
+def not_finite(reports: Sequence[ReportRecord]) -> Iterator[str]:
+    """A sentence for each metric whose last value is not finite: "loss is NaN since step 4"."""
+    last: dict[str, object] = {}
+    since: dict[str, ReportRecord] = {}
+    for report in reports:
+        for name, value in report["metrics"].items():
+            if value not in _NOT_FINITE:
+                since.pop(name, None)
+            elif name not in since:
+                since[name] = report
+            last[name] = value
+    for name, report in sorted(since.items()):
+        where = f" since step {report['step']}" if report["step"] is not None else ""
+        yield f"{one_line(name)} is {_NOT_FINITE[str(last[name])]}{where}"
+
+
+def report_table(reports: Sequence[ReportRecord], *, now: float, terminal: Terminal) -> str:
+    """A row per report, a column per metric."""
+    names = sorted({name for report in reports for name in report["metrics"]})
+    heads = [
+        Column(title="WHEN", right=True),
+        Column(title="NODE", optional=True),
+        Column(title="STEP", right=True),
+        Column(title="PROGRESS", right=True),
+        *(Column(title=one_line(name), right=True, optional=True) for name in names),
+    ]
+    several_nodes = len({report["node"] for report in reports}) > 1
+    rows = (
+        (
+            age(report["at"], now),
+            report["node"] if several_nodes else "",
+            str(report["step"]) if report["step"] is not None else "",
+            f"{report['progress']:.0%}" if report["progress"] is not None else "",
+            *(metric_text(report["metrics"].get(name)) for name in names),
+        )
+        for report in reports
+    )
+    return render(heads, rows, terminal)

@@ -1,0 +1,113 @@
+"""What a follower is told while the stream is silent: why the run waits, how far it is. Used by `following`.
+
+A thread beside the stream. It gives the reason of each wait once, and progress only when it has moved.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.followview import SharedView
+from tarmac.cli.views.messages import Json
+from tarmac.cli.views.metricview import not_finite
+from tarmac.model.errors import TarmacError
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+PATIENCE_S = 2.0
+"""How long a run may wait in silence before its follower is told why."""
+
+REPORT_PERIOD_S = 10.0
+"""How long a running run may write nothing before its progress is shown instead."""
+
+_WAITING = frozenset({"pending", "queued"})
+
+
+class News(threading.Thread):
+    """Watches for silence; `became` and `wrote` tell it what the stream brings."""
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        view: SharedView,
+        *,
+        patience_s: float = PATIENCE_S,
+        report_period_s: float = REPORT_PERIOD_S,
+    ) -> None:
+        super().__init__(name="news", daemon=True)
+        self._patience_s = patience_s
+        self._report_period_s = report_period_s
+        self._client = client
+        self._run_id = run_id
+        self._view = view
+        self._condition = threading.Condition()
+        self._state = "pending"
+        self._explained = False
+        self._heard = 0
+        self._stopped = False
+        self._latest: Json | None = None
+
+    def became(self, state: str) -> None:
+        """The run has entered a state."""
+        with self._condition:
+            if state not in _WAITING or self._state not in _WAITING:
+                self._explained = False
+            self._state = state
+            self._heard += 1
+            self._condition.notify()
+
+    def wrote(self) -> None:
+        """A worker has written."""
+        with self._condition:
+            self._heard += 1
+
+    def stop(self) -> None:
+        """Nothing more is to be shown."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+
+    def run(self) -> None:
+        """Until stopped: wait for a silence, break it."""
+        while (state := self._silence()) is not None:
+            try:
+                if state == "running":
+                    self._tell_progress()
+                elif state in _WAITING:
+                    self._tell_reason()
+            except (TarmacError, OSError):  # the stream itself will say what is wrong with the server
+                continue
+
+    def _silence(self) -> str | None:
+        """The state, once nothing has been heard for a while; None when all is over."""
+        with self._condition:
+            while not self._stopped:
+                heard = self._heard
+                impatient = self._state in _WAITING and not self._explained
+                self._condition.wait(self._patience_s if impatient else self._report_period_s)
+                if not self._stopped and self._heard == heard:
+                    return self._state
+        return None
+
+    def _tell_reason(self) -> None:
+        if self._explained:
+            return
+        why = self._client.why(self._run_id)
+        self._explained = True
+        with self._view.held() as view:
+            if self._state in _WAITING and not self._stopped:
+                view.waiting(why)
+
+    def _tell_progress(self) -> None:
+        reports = self._client.reports(self._run_id)
+        if not reports or reports[-1] == self._latest:
+            return
+        self._latest = reports[-1]
+        with self._view.held() as view:
+            if not self._stopped:
+                view.report(reports[-1])
+                for flagged in not_finite(reports):
+                    view.notice({"attempt": reports[-1]["attempt"], "node": "", "text": flagged})

@@ -1,0 +1,88 @@
+"""Nodes as tables: a line for each, or a line for each group of like ones. Called by `commands.nodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import number, size
+from tarmac.cli.views.messages import state_cell
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tarmac.client.records import NodeRecord
+
+_NODES = (
+    Column(title="NODE"),
+    Column(title="STATE"),
+    Column(title="FREE", right=True),
+    Column(title="SLOTS", right=True),
+    Column(title="TYPE"),
+    Column(title="CLUSTER"),
+    Column(title="POOL"),
+    Column(title="SHARD"),
+    Column(title="CPUS", right=True, optional=True),
+    Column(title="MEMORY", right=True, optional=True),
+    Column(title="ADDRESS", optional=True),
+    Column(title="HELD BY", flexible=True),
+)
+_GROUPS = (
+    Column(title="CLUSTER"),
+    Column(title="POOL"),
+    Column(title="SHARD"),
+    Column(title="STATE"),
+    Column(title="NODES", right=True),
+    Column(title="TYPE"),
+    Column(title="SLOTS", right=True),
+    Column(title="FREE", right=True),
+    Column(title="IDLE NODES", right=True),
+    Column(title="RUNS", right=True),
+)
+
+
+def node_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
+    """A line for each node; its pool is shown only where there are several."""
+    several_pools = len({node["pool"] for node in known}) > 1
+    rows = (
+        (
+            node["name"],
+            state_cell(node["state"]),
+            str(node["slots"] - node["slots_used"]),
+            str(node["slots"]),
+            node["slot_type"] or "",
+            node["cluster"],
+            node["pool"] if several_pools else "",
+            node["shard"] or "",
+            number(node["cpus"]) if node["cpus"] else "",
+            size(node["memory_bytes"]) if node["memory_bytes"] else "",
+            node["address"],
+            ", ".join(f"{run['name']} ({run['slots']})" for run in node["runs"]),
+        )
+        for node in known
+    )
+    return render(_NODES, rows, terminal)
+
+
+def group_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
+    """A line for each group of nodes that are alike, but for what runs on them."""
+    groups: dict[tuple[str, str, str, str, str, int], list[NodeRecord]] = {}
+    for node in known:
+        alike = (node["cluster"], node["pool"], node["shard"] or "", node["state"])
+        groups.setdefault((*alike, node["slot_type"] or "", node["slots"]), []).append(node)
+    rows = (
+        (
+            cluster,
+            pool,
+            shard,
+            state_cell(state),
+            str(len(nodes)),
+            slot_type,
+            f"{len(nodes)} x {slots}",
+            str(sum(node["slots"] - node["slots_used"] for node in nodes)),
+            str(sum(not node["runs"] for node in nodes)),
+            str(len({run["id"] for node in nodes for run in node["runs"]})),
+        )
+        for (cluster, pool, shard, state, slot_type, slots), nodes in groups.items()
+    )
+    return render(_GROUPS, rows, terminal)

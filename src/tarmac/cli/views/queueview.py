@@ -1,0 +1,93 @@
+"""The queue as tables, one for each pool. Called by `commands.queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import age, number, until
+from tarmac.cli.views.messages import state_cell
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tarmac.client.records import EstimateRecord, QueueEntryRecord, QueuePoolRecord
+
+_POLICIES = {
+    "priority": "by priority",
+    "fair_share": "by fair share",
+    "least_attained": "what has run least first",
+}
+
+
+LISTED = 40
+"""On a terminal, so many lines of each pool are shown."""
+
+
+def queue_text(pools: Sequence[QueuePoolRecord], *, now: float, terminal: Terminal) -> str:
+    """A table for each pool: a heading with the rules of its order, the runs, and how many are left out."""
+    parts = []
+    for pool in pools:
+        hidden = pool["total"] - len(pool["runs"])
+        lines = [_heading(pool, terminal), _table(pool, now=now, terminal=terminal)]
+        if hidden:
+            lines.append(terminal.paint(f"{hidden} more: tarmac queue --all --pool {pool['pool']}", "dim"))
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def start_text(estimate: EstimateRecord | None, now: float) -> str:
+    """When a run is likely to start: "in 12 min", "unknown"; nothing for one that holds its slots."""
+    if estimate is None:
+        return ""
+    return "unknown" if estimate["start_at"] is None else until(estimate["start_at"], now)
+
+
+def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
+    policy = _POLICIES.get(pool["policy"], pool["policy"])
+    rule = "with preemption" if pool["preemption"] else "without preemption"
+    name = terminal.paint(f"pool {pool['pool']} of {pool['cluster']}", "bold")
+    return f"{name}: {policy}, {rule}"
+
+
+def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
+    if not pool["runs"]:
+        return "  nothing runs or waits here"
+    shared = pool["policy"] == "fair_share"
+    heads = (
+        Column(title="#", right=True),
+        Column(title="ID"),
+        Column(title="TYPE", optional=True),
+        Column(title="NAME", flexible=True),
+        Column(title="WEIGHT" if shared else "PRIORITY", right=True, optional=not shared),
+        Column(title="SUBMITTED", right=True, optional=True),
+        Column(title="SLOTS", right=True),
+        Column(title="STATE"),
+        Column(title="USER", optional=True),
+        Column(title="EST. START"),
+    )
+    rows = (_row(run, shared=shared, now=now) for run in pool["runs"])
+    return render(heads, rows, terminal)
+
+
+def _state(run: QueueEntryRecord, now: float) -> Cell:
+    """Its state; of a run that pauses before its next try, until when."""
+    cell = state_cell(run["state"])
+    if run["retry_at"] is None or run["retry_at"] <= now:
+        return cell
+    return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
+
+
+def _row(run: QueueEntryRecord, *, shared: bool, now: float) -> Sequence[Cell | str]:
+    return (
+        str(run["number"]),
+        run["id"],
+        run["mode"],
+        Cell(run["name"], "bold"),
+        number(run["weight"]) if shared else str(run["priority"]),
+        age(run["submitted_at"], now),
+        f"{run['slots_acquired']}/{run['slots_needed']}",
+        _state(run, now),
+        run["user"],
+        start_text(run["estimate"], now),
+    )

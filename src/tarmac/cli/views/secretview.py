@@ -1,0 +1,66 @@
+"""Secrets as a table, and in a sentence. Called by `tarmac secret` and `tarmac show`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import age
+from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tarmac.client.secret_calls import SecretRecord
+
+_COLUMNS = (
+    Column(title="NAME"),
+    Column(title="GIVEN AS", flexible=True),
+    Column(title="SET", right=True),
+    Column(title="BY", optional=True),
+    Column(title="VALUES", right=True, optional=True),
+)
+
+
+def secret_table(secrets: Sequence[SecretRecord], terminal: Terminal, *, now: float) -> str:
+    """A line for each secret."""
+    rows = (
+        (
+            secret["name"],
+            form_of(secret),
+            age(secret["created_at"], now),
+            secret["user"],
+            str(secret["number"]),
+        )
+        for secret in secrets
+    )
+    return render(_COLUMNS, rows, terminal)
+
+
+def form_of(secret: SecretRecord) -> str:
+    """How runs that name it alone are given it."""
+    match secret["form"]:
+        case None:
+            return "what a run says"
+        case "variable":
+            return f"variable {secret['variable']}"
+        case "file":
+            place = secret["path"] or f"/secrets/{secret['name']}/secret"
+            return f"file {place}" + (f", named by {secret['variable']}" if secret["variable"] else "")
+        case form:
+            return str(form)
+
+
+def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
+    """The secrets that a run is given: their names, and the variables they are given as."""
+    return ", ".join(
+        f"{use['variable']} from {use['name']}" if "variable" in use else f"{use['name']} ({use['form']})"
+        for use in uses
+    )
+
+
+def usage_of(secret: SecretRecord) -> str:
+    """How a run is given it."""
+    name = secret["name"]
+    if secret["form"] is None:
+        return f"a run file says 'secrets: {{VARIABLE: {name}}}', the command line --secret VARIABLE={name}"
+    return f"a run file says 'secrets: [{name}]', the command line --secret {name}: {form_of(secret)}"

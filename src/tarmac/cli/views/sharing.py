@@ -1,0 +1,116 @@
+"""How a run shares its pool over time, in words: turns and their verdict, blocks, whom it gave way to.
+
+Used by `show`, `ls` and whoever follows a run. The records are the JSON objects of docs/api.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tarmac.cli.views.amounts import age, duration
+from tarmac.cli.views.checkpoints import lost_text
+from tarmac.cli.views.messages import BATCH, CYCLE, Json
+
+if TYPE_CHECKING:
+    from tarmac.client import Client
+
+
+def submitted_text(run: Json) -> str:
+    """What is worth saying of a run just submitted: " (cycle, 3 turns)", " (interruptible)"; else nothing."""
+    if run.get("mode", BATCH) == BATCH:
+        return ""
+    turns = run.get("max_turns")
+    told = f", {turns} turn{'s' if turns != 1 else ''}" if turns else ""
+    return f" ({run['mode']}{told})"
+
+
+def turns_text(run: Json) -> str:
+    """How many turns of a cycle run are over: "2 of 3"; nothing for other runs."""
+    return f"{run['turns']} of {run['max_turns']}" if run.get("max_turns") else ""
+
+
+def verdict_text(run: Json) -> str:
+    """What the turns of a cycle run have shown, so far or in the end; nothing for other runs."""
+    if not run.get("max_turns"):
+        return ""
+    verdict = run.get("verdict")
+    if verdict is None:
+        return "nothing is shown yet"
+    over = run["state"] == "ended"
+    head = "pause and resume proven" if verdict["proven"] else "pause and resume unproven"
+    if not verdict["proven"] and not over:
+        head = "not proven yet"
+    return f"{head}: {', '.join(_evidence(verdict, over=over))}"
+
+
+def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
+    """What an interruptible run was promised: "30m 00s of the period begun 14m ago, 12m 00s used ..."."""
+    if share is None:
+        return ""
+    used_s = share["used_s"]
+    if attempts and attempts[-1]["ended_at"] is None:
+        used_s += max(0.0, now - max(attempts[-1]["created_at"], share["period_at"]))
+    told = [
+        f"{duration(share['allotted_s'])} of the period begun {age(share['period_at'], now)}",
+        f"{duration(used_s)} used",
+    ]
+    if share["credit_s"] > 0:
+        told.append(f"{duration(share['credit_s'])} owed from before")
+    return ", ".join(told)
+
+
+def story(client: Client, summary: Json) -> str:
+    """What to say beside a new state: "turn 2 of 3", "giving way to digits (r1)", what was lost.
+
+    `summary` is a `state` message. Only where there is a story is the server asked for it.
+    """
+    state, identifier = summary["state"], summary["id"]
+    if state == "running" and summary.get("mode") == CYCLE:
+        run = client.run(identifier)
+        return f"turn {min(run['turns'] + 1, run['max_turns'] or 1)} of {run['max_turns']}"
+    if state == "preempting" or (state == "queued" and summary.get("attempt")):
+        return _left(client, identifier, again=state == "queued")
+    if state == "paused" and summary.get("attempt"):
+        return lost_text(client.attempts(identifier))
+    return ""
+
+
+def _left(client: Client, identifier: str, *, again: bool) -> str:
+    """Why the scheduler asked the newest attempt to leave; nothing if a run queued `again` was not asked."""
+    events = [event for event in client.events(identifier) if event["event"] != "reordered"]
+    asked = [event for event in events if event["event"] == "preempt_asked"]
+    if not asked or (again and [event["event"] for event in events[-2:]] != ["preempt_asked", "vacated"]):
+        return ""
+    detail = asked[-1]["detail"]
+    match detail.get("reason"):
+        case "turn_over":
+            run = client.run(identifier)
+            turn = run["turns"] + (run["state"] == "preempting")
+            return f"turn {turn} of {run['max_turns']} is over"
+        case "pool_changed":
+            return "moving to another pool"
+        case _:
+            other = detail.get("for")
+            return f"giving way to {named(client.run(other))}" if other else "giving way"
+
+
+def named(run: Json) -> str:
+    """A run by its name and id."""
+    return f"{run['name']} ({run['id']})"
+
+
+def _after(seconds: float) -> str:
+    return "at once" if seconds < 0.05 else f"after {duration(seconds)}"
+
+
+def _evidence(verdict: Json, *, over: bool) -> Sequence[str]:
+    first_s = verdict["first_output_s"]
+    said = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
+    if verdict["committed"]:
+        read = "a later turn read it" if verdict["resumed"] else "no later turn read it"
+        if not verdict["resumed"] and over and verdict["turns"] <= 1:
+            read = "there was no second turn to read it"
+        left = "a checkpoint was left" if verdict["kept"] else "a checkpoint was left, but none was kept"
+        return said, left, read
+    return said, "no checkpoint was left"

@@ -1,0 +1,232 @@
+"""What plays came to, for people and for programs. Used by `tarmac simulate` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from tarmac.cli.views.amounts import duration
+from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.terminal import Terminal
+from tarmac.simulator.comparing import Result, Setting
+from tarmac.simulator.measures import Measures
+from tarmac.simulator.published import SETS, Published, PublishedSet
+from tarmac.simulator.shapes import shape_text, slots_of
+
+Played = Sequence[tuple[Setting, Result]]
+
+NEVER_FITS_NAMED = 3
+
+LEGEND = """\
+Times in seconds. FAIRNESS: the worst completion time over a fair one, with as many jobs per slot as the
+trace has (as published); BY LIFE: with as many as there were during its life. UNFAIR: the share over 1.05."""
+
+_Show = Callable[[Measures], str]
+
+_ROWS: tuple[tuple[str, _Show], ...] = (
+    ("completion, mean", lambda of: duration(of.completion_mean_s)),
+    ("completion, p50", lambda of: duration(of.completion_p50_s)),
+    ("completion, p99", lambda of: duration(of.completion_p99_s)),
+    ("queueing, mean", lambda of: duration(of.queueing_mean_s)),
+    ("makespan", lambda of: duration(of.makespan_s)),
+    ("utilisation", lambda of: f"{of.utilisation:.1%}"),
+    ("preemptions", lambda of: f"{of.preemptions:,}"),
+    ("worst finish-time fairness", lambda of: _ratio(of.fairness.worst)),
+    ("unfair (above 1.05)", lambda of: _share(of.fairness.unfair_share)),
+    ("worst, by life", lambda of: _ratio(of.fairness_by_life.worst)),
+    ("unfair, by life", lambda of: _share(of.fairness_by_life.unfair_share)),
+    (
+        "estimates, median error of the wait",
+        lambda of: _share(of.estimates.error_share if of.estimates else None),
+    ),
+    ("estimates made", lambda of: f"{of.estimates.told:,} of {of.estimates.asked:,}" if of.estimates else ""),
+    (
+        "kept by the latest start told",
+        lambda of: _share(of.estimates.in_time_share if of.estimates else None),
+    ),
+    (
+        "promised shares kept",
+        lambda of: f"{of.promises.kept:,} of {of.promises.granted:,}" if of.promises else "",
+    ),
+    ("least part of one given", lambda of: _share(of.promises.least_share if of.promises else None)),
+    (
+        "utilisation, blocks one at a time",
+        lambda of: _share(of.promises.one_at_a_time if of.promises else None),
+    ),
+    ("jobs ended", lambda of: f"{of.ended:,}"),
+    ("jobs not ended", lambda of: f"{of.unfinished:,}" if of.unfinished else ""),
+    ("jobs that failed", lambda of: f"{of.failed:,}" if of.failed else ""),
+    ("jobs that never fit", lambda of: f"{of.never_fits:,}" if of.never_fits else ""),
+)
+
+_WIDE = (
+    Column(title="TRACE"),
+    Column(title="POLICY"),
+    Column(title="COMPLETION", right=True),
+    Column(title="P50", right=True),
+    Column(title="P99", right=True),
+    Column(title="QUEUEING", right=True),
+    Column(title="MAKESPAN", right=True),
+    Column(title="UTIL", right=True),
+    Column(title="PREEMPTED", right=True),
+    Column(title="FAIRNESS", right=True),
+    Column(title="UNFAIR", right=True),
+    Column(title="BY LIFE", right=True),
+)
+
+
+def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
+    """Per trace, the policies side by side."""
+    return "\n\n".join(
+        "\n".join(_side_by_side(list(part), named, terminal)) for _, part in groupby(played, key=_trace_of)
+    )
+
+
+def wide_table(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
+    """All policies on all traces in one table, with what others published about the same jobs."""
+    rows: list[Sequence[Cell | str]] = []
+    sources = []
+    for _, group in groupby(played, key=_trace_of):
+        part = list(group)
+        setting = part[0][0]
+        known = published_of(setting)
+        rows += [_line(setting.trace.name, setting, result) for setting, result in part]
+        rows += [_published_line(setting.trace.name, line) for line in known.lines] if known else []
+        rows += [
+            _published_line(setting.trace.name, Published(policy=name, completion_s=value))
+            for name, value in named.items()
+        ]
+        sources += [f"{setting.trace.name}, published: {known.source}"] if known else []
+    return "\n".join([render(_WIDE, rows, terminal), "", LEGEND, *sources])
+
+
+def published_of(setting: Setting) -> PublishedSet | None:
+    """What was published about these very jobs on a cluster of this shape."""
+    known = SETS.get(setting.trace.digest)
+    return known if known is not None and known.cluster == shape_text(setting.cluster) else None
+
+
+def never_fits_remarks(played: Played) -> Iterator[str]:
+    """A sentence on the jobs that could never start, if there are any."""
+    for setting, result in played:
+        if result.never_fits:
+            named = "; ".join(
+                f"{item.job} ({item.slots} slots): {item.reason}"
+                for item in result.never_fits[:NEVER_FITS_NAMED]
+            )
+            more = len(result.never_fits) - NEVER_FITS_NAMED
+            tail = f"; and {more} more" if more > 0 else ""
+            where = f"{setting.trace.name}, {setting.label}"
+            yield f"{where}: {len(result.never_fits)} can never start: {named}{tail}"
+
+
+def document(played: Played, named: Mapping[str, float]) -> dict[str, Any]:
+    """Everything, for programs: docs/simulate.md names the fields."""
+    traces = []
+    for _, group in groupby(played, key=_trace_of):
+        part = list(group)
+        setting = part[0][0]
+        known = published_of(setting)
+        traces.append(
+            {
+                "name": setting.trace.name,
+                "form": setting.trace.form,
+                "jobs": len(setting.trace.jobs),
+                "plays": [_play_document(setting, result) for setting, result in part],
+                "published": [asdict(line) for line in known.lines] if known else [],
+                "source": known.source if known else None,
+            }
+        )
+    complete = all(result.complete for _, result in played)
+    return {"complete": complete, "named": dict(named), "traces": traces}
+
+
+def _play_document(setting: Setting, result: Result) -> dict[str, Any]:
+    return {
+        "label": setting.label,
+        "policy": setting.rules.policy,
+        "preemption": setting.rules.preempting,
+        "limits": setting.rules.limit_factor,
+        "restart_cost_s": setting.rules.restart_s,
+        "cluster": shape_text(setting.cluster),
+        "slots": slots_of(setting.cluster),
+        "complete": result.complete,
+        "wall_s": round(result.wall_s, 3),
+        "never_fits": [asdict(item) for item in result.never_fits],
+        **asdict(result.measures),
+    }
+
+
+def _trace_of(item: tuple[Setting, Result]) -> int:
+    return id(item[0].trace)
+
+
+def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) -> Iterator[str]:
+    setting = part[0][0]
+    trace = setting.trace
+    shapes = dict.fromkeys(
+        f"{shape_text(item.cluster)} ({slots_of(item.cluster):,} slots)" for item, _ in part
+    )
+    yield terminal.paint(f"{trace.name}: {len(trace.jobs):,} jobs on {' and '.join(shapes)}", "bold")
+    heads = [Column(title="")] + [Column(title=item.label, right=True) for item, _ in part]
+    rows = [
+        [title, *(show(result.measures) for _, result in part)]
+        for title, show in _ROWS
+        if any(show(result.measures) for _, result in part)
+    ]
+    if any(not result.complete for _, result in part):
+        rows.append(["", *("" if result.complete else "partial" for _, result in part)])
+    yield render(heads, rows, terminal)
+    for name, value in named.items():
+        yield f"{name}: completion, mean {duration(value)}"
+
+
+def _line(trace: str, setting: Setting, result: Result) -> Sequence[Cell | str]:
+    of = result.measures
+    label = setting.label + ("" if result.complete else " (partial)")
+    return (
+        trace,
+        Cell(label, "bold"),
+        _seconds(of.completion_mean_s),
+        _seconds(of.completion_p50_s),
+        _seconds(of.completion_p99_s),
+        _seconds(of.queueing_mean_s),
+        _seconds(of.makespan_s),
+        f"{of.utilisation:.1%}",
+        f"{of.preemptions:,}",
+        _ratio(of.fairness.worst),
+        _share(of.fairness.unfair_share),
+        _ratio(of.fairness_by_life.worst),
+    )
+
+
+def _published_line(trace: str, line: Published) -> Sequence[Cell | str]:
+    cells = (
+        trace,
+        f"{line.policy}, published",
+        _seconds(line.completion_s),
+        "",
+        _seconds(line.p99_s),
+        _seconds(line.queueing_s),
+        _seconds(line.makespan_s),
+        "",
+        "",
+        _ratio(line.worst_fairness),
+        _share(line.unfair_share),
+        "",
+    )
+    return [Cell(cell, "dim") for cell in cells]
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"

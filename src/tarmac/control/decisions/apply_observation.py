@@ -1,0 +1,219 @@
+"""What an observation of an attempt means for its run: the heart of reconciling, as one pure function.
+
+    the attempt ended as   the run was asked to      the run
+    --------------------   -----------------------   ------------------------------------------------
+    completed              anything                  ends completed
+    paused, preempted      stop                      ends stopped
+                           pause                     is paused
+                           give way (preempting)     queues again; a cycle run whose last turn is over
+                                                     ends completed
+                           nothing                   queues again (counted as a fault of the platform)
+    stopped                anything                  ends stopped
+    failed                 stop                      ends failed
+                           pause                     is paused, if it may be retried; else ends failed
+                           otherwise                 queues again, if it may be retried; else ends failed
+    lost                   stop                      ends stopped
+                           pause                     is paused
+                           otherwise                 queues again, MAX_FAULTS times; then ends failed
+
+A cycle run is not retried: an error in a turn is what it was to find. Whether and when another is stands in
+`retrying`, what is counted in `counting`. Called by the reconcile pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tarmac.control.decisions.counting import counted, judged, turn_is_over, unproven, witnessed
+from tarmac.control.decisions.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
+from tarmac.control.decisions.steps import (
+    ending_detail,
+    granted_nodes,
+    noted,
+    queued_there,
+    released,
+    started,
+)
+from tarmac.dialects.registry import explained
+from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.copying import changed
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Release, Run
+
+CHECKPOINT_STEP_S = 10.0
+"""A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
+
+EXPECTED_STEP_S = 60.0
+"""A new guess of a cluster's own queue when an attempt will start is recorded when it differs by so much."""
+
+_LEAVES = {
+    RunState.PAUSING: RunEvent.ATTEMPT_PAUSED,
+    RunState.PREEMPTING: RunEvent.VACATED,
+}
+_VANISHED = Cause(code=CauseCode.PLATFORM_FAULT, message="the attempt vanished from its engine")
+
+
+def apply_observation(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """The step that `observation` calls for, or None when there is nothing to record."""
+    if observation.state is ObservedState.SUBMITTED:
+        return _waiting(run, attempt, observation)
+    if observation.state in (ObservedState.STARTING, ObservedState.RUNNING):
+        return _going_on(run, attempt, observation, now)
+    if observation.state is ObservedState.ABSENT and _was_seen(attempt):
+        observation = Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=_VANISHED)
+    if observation.state is ObservedState.ENDED:
+        if observation.cause is not None:
+            observation = replace(observation, cause=explained(run.spec, observation.cause))
+        return _ended(run, attempt, observation, now)
+    return None
+
+
+def _was_seen(attempt: Attempt) -> bool:
+    """Whether its engine has said before that it knows the attempt, in a way that it cannot take back."""
+    return attempt.state is AttemptState.RUNNING or attempt.native is not None
+
+
+def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | None:
+    """It waits in the cluster's own queue: what is new of how it stands there."""
+    native, known = observation.native, attempt.native
+    if native is None or native == known or attempt.state is not AttemptState.SUBMITTED:
+        return None
+    if known is not None and changed(native, expected_start_at=known.expected_start_at) == known:
+        moved_s = abs((native.expected_start_at or 0.0) - (known.expected_start_at or 0.0))
+        if moved_s < EXPECTED_STEP_S:
+            return None
+    return queued_there(run, attempt, native)
+
+
+def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """The cluster has given it nodes since it was last looked at."""
+    if attempt.state is not AttemptState.SUBMITTED:
+        return None
+    at = observation.granted_at or observation.started_at or now
+    return granted_nodes(run, attempt, observation.nodes, at, observation.native)
+
+
+def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    """It was given nodes, has started, more was seen of it, some of its replicas have ended: what is new."""
+    granted = _granted(run, attempt, observation, now)
+    if granted is not None:
+        return _joined(granted, _going_on(granted.after, granted.attempt or attempt, observation, now))
+    running = observation.state is ObservedState.RUNNING
+    first = _running(run, attempt, observation, now) if running else None
+    releases = _releases(attempt, observation)
+    if not releases:
+        return first
+    if first is None:
+        return released(run, attempt, releases, now)
+    return _joined(first, released(first.after, first.attempt or attempt, releases, now))
+
+
+def _joined(first: RunStep, then: RunStep | None) -> RunStep:
+    """Two steps in a row as one."""
+    if then is None:
+        return first
+    return RunStep(
+        before=first.before,
+        after=then.after,
+        events=first.events + then.events,
+        attempt=then.attempt or first.attempt,
+    )
+
+
+def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
+    """The replicas that are newly known to have ended; none, if nothing would be held: it ends just now."""
+    held = {(seat.role, seat.replica) for seat in attempt.held.seats}
+    fresh = [
+        changed(each, at=max(each.at, attempt.created_at))
+        for each in observation.released
+        if (each.role, each.replica) in held
+    ]
+    return fresh if len(fresh) < len(held) else []
+
+
+def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
+    evidence = witnessed(attempt.evidence, observation.evidence)
+    if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
+        return started(run, attempt, observation.started_at or now, evidence)
+    return noted(run, attempt, evidence) if _worth_noting(attempt.evidence, evidence) else None
+
+
+def _worth_noting(known: Evidence, seen: Evidence) -> bool:
+    if known == seen:
+        return False
+    if known.checkpoint_at is None or seen.checkpoint_at is None:
+        return True
+    if (known.kept_at is None) != (seen.kept_at is None):
+        return True
+    newer = {name: getattr(seen, name) for name in ("checkpoint_at", "checkpoint_step", "kept_at")}
+    only_newer = changed(known, **newer) == seen
+    return not only_newer or seen.checkpoint_at >= known.checkpoint_at + CHECKPOINT_STEP_S
+
+
+def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep:
+    if observation.granted_at is not None or observation.started_at is not None:
+        granted = _granted(run, attempt, observation, now)
+        if granted is not None:
+            return _joined(granted, _ended(granted.after, granted.attempt or attempt, observation, now))
+    outcome = observation.outcome or Outcome.LOST
+    if observation.cause is not None and observation.cause.code in PLATFORM_FAULTS:
+        outcome = Outcome.LOST
+    events: list[StepEvent] = []
+    current = run
+    if run.state is RunState.STARTING and observation.started_at is not None:
+        first = started(run, attempt, observation.started_at, attempt.evidence)
+        events += first.events
+        current = first.after
+    over = changed(
+        attempt,
+        state=AttemptState.ENDED,
+        started_at=attempt.started_at or observation.started_at,
+        ended_at=max(observation.ended_at or now, attempt.created_at),
+        outcome=outcome,
+        cause=observation.cause,
+        evidence=witnessed(attempt.evidence, observation.evidence),
+    )
+    event, run_outcome = _verdict(current, over)
+    verdict = judged(current, over)
+    detail = {"attempt": attempt.number} | ending_detail(outcome, observation.cause)
+    if run_outcome is not None and run_outcome is not outcome:
+        detail["run_outcome"] = run_outcome.value
+    events.append(StepEvent(event=event, at=now, detail=detail))
+    state, seq = step(current.state, event), run.seq + len(events)
+    changes: dict[str, Any] = {"state": state, "seq": seq, "verdict": verdict}
+    if run_outcome is not None:
+        cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
+        if cause is not None and run_outcome is Outcome.FAILED:
+            cause = changed(cause, message=cause.message + given_up_text(current, over))
+        changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
+    elif state is RunState.QUEUED:
+        changes["queued_at"] = now
+    failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
+    again = failed and run_outcome is None
+    changes["retry"] = next_try(current, over, now) if again else None
+    retried = outcome is Outcome.FAILED and run_outcome is None
+    after = counted(current, over, retried=retried, **changes)
+    return RunStep(before=run, after=after, events=tuple(events), attempt=over)
+
+
+def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
+    """The event, and the outcome of the run if it ends; see the table above."""
+    outcome = attempt.outcome
+    if outcome in (Outcome.COMPLETED, Outcome.STOPPED):
+        return RunEvent.FINISHED, outcome
+    if outcome is Outcome.FAILED:
+        if run.state is RunState.STOPPING or not may_retry(run, attempt):
+            return RunEvent.FINISHED, Outcome.FAILED
+        return (_LEAVES[run.state] if run.state is RunState.PAUSING else RunEvent.RETRIED), None
+    if run.state is RunState.STOPPING:
+        return RunEvent.FINISHED, Outcome.STOPPED
+    if outcome is not Outcome.LOST and run.state in _LEAVES:
+        last = turn_is_over(run, attempt) and run.turns + 1 >= run.spec.max_rapid_cycles
+        return (RunEvent.FINISHED, Outcome.COMPLETED) if last else (_LEAVES[run.state], None)
+    if run.state is RunState.PAUSING:
+        return RunEvent.ATTEMPT_PAUSED, None
+    if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
+        return RunEvent.FINISHED, Outcome.FAILED
+    return RunEvent.FAULTED, None

@@ -1,0 +1,282 @@
+"""Decisions about one run, as data: from a run as it is and what happened, the `RunStep` to commit.
+
+Pure: used by the commands and the passes. Each raises IllegalStep where the lifecycle has no such step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.control.decisions.counting import released_slot_s
+from tarmac.model.actor import Actor
+from tarmac.model.changes import RunStep, StepEvent
+from tarmac.model.copying import changed
+from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
+from tarmac.model.ports import StagedCode
+from tarmac.model.run import (
+    Ask,
+    Attempt,
+    Cause,
+    CauseCode,
+    Evidence,
+    NativeStatus,
+    Outcome,
+    Release,
+    Run,
+    Share,
+    Standing,
+)
+from tarmac.model.spec import Mode
+from tarmac.sched import Placement, Preemption, PreemptionReason
+
+ASKS = {
+    RunState.PAUSING: Ask.PAUSE,
+    RunState.PREEMPTING: Ask.PREEMPT,
+    RunState.STOPPING: Ask.STOP,
+}
+"""What the attempt of a run in such a state has to be asked."""
+
+_STOPPED_BY_USER = Cause(code=CauseCode.USER_REQUEST, message="stopped by request")
+
+
+def staged(run: Run, code: StagedCode, now: float) -> RunStep:
+    """Its code lies in the code store: it queues, or is set aside at once if it was submitted so."""
+    after = _after(run, RunEvent.STAGED, code_digest=code.digest, code_commit=code.commit, queued_at=now)
+    detail = {"code": code.digest} | ({"commit": code.commit} if code.commit is not None else {})
+    queued = _step(run, after, RunEvent.STAGED, now, detail)
+    if not run.spec.start_paused:
+        return queued
+    aside = pause_asked(after, None, now)
+    return RunStep(before=run, after=aside.after, events=queued.events + aside.events)
+
+
+def placed(
+    run: Run,
+    placement: Placement,
+    *,
+    engine: str,
+    token: str,
+    port: int,
+    now: float,
+    home: str | None = None,
+) -> RunStep:
+    """It is granted an allocation: its next attempt begins.
+
+    The place that a person gave a cycle run in its line is that of one turn.
+    """
+    number, allocation = run.attempt + 1, placement.allocation
+    attempt = Attempt(
+        run_id=run.id,
+        number=number,
+        state=AttemptState.STARTING,
+        engine=engine,
+        allocation=allocation,
+        token=token,
+        master_port=port,
+        created_at=now,
+        allotted_s=placement.allotted_s,
+        home=home,
+    )
+    after = _after(run, RunEvent.PLACED, attempt=number)
+    if run.spec.mode is Mode.CYCLE and run.standing is not None:
+        after = changed(after, standing=changed(run.standing, position=None))
+    detail = {
+        "attempt": number,
+        "cluster": allocation.cluster,
+        "pool": allocation.pool,
+        "nodes": list(allocation.nodes),
+        "slots": allocation.slots,
+    }
+    if placement.allotted_s is not None:
+        detail["allotted_s"] = placement.allotted_s
+    return _step(run, after, RunEvent.PLACED, now, detail, attempt=attempt)
+
+
+def submitted(
+    run: Run, placement: Placement, *, engine: str, token: str, now: float, home: str | None = None
+) -> RunStep:
+    """It is given to a cluster that has a queue of its own: its next attempt begins, and waits there."""
+    number, allocation = run.attempt + 1, placement.allocation
+    attempt = Attempt(
+        run_id=run.id,
+        number=number,
+        state=AttemptState.SUBMITTED,
+        engine=engine,
+        allocation=allocation,
+        token=token,
+        master_port=None,
+        created_at=now,
+        home=home,
+    )
+    detail = {
+        "attempt": number,
+        "cluster": allocation.cluster,
+        "pool": allocation.pool,
+        "nodes": len(allocation.nodes),
+        "slots": allocation.slots,
+    }
+    after = _after(run, RunEvent.SUBMITTED, attempt=number)
+    return _step(run, after, RunEvent.SUBMITTED, now, detail, attempt=attempt)
+
+
+def granted_nodes(
+    run: Run, attempt: Attempt, nodes: Sequence[str], at: float, native: NativeStatus | None
+) -> RunStep:
+    """The cluster has given its attempt nodes, named in the order of ranks where it said how.
+
+    No event where the run was asked to leave before: what happens to it is that.
+    """
+    allocation = attempt.allocation
+    if len(nodes) == len(allocation.nodes):
+        names = dict(zip(allocation.nodes, nodes, strict=True))
+        seats = tuple(changed(seat, node=names[seat.node]) for seat in allocation.seats)
+        allocation = changed(allocation, seats=seats)
+    granted_at = max(at, attempt.created_at)
+    attempt = changed(
+        attempt,
+        state=AttemptState.STARTING,
+        allocation=allocation,
+        granted_at=granted_at,
+        native=native or attempt.native,
+    )
+    if run.state is not RunState.SUBMITTED:
+        return RunStep(before=run, after=run, events=(), attempt=attempt)
+    after = _after(run, RunEvent.GRANTED)
+    detail = {"attempt": attempt.number, "nodes": list(allocation.nodes)}
+    return _step(run, after, RunEvent.GRANTED, granted_at, detail, attempt=attempt)
+
+
+def stop_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+    """A user ends it for good: at once where nothing runs, else when its attempt has left."""
+    after = _after(run, RunEvent.STOP_ASKED)
+    if after.state is RunState.ENDED:
+        after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
+        return _step(run, after, RunEvent.STOP_ASKED, now, {"outcome": Outcome.STOPPED})
+    return _asking(run, attempt, after, RunEvent.STOP_ASKED, now)
+
+
+def pause_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+    """A user sets it aside: at once where nothing runs, else when its attempt has left."""
+    return _asking(run, attempt, _after(run, RunEvent.PAUSE_ASKED), RunEvent.PAUSE_ASKED, now)
+
+
+def resume_asked(run: Run, now: float) -> RunStep:
+    """A paused run queues again; one that is still pausing queues as soon as it has left."""
+    after = _after(run, RunEvent.RESUME_ASKED)
+    if after.state is RunState.QUEUED:
+        after = changed(after, queued_at=now)
+    return _step(run, after, RunEvent.RESUME_ASKED, now, {})
+
+
+def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
+    """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
+    after = _after(run, RunEvent.PREEMPT_ASKED)
+    attempt = changed(attempt, asked=ASKS[after.state], asked_at=now)
+    if preemption.reason is PreemptionReason.TURN_OVER:
+        lasted_s = now - (attempt.started_at or attempt.created_at)
+        attempt = changed(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
+    detail = {"reason": preemption.reason.value}
+    if preemption.for_run_id is not None:
+        detail["for"] = preemption.for_run_id
+    return _step(run, after, RunEvent.PREEMPT_ASKED, now, detail, attempt=attempt)
+
+
+def granted(run: Run, share: Share) -> RunStep:
+    """It is promised a share of the period that has begun. No event: nothing happens to the run by it.
+
+    Numbers are kept as floats: the guard of the next step compares what is stored.
+    """
+    exact = Share(
+        period_at=float(share.period_at),
+        allotted_s=float(share.allotted_s),
+        rank=share.rank,
+        used_s=float(share.used_s),
+        credit_s=float(share.credit_s),
+    )
+    return RunStep(before=run, after=changed(run, share=exact), events=())
+
+
+def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: float) -> RunStep:
+    """A person gave it another place in the queue."""
+    after = _after(run, RunEvent.REORDERED, standing=standing)
+    return _step(run, after, RunEvent.REORDERED, now, detail)
+
+
+def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
+    """More was seen of its attempt. No event: nothing happens to the run by it."""
+    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, evidence=evidence))
+
+
+def queued_there(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
+    """The cluster's own queue says how its attempt stands there. No event, as before."""
+    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
+
+
+def started(run: Run, attempt: Attempt, at: float, evidence: Evidence) -> RunStep:
+    """Every worker of its attempt runs; `evidence` is what has been seen of it by now."""
+    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, evidence=evidence)
+    after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
+    return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
+
+
+def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float) -> RunStep:
+    """Replicas of its attempt have ended while others go on: what they held is free."""
+    after = _after(
+        run,
+        RunEvent.RELEASED,
+        attained_slot_s=run.attained_slot_s + released_slot_s(attempt, releases),
+    )
+    freed = changed(attempt, released=(*attempt.released, *releases))
+    detail = {
+        "attempt": attempt.number,
+        "replicas": [f"{each.role}.{each.replica}" for each in releases],
+        "slots": attempt.held.slots - freed.held.slots,
+    }
+    return _step(run, after, RunEvent.RELEASED, now, detail, attempt=freed)
+
+
+def finished(run: Run, outcome: Outcome, cause: Cause | None, now: float) -> RunStep:
+    """It ends without an attempt: refused, or its code could not be staged."""
+    after = _after(run, RunEvent.FINISHED, outcome=outcome, cause=cause, ended_at=now)
+    return _step(run, after, RunEvent.FINISHED, now, ending_detail(outcome, cause))
+
+
+def caused_by(actor: Actor, step: RunStep) -> RunStep:
+    """The same step, by the command of an actor."""
+    return replace(step, events=tuple(replace(event, actor=actor.user) for event in step.events))
+
+
+def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
+    """What the history keeps of an end."""
+    return {"outcome": outcome.value} | (
+        {"code": cause.code.value, "message": cause.message} if cause else {}
+    )
+
+
+def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
+    ask = ASKS.get(after.state)
+    if ask is not None and attempt is not None:
+        attempt = changed(attempt, asked=ask, asked_at=now)
+        return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
+    return _step(run, after, event, now, {})
+
+
+def _after(run: Run, event: RunEvent, **more: Any) -> Run:
+    """The run after an event, with these fields changed too."""
+    return changed(run, state=step(run.state, event), seq=run.seq + 1, **more)
+
+
+def _step(
+    run: Run,
+    after: Run,
+    event: RunEvent,
+    at: float,
+    detail: Mapping[str, Any],
+    *,
+    attempt: Attempt | None = None,
+) -> RunStep:
+    return RunStep(
+        before=run, after=after, events=(StepEvent(event=event, at=at, detail=detail),), attempt=attempt
+    )

@@ -1,0 +1,120 @@
+"""The runs of clusters that have a queue of their own, as `tarmac queue` shows them. Called by `queueing`.
+
+Those that run stand first, then those that wait there, in the order in which the cluster expects to start
+them where it says so; last those that are still to be submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tarmac.control.delegation import capacity_of
+from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
+from tarmac.control.state.control_state import ControlState
+from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import Attempt, Run
+from tarmac.sched import Estimate, EstimateBasis, Part
+
+Line = tuple[Run, Attempt | None]
+
+
+def delegated_pools(control: ControlState) -> tuple[Pool, ...]:
+    """The pools of clusters that place by themselves, as far as anything is known of them."""
+    keys = dict.fromkeys(
+        (node.cluster, node.pool)
+        for engine in control.engines
+        if engine.delegate is not None
+        for node in capacity_of(engine)
+    )
+    return tuple(Pool(cluster=cluster, name=name) for cluster, name in keys)
+
+
+def delegated_pages(
+    control: ControlState, part: Part, *, cluster: str | None = None, pool: str | None = None
+) -> Iterator[QueuePage]:
+    """This part of the queue of each pool (of this name, of this cluster) where something runs or waits."""
+    if control.engines.alone:
+        return
+    lines: dict[tuple[str, str], list[Line]] = {}
+    for line in _lines(control):
+        lines.setdefault(_key(*line), []).append(line)
+    for key, members in lines.items():
+        if cluster in (None, key[0]) and pool in (None, key[1]):
+            yield _page(key, sorted(members, key=_order), part)
+
+
+def _lines(control: ControlState) -> Iterable[Line]:
+    with control.lock:
+        run_cache = control.run_cache()
+        waiting: list[Line] = [
+            (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
+        ]
+        there: list[Line] = [
+            (run_cache.runs[run_id], attempt)
+            for run_id, attempt in run_cache.attempts.items()
+            if attempt.delegated
+        ]
+    return [*there, *waiting]
+
+
+def _key(run: Run, attempt: Attempt | None) -> tuple[str, str]:
+    if attempt is not None:
+        return attempt.allocation.cluster, attempt.allocation.pool
+    return run.spec.target.cluster or "", run.place.pool or run.spec.target.pool or DEFAULT_POOL
+
+
+def _order(line: Line) -> tuple[object, ...]:
+    run, attempt = line
+    if attempt is None:
+        return 2, -run.place.priority, run.queued_at or run.created_at, run.id
+    if attempt.held_from is not None:
+        return 0, 0, attempt.held_from, run.id
+    expected_at = attempt.native.expected_start_at if attempt.native is not None else None
+    return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
+
+
+def _page(key: tuple[str, str], lines: list[Line], part: Part) -> QueuePage:
+    mine = [
+        (place, line) for place, line in enumerate(lines) if part.owner is None or line[0].user == part.owner
+    ]
+    later = [(place, line) for place, line in mine if place > part.after]
+    shown = later if part.limit is None else later[: part.limit]
+    places = {place for place, _ in shown}
+    also = [
+        (place, line) for place, line in enumerate(lines) if line[0].id in part.also and place not in places
+    ]
+    entries = tuple(
+        _entry(place, *line, key) for place, line in sorted([*shown, *also], key=lambda each: each[0])
+    )
+    return QueuePage(cluster=key[0], pool=key[1], total=len(mine), entries=entries)
+
+
+def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) -> QueueEntry:
+    native = attempt.native if attempt is not None else None
+    holds = attempt is not None and attempt.held_from is not None
+    estimate = None
+    if not holds:
+        start_at = native.expected_start_at if native is not None else None
+        basis = EstimateBasis.UNKNOWN if start_at is None else EstimateBasis.CLUSTER
+        estimate = Estimate(run_id=run.id, start_at=start_at, latest_at=None, basis=basis)
+    return QueueEntry(
+        number=place + 1,
+        run_id=run.id,
+        name=run.name,
+        mode=run.spec.mode,
+        priority=run.place.priority,
+        weight=run.place.weight,
+        policy=Policy.PRIORITY,
+        submitted_at=run.created_at,
+        slots_acquired=attempt.held.slots if attempt is not None and holds else 0,
+        slots_needed=run.spec.slots,
+        state=run.state,
+        user=run.user,
+        project=run.project,
+        cluster=key[0],
+        pool=key[1],
+        estimate=estimate,
+        retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
+        native=native,
+    )

@@ -1,0 +1,250 @@
+"""The queue as people see and change it: `tarmac queue`, its `set` and its `move`. Called by `service`.
+
+A list of changes is checked whole, as if applied one after another, before anything is applied; then all of
+them are, in one transaction, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tarmac.control.admission import refusal_text
+from tarmac.control.decisions.steps import caused_by
+from tarmac.control.lookup import find_run
+from tarmac.control.permissions import Action, check
+from tarmac.control.queue.delegated_queue import delegated_pages
+from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
+from tarmac.control.queue.reordering import Draft, PoolKey, Stand
+from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.event_bus import Wakeup
+from tarmac.control.state.facts import candidate_of
+from tarmac.model.actor import Actor
+from tarmac.model.cluster import Policy
+from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Unavailable
+from tarmac.model.lifecycle import RunState
+from tarmac.model.run import CauseCode, Run
+from tarmac.sched import (
+    WHOLE,
+    Estimate,
+    Ledger,
+    Part,
+    PoolPage,
+    QueuePlace,
+    Refusal,
+    Scope,
+    Snapshot,
+    explain,
+    listing,
+    pages,
+    scope_of_first,
+    too_far,
+)
+
+CHANGE_TRIES = 20
+"""How often a list of changes is decided anew when a run in it moves meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueChange:
+    """One change of the place of the run that `reference` means (an id, a name, a prefix of an id).
+
+    Exactly one of the others is set. `ahead_of` and `behind_of` refer to another run; `top` is ahead of the
+    first batch run of its pool.
+    """
+
+    reference: str
+    priority: int | None = None
+    weight: float | None = None
+    pool: str | None = None
+    ahead_of: str | None = None
+    behind_of: str | None = None
+    top: bool = False
+
+
+def queue(
+    control: ControlState, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
+) -> list[QueuePage]:
+    """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
+    now = control.clock.now()
+
+    def asked_for(key: PoolKey) -> bool:
+        return cluster in (None, key[0]) and pool in (None, key[1])
+
+    def question(ledger: Ledger) -> tuple[tuple[PoolPage, ...], Scope]:
+        found = pages(ledger, now, part, pools=asked_for)
+        last = max((place.place for page in found for place in page.places), default=-1)
+        return found, scope_of_first(ledger, now, last + 1)
+
+    found, scope = control.scheduler_state.ask(question)
+    expected = control.estimator.estimates(scope, now)
+    with control.lock:
+        known = control.run_cache().runs
+        runs = {place.run_id: known.get(place.run_id) for page in found for place in page.places}
+    placed = [
+        QueuePage(
+            cluster=page.cluster,
+            pool=page.pool,
+            total=page.total,
+            entries=tuple(
+                _entry(place, run, expected)
+                for place in page.places
+                if (run := runs[place.run_id]) is not None
+            ),
+        )
+        for page in found
+    ]
+    return [*placed, *delegated_pages(control, part, cluster=cluster, pool=pool)]
+
+
+def reorder(control: ControlState, actor: Actor, changes: Sequence[QueueChange]) -> list[Run]:
+    """Apply all changes, or none; the runs they name, as they are then.
+
+    `ahead_of` and `behind_of` may name runs of others; those that are changed must be the actor's to change.
+    Raises InvalidInput with everything wrong with any of them, each told by the words of its change.
+    """
+    for _ in range(CHANGE_TRIES):
+        named = _Named(control, actor)
+        draft = _draft(control, changes, named)
+        problems = [problem for change in changes for problem in _try(draft, change, named)]
+        if problems:
+            raise InvalidInput(problems)
+        for change in changes:
+            check(actor, Action.CONTROL, owner=named.run(change.reference).user)
+        steps = [caused_by(actor, step) for step in draft.steps()]
+        if all(control.commit(steps, whole=True)):
+            control.event_bus.notify(Wakeup.SCHEDULE)
+            after = {step.after.id: step.after for step in steps}
+            runs = [named.run(change.reference) for change in changes]
+            return list({run.id: after.get(run.id, run) for run in runs}.values())
+    raise Unavailable("the queue changes too quickly", hint="try again")
+
+
+class _Named:
+    """The runs that references mean: each is looked up once, and as this server knows it."""
+
+    def __init__(self, control: ControlState, actor: Actor) -> None:
+        self._control = control
+        self._actor = actor
+        self._found: dict[str, Run | Problem] = {}
+
+    def run(self, reference: str) -> Run:
+        """The run; raises NotFound with the nearest, or Refused where several are meant."""
+        found = self._found.get(reference)
+        if found is None:
+            found = self._found[reference] = self._look_up(reference)
+        if isinstance(found, Problem):
+            raise NotFound(found.message, hint=found.hint)
+        return found
+
+    def _look_up(self, reference: str) -> Run | Problem:
+        try:
+            run = find_run(self._control.store, self._actor, reference)
+        except (NotFound, Refused) as error:
+            return Problem(message=error.message, hint=error.hint)
+        with self._control.lock:
+            return self._control.run_cache().runs.get(run.id, run)
+
+
+def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
+    """Make one change on the draft; what is wrong with it, told by its own words."""
+    wanted = list(_operations(change))
+    if len(wanted) != 1:
+        yield Problem(message=f"{change.reference}: one change at a time, not {len(wanted)}")
+        return
+    words, operation = wanted[0]
+    try:
+        operation(draft, named.run(change.reference), named)
+    except (NotFound, Refused) as error:
+        yield Problem(message=f"{change.reference}.{words}: {error.message}", hint=error.hint)
+
+
+Operation = Callable[[Draft, Run, _Named], None]
+
+
+def _operations(change: QueueChange) -> Iterator[tuple[str, Operation]]:
+    """What the change asks for, in the words of the batch form, and how it is made."""
+    priority, weight, pool, ahead_of, behind_of = (
+        change.priority,
+        change.weight,
+        change.pool,
+        change.ahead_of,
+        change.behind_of,
+    )
+    if priority is not None:
+        yield f"priority={priority}", lambda draft, run, _: draft.set_priority(run, priority)
+    if weight is not None:
+        yield f"weight={weight:g}", lambda draft, run, _: draft.set_weight(run, weight)
+    if pool is not None:
+        yield f"pool={pool}", lambda draft, run, _: draft.set_pool(run, pool)
+    if ahead_of is not None:
+        yield (
+            f"ahead-of={ahead_of}",
+            lambda draft, run, named: draft.move(run, named.run(ahead_of), behind=False),
+        )
+    if behind_of is not None:
+        yield (
+            f"behind-of={behind_of}",
+            lambda draft, run, named: draft.move(run, named.run(behind_of), behind=True),
+        )
+    if change.top:
+        yield "top", lambda draft, run, _: draft.top(run)
+
+
+def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named) -> Draft:
+    """The queues as they are: every run in one, and those that are named and wait elsewhere."""
+    now = control.clock.now()
+    pools, nodes = control.offer()
+    found = control.scheduler_state.ask(lambda ledger: listing(ledger, now))
+    with control.lock:
+        runs = dict(control.run_cache().runs)
+    homes: dict[str, PoolKey] = {place.run_id: (place.cluster, place.pool) for place in found}
+    elsewhere = [run for run in _mentioned(changes, named) if run.id in runs and run.id not in homes]
+    idle = Snapshot(
+        pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
+    )
+    homes |= {place.run_id: (place.cluster, place.pool) for place in listing(Ledger(idle), now)}
+    stands = {run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs}
+
+    def misfit(run: Run, pool: PoolKey) -> str | None:
+        there = replace(run.spec.target, cluster=pool[0], pool=pool[1])
+        candidate = replace(candidate_of(run), target=there, pool=None)
+        verdict = explain(replace(idle, queue=(candidate,)), run.id, now)
+        if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
+            return refusal_text(verdict)
+        return None
+
+    return Draft(stands, {rules.key: rules for rules in pools}, misfit, now)
+
+
+def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
+    for change in changes:
+        for reference in (change.reference, change.ahead_of, change.behind_of):
+            if reference is not None:
+                try:
+                    yield named.run(reference)
+                except NotFound:  # told when the change is tried
+                    continue
+
+
+def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> QueueEntry:
+    standing, waits = run.place, run.state is RunState.QUEUED
+    return QueueEntry(
+        number=place.place + 1,
+        run_id=run.id,
+        name=run.name,
+        mode=run.spec.mode,
+        priority=standing.priority,
+        weight=standing.weight,
+        policy=Policy(place.policy),
+        submitted_at=run.created_at,
+        slots_acquired=place.acquired,
+        slots_needed=place.needed,
+        state=run.state,
+        user=run.user,
+        project=run.project,
+        cluster=place.cluster,
+        pool=place.pool,
+        estimate=expected.get(run.id, too_far(run.id)) if waits else None,
+        retry_at=None if run.retry is None or run.state is not RunState.QUEUED else run.retry.at,
+    )

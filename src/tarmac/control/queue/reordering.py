@@ -1,0 +1,288 @@
+"""What a list of changes of the queue comes to: checked one after another on a draft, then made as steps.
+
+Called by `queueing`. Nothing here is applied: what is wrong is raised as `Refused`, change by change, and the
+draft goes on with the next, so that everything wrong with a list is told at once.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from tarmac.control.decisions import steps
+from tarmac.model.changes import RunStep
+from tarmac.model.cluster import Policy, Pool
+from tarmac.model.errors import Refused
+from tarmac.model.lifecycle import RunEvent, RunState, sources
+from tarmac.model.run import Run, Standing
+from tarmac.model.spec import Mode
+from tarmac.model.text import nearest
+
+PoolKey = tuple[str, str]
+"""Cluster and name of a pool."""
+
+AFTER_LAST_S = 1e-3
+"""How far behind the last a run is put when that one's place lies in the future."""
+
+_BATCH = frozenset({Mode.BATCH, Mode.BURST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """A live run and the pool whose queue it stands in."""
+
+    run: Run
+    pool: PoolKey
+
+
+class Draft:
+    """The queues as they would be after the changes so far.
+
+    `misfit` says why a pool could never hold a run (None: it could).
+    """
+
+    def __init__(
+        self,
+        stands: Mapping[str, Stand],
+        rules: Mapping[PoolKey, Pool],
+        misfit: Callable[[Run, PoolKey], str | None],
+        now: float,
+    ) -> None:
+        movable = sources(RunEvent.REORDERED)
+        self._runs = {run_id: stand.run for run_id, stand in stands.items() if stand.run.state in movable}
+        self._pools = {run_id: stand.pool for run_id, stand in stands.items()}
+        self._standings = {run_id: stand.run.place for run_id, stand in stands.items()}
+        self._rules = rules
+        self._misfit = misfit
+        self._now = now
+        self._lifted: dict[tuple[PoolKey, int, int], list[Run]] = {}
+        self._lines: dict[tuple[PoolKey, Mode], list[Run]] = {}
+
+    def set_priority(self, run: Run, priority: int) -> None:
+        """Another priority; a place that a person gave it is given up, unless others come along with it."""
+        self._check(run)
+        self._check_policy(run, Policy.PRIORITY, "a priority")
+        self._put(run, priority=priority, position=None)
+        self._keep_together(run, priority)
+
+    def set_weight(self, run: Run, weight: float) -> None:
+        """Another weight in a fair share."""
+        self._check(run)
+        self._check_policy(run, Policy.FAIR_SHARE, "a weight")
+        if not 0.0 < weight < float("inf"):
+            raise Refused(f"a weight is more than 0, not {weight:g}")
+        self._put(run, weight=weight)
+
+    def set_pool(self, run: Run, name: str) -> None:
+        """Another pool of its cluster."""
+        self._check(run)
+        if run.spec.rehearsal is not None:
+            raise Refused(f"{_named(run)} rehearses on a cluster of its own: it has no other pool")
+        cluster, before = self._pools[run.id]
+        if name == before:
+            return
+        if (cluster, name) not in self._rules:
+            known = sorted(pool for of, pool in self._rules if of == cluster)
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"its pools: {', '.join(known)}"
+            raise Refused(f"cluster {cluster} has no pool {name!r}", hint=hint)
+        if (why_not := self._misfit(run, (cluster, name))) is not None:
+            raise Refused(f"pool {name} could never hold {_named(run)}: {why_not}")
+        self._put(run, pool=name, position=None)
+        self._pools[run.id] = cluster, name
+        self._lines.clear()
+
+    def move(self, run: Run, anchor: Run, *, behind: bool) -> None:
+        """Right ahead of another run of its pool, or right behind it, with that one's priority."""
+        self._check(run)
+        self._check(anchor)
+        if run.id == anchor.id:
+            return
+        self._check_same_pool(run, anchor)
+        self._check_moves(run)
+        if _line(run) != _line(anchor):
+            raise Refused(
+                f"{_named(run)} is a {run.spec.mode} run and {_named(anchor)} {_a(anchor)}: "
+                "each kind has a line of its own"
+            )
+        priority = self._standings[anchor.id].priority
+        order = [
+            other
+            for other in self._ordered(run)
+            if other.id != run.id and (_cycle(run) or self._standings[other.id].priority == priority)
+        ]
+        at = next(index for index, other in enumerate(order) if other.id == anchor.id) + behind
+        self._insert(run, order, at, priority)
+
+    def top(self, run: Run) -> None:
+        """Ahead of the first that waits in its line."""
+        self._check(run)
+        self._check_moves(run)
+        waiting = [
+            other
+            for other in self._ordered(run)
+            if other.state is RunState.QUEUED and _line(other) == _line(run)
+        ]
+        if waiting and waiting[0].id != run.id:
+            self.move(run, waiting[0], behind=False)
+
+    def steps(self) -> list[RunStep]:
+        """The changes, one step for each run whose standing is another now."""
+        return [
+            steps.reordered(run, after, _differences(run.place, after), self._now)
+            for run_id, run in self._runs.items()
+            if (after := self._standings[run_id]) != run.place
+        ]
+
+    def _keep_together(self, run: Run, priority: int) -> None:
+        """Runs that a list lifts from one priority to another together keep their order among themselves."""
+        mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
+        mates.append(run)
+        for mate in mates if len(mates) == 2 else mates[2:][-1:]:
+            if self._standings[mate.id] == replace(mate.place, priority=priority, position=None):
+                self._put(mate, position=mate.place.position)
+
+    def _check(self, run: Run) -> None:
+        if run.id not in self._runs:
+            state = "has ended" if run.state is RunState.ENDED else f"is {run.state}"
+            raise Refused(f"{_named(run)} {state}: it has no place in the queue")
+
+    def _check_policy(self, run: Run, wanted: Policy, what: str) -> None:
+        """Whether what is to be set counts for this run at all."""
+        self._check_batch(run)
+        pool = self._pools[run.id]
+        policy = self._policy(pool)
+        if policy is wanted:
+            return
+        counts, hint = {
+            Policy.PRIORITY: ("orders by priority", f"tarmac queue set {run.id} --priority N"),
+            Policy.FAIR_SHARE: ("shares fairly, by weight", f"tarmac queue set {run.id} --weight N"),
+            Policy.LEAST_ATTAINED: ("runs first what ran least", None),
+        }[policy]
+        raise Refused(f"pool {pool[1]} {counts}: {what} does not count there", hint=hint)
+
+    def _check_same_pool(self, run: Run, anchor: Run) -> None:
+        (cluster, pool), (other_cluster, other_pool) = self._pools[run.id], self._pools[anchor.id]
+        if cluster != other_cluster:
+            raise Refused(
+                f"{_named(run)} is on cluster {cluster} and {_named(anchor)} on {other_cluster}: "
+                "there is no place between clusters"
+            )
+        if pool != other_pool:
+            raise Refused(
+                f"{_named(run)} is in pool {pool} and {_named(anchor)} in pool {other_pool}: "
+                "there is no place between pools",
+                hint=f"tarmac queue set {run.id} --pool {other_pool}",
+            )
+
+    def _check_moves(self, run: Run) -> None:
+        if _cycle(run):
+            return
+        self._check_batch(run)
+        pool = self._pools[run.id]
+        if self._policy(pool) is Policy.FAIR_SHARE:
+            raise Refused(
+                f"pool {pool[1]} shares fairly: who used least is first, and no run has a place of its own",
+                hint=f"tarmac queue set {run.id} --weight N",
+            )
+        if self._policy(pool) is Policy.LEAST_ATTAINED:
+            raise Refused(f"pool {pool[1]} runs first what ran least: no run has a place of its own")
+
+    def _check_batch(self, run: Run) -> None:
+        if run.spec.mode is Mode.CYCLE:
+            raise Refused(
+                f"{_named(run)} is a cycle run: it has its turns in a line of their own, ahead of others"
+            )
+        if run.spec.mode is Mode.INTERRUPTIBLE:
+            raise Refused(f"{_named(run)} is interruptible: such runs share their pool by time, not by place")
+
+    def _policy(self, pool: PoolKey) -> Policy:
+        rules = self._rules.get(pool)
+        return rules.policy if rules is not None else Policy.PRIORITY
+
+    def _put(self, run: Run, **fields: Any) -> None:
+        self._standings[run.id] = replace(self._standings[run.id], **fields)
+        self._lines.pop(self._line_of(run), None)
+
+    def _line_of(self, run: Run) -> tuple[PoolKey, Mode]:
+        return self._pools[run.id], _line(run)
+
+    def _ordered(self, run: Run) -> list[Run]:
+        """The runs of its line in its pool, in order; like `sched.order`. Kept until one of them moves."""
+        where = self._line_of(run)
+        if where not in self._lines:
+            mates = [other for other in self._runs.values() if self._line_of(other) == where]
+            self._lines[where] = sorted(mates, key=self._key)
+        return self._lines[where]
+
+    def _key(self, run: Run) -> tuple[float, float, float, str]:
+        priority = 0 if _cycle(run) else -self._standings[run.id].priority
+        return priority, self._at(run), _own_place(run), run.id
+
+    def _at(self, run: Run) -> float:
+        position = self._standings[run.id].position
+        return _own_place(run) if position is None else position
+
+    def _insert(self, run: Run, order: list[Run], at: int, priority: int) -> None:
+        """Give the run a position before `order[at]`; where there is no room, others move a little."""
+        row = [*order[:at], run, *order[at:]]
+        first = last = at
+        while True:
+            low = self._at(row[first - 1]) if first else None
+            high = self._at(row[last + 1]) if last + 1 < len(row) else None
+            places = self._between(low, high, last - first + 1)
+            if places is not None:
+                break
+            wider = last - first + 1
+            first, last = max(0, first - wider), min(len(row) - 1, last + wider)
+        line = [other for other in self._ordered(run) if other.id != run.id]
+        for other, position in zip(row[first : last + 1], places, strict=True):
+            self._put(other, position=position)
+        if not _cycle(run):
+            self._put(run, priority=priority)
+        insort(line, run, key=self._key)  # the others stand as they stood
+        self._lines[self._line_of(run)] = line
+
+    def _between(self, low: float | None, high: float | None, count: int) -> list[float] | None:
+        """So many places in a row between two others; None where there is no room for them."""
+        if low is None:
+            low = (high if high is not None else self._now) - count - 1.0
+        if high is None:  # behind the last, and before whatever is submitted from now on
+            high = self._now if self._now > low else low + AFTER_LAST_S
+        step = (high - low) / (count + 1)
+        places = [low + step * number for number in range(1, count + 1)]
+        row = [low, *places, high]
+        return places if all(one < following for one, following in pairwise(row)) else None
+
+
+def _differences(before: Standing, after: Standing) -> dict[str, Any]:
+    return {name: new for name, old, new in _pairs(before, after) if old != new}
+
+
+def _pairs(before: Standing, after: Standing) -> Iterator[tuple[str, Any, Any]]:
+    for name in ("priority", "weight", "position", "pool"):
+        yield name, getattr(before, name), getattr(after, name)
+
+
+def _line(run: Run) -> Mode:
+    return Mode.BATCH if run.spec.mode in _BATCH else run.spec.mode
+
+
+def _cycle(run: Run) -> bool:
+    return run.spec.mode is Mode.CYCLE
+
+
+def _own_place(run: Run) -> float:
+    """Where a run stands while no person has given it a place."""
+    return run.queued_at if _cycle(run) and run.queued_at is not None else run.created_at
+
+
+def _named(run: Run) -> str:
+    return f"{run.name} ({run.id})"
+
+
+def _a(run: Run) -> str:
+    return f"an {run.spec.mode} run" if run.spec.mode is Mode.INTERRUPTIBLE else f"a {run.spec.mode} run"

@@ -1,0 +1,313 @@
+"""The state of the control plane: its ports, its cache of runs, and the one gate for every change.
+
+Made once by `service.ControlPlane`; the passes, the commands and the reports all work on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from tarmac.control.state.engines import AttachedEngine, Engines
+from tarmac.control.state.estimator import Estimator
+from tarmac.control.state.event_bus import EventBus, Wakeup
+from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
+from tarmac.control.state.run_cache import RunCache
+from tarmac.control.state.scheduler_state import News, SchedulerState
+from tarmac.control.state.shapes import Shapes
+from tarmac.control.state.usage import HALF_LIVES, UsageBook
+from tarmac.model.changes import NewRun, RunStep
+from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
+from tarmac.model.engine_kinds import EngineKind
+from tarmac.model.errors import LeaseLost
+from tarmac.model.launch import ApplyConventions, as_it_is
+from tarmac.model.lifecycle import OCCUPYING_STATES, RunEvent, RunState
+from tarmac.model.ports import Clock, CodeStore, Engine, Ids, Store
+from tarmac.model.run import Attempt, Run, split_attempt_id
+from tarmac.model.serving import Lease
+from tarmac.model.spec import Mode
+
+FEED_PERIOD_S = 0.5
+"""How often the feed is read for what other servers on the same database did."""
+
+_WAKEUPS = {
+    RunState.PENDING: Wakeup.STAGE,
+    RunState.QUEUED: Wakeup.SCHEDULE,
+    RunState.SUBMITTED: Wakeup.DELIVER,
+    RunState.STARTING: Wakeup.DELIVER,
+    RunState.PAUSING: Wakeup.DELIVER,
+    RunState.PREEMPTING: Wakeup.DELIVER,
+    RunState.STOPPING: Wakeup.DELIVER,
+    RunState.ENDED: Wakeup.SCHEDULE,
+    RunState.PAUSED: Wakeup.SCHEDULE,
+}
+"""Which loop has something to do once a run has come to a state."""
+
+
+class ControlState:
+    """Ports, the cache of runs and the event bus. Every commit goes through `commit` or `accept`, one at a
+    time.
+
+    One lock serialises them with updates of the cache, so that it never goes back in time;
+    SQLite has one writer anyway.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        engine: Engine[Any],
+        engines: Mapping[str, Engine[Any]],
+        kinds: Mapping[str, EngineKind],
+        code: CodeStore,
+        clock: Clock,
+        ids: Ids,
+        pools: Sequence[Pool] = (),
+        apply_conventions: ApplyConventions = as_it_is,
+        serving: Lease | None = None,
+        alone: bool = False,
+        allow_system_packages: bool = False,
+    ) -> None:
+        self.store = store
+        self.serving = serving
+        self.engines = Engines(AttachedEngine("", engine), engines, kinds)
+        self.code = code
+        self.clock = clock
+        self.ids = ids
+        self.apply_conventions = apply_conventions
+        self.allow_system_packages = allow_system_packages
+        self.code_held_up: dict[str, str] = {}
+        """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
+        self.event_bus = EventBus()
+        self.lock = threading.RLock()
+        self.scheduler_state = SchedulerState(self._news)
+        self.estimator = Estimator(store)
+        self.shapes = Shapes()
+        self._run_cache = RunCache(self.shapes, self.server, self.engines)
+        self._usage = UsageBook()
+        self._foreign_ends = 0
+        self._table = NodeTable(())
+        self._looked_at = float("-inf")
+        self._look_every_s = float("inf") if alone else FEED_PERIOD_S
+        self.inventory = NodeInventory(self.engines, pools, self.server)
+
+    @property
+    def server(self) -> str:
+        """What runs say that were submitted here: the name of the cluster that this server serves."""
+        return self.serving.cluster if self.serving is not None else LOCAL_CLUSTER
+
+    @property
+    def home(self) -> str | None:
+        """The id of the home whose engine this is."""
+        return self.serving.home if self.serving is not None else None
+
+    def starts_here(self, attempt: Attempt) -> bool:
+        """Whether an engine of this server is the one that knows of the attempt."""
+        return attempt.home in (None, self.home)
+
+    def check_lease(self) -> None:
+        """Raise LeaseLost where another server has taken the cluster: before effects outside the store."""
+        lease = self.serving
+        if lease is None:
+            return
+        held = {record.cluster: (record.home.id, record.token) for record in self.store.servers()}
+        if held.get(lease.cluster) != (lease.home, lease.token):
+            raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
+
+    def accept(self, new: Sequence[NewRun]) -> list[Run]:
+        """Make new runs durable; see `Store.create_runs`."""
+        with self.lock:
+            accepted = self.store.create_runs(new)
+            fresh = {item.run.id for item in new}
+            for run in accepted:
+                if run.id in fresh:
+                    self._run_cache.take(run, None)
+        self._announce(accepted)
+        return accepted
+
+    def commit(
+        self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False
+    ) -> list[bool]:
+        """Apply steps; see `Store.apply`. Runs whose step was stale are read again."""
+        if not steps:
+            return []
+        with self.lock:
+            if groundless := self._groundless(steps):
+                possible = [step for at, step in enumerate(steps) if at not in groundless]
+                taken_of = iter(self.commit(possible, lease=lease, whole=whole))
+                return [at not in groundless and next(taken_of) for at in range(len(steps))]
+            taken = self.store.apply(steps, lease=lease, whole=whole)
+            applied = steps
+            if not all(taken):
+                applied = [step for step, done in zip(steps, taken, strict=True) if done]
+            unknown = [step.after.id for step in applied if not self._run_cache.absorb(step)]
+            self._usage.note(applied)
+            self.estimator.note(step.after for step in applied if step.after.state is RunState.ENDED)
+            if len(applied) < len(steps):
+                unknown += [step.before.id for step, done in zip(steps, taken, strict=True) if not done]
+            if unknown:
+                self._run_cache.reload(self.store, unknown)
+        self._announce([step.after for step in applied if step.events])
+        if any(item.event is RunEvent.RELEASED for step in applied for item in step.events):
+            self.event_bus.notify(Wakeup.SCHEDULE)
+        return taken
+
+    def run_cache(self) -> RunCache:
+        """The cache, with what other servers wrote taken up. Use it under `lock`."""
+        with self.lock:
+            now = self.clock.now()
+            if now - self._looked_at >= self._look_every_s:
+                self._looked_at = now
+                self.look_at_clusters()  # first: it says which runs are for the queue of a cluster
+                self._run_cache.refresh(self.store, self.check_lease)
+            return self._run_cache
+
+    def look_at_clusters(self) -> None:
+        """Read again which clusters are described and which nodes are drained. Use it under `lock`."""
+        own = [cluster for cluster in self.store.clusters() if cluster.server == self.server]
+        self.engines.open(own)
+        self.inventory.learn(own, self.store.drained_nodes())
+
+    def known_attempts(self) -> list[Attempt]:
+        """The live attempts as this server last knew them, whatever others wrote since."""
+        with self.lock:
+            return list(self._run_cache.attempts.values())
+
+    def live_on(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt on this engine, and the attempt."""
+        found = self.live()
+        if self.engines.alone:
+            return found
+        return [(run, attempt) for run, attempt in found if self.engines.of(attempt) is engine]
+
+    def live(self, only: Iterable[str] | None = None) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt, and the attempt: every one, or only the attempts with these ids."""
+        with self.lock:
+            run_cache = self.run_cache()
+            if only is None:
+                return [(run_cache.runs[run_id], attempt) for run_id, attempt in run_cache.attempts.items()]
+            named = [
+                (attempt_id, run_cache.attempts.get(split_attempt_id(attempt_id)[0])) for attempt_id in only
+            ]
+            return [
+                (run_cache.runs[attempt.run_id], attempt)
+                for attempt_id, attempt in named
+                if attempt is not None and attempt.id == attempt_id
+            ]
+
+    def attempt_of(self, run: Run) -> Attempt | None:
+        """The live attempt of a run as it was read; read as well where another server has made it."""
+        with self.lock:
+            attempt = self.run_cache().attempts.get(run.id)
+        if attempt is not None and attempt.number == run.attempt:
+            return attempt
+        return self.store.attempts(run.id)[-1] if run.state in OCCUPYING_STATES else None
+
+    def engine_of(self, attempt_id: str) -> AttachedEngine:
+        """The engine that an attempt, live or over, was given to."""
+        if self.engines.alone:
+            return self.engines.own
+        run_id, number = split_attempt_id(attempt_id)
+        with self.lock:
+            attempt = self._run_cache.attempts.get(run_id)
+        if attempt is None or attempt.number != number:
+            attempt = next((each for each in self.store.attempts(run_id) if each.number == number), None)
+        return self.engines.of(attempt) if attempt is not None else self.engines.own
+
+    def undelivered(self, engine: AttachedEngine) -> list[tuple[Run, Attempt]]:
+        """The runs with a live attempt of which this engine may not have been told everything."""
+        with self.lock:
+            run_cache = self.run_cache()
+            return [
+                (run_cache.runs[run_id], run_cache.attempts[run_id])
+                for cluster, run_ids in run_cache.undelivered.items()
+                if self.engines.at(cluster) is engine
+                for run_id in run_ids
+            ]
+
+    def note_delivered(self, run: Run) -> None:
+        """The engine was told everything of this run as it is here; nothing happens if it has moved on."""
+        with self.lock:
+            if self._run_cache.runs.get(run.id) is run:
+                self._run_cache.note_delivered(run.id)
+
+    def node_table(self) -> NodeTable:
+        """All nodes by name and by address; the same object while no node changes."""
+        with self.lock:
+            nodes = self.nodes()
+            if nodes is not self._table.nodes:
+                self._table = NodeTable(nodes)
+            return self._table
+
+    def ports_on(self, names: Iterable[str]) -> set[int]:
+        """The ports that live attempts with their first node among these were promised."""
+        with self.lock:
+            masters = self._run_cache.masters
+            return {port for name in names for port in masters.get(name, {}).values()}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes there are now: of the lasting cluster and of live rehearsals, drained ones marked."""
+        return self.offer()[1]
+
+    def offer(self) -> Offer:
+        """All pools with their rules, and all nodes; the same objects while nothing about them changes."""
+        with self.lock:
+            return self.inventory.offer(self.run_cache().rehearsals.values())
+
+    def standing(self) -> tuple[Node, ...]:
+        """The nodes of every lasting cluster, those that a person drained included."""
+        with self.lock:
+            self.run_cache()
+            return self.inventory.standing()
+
+    def set_drained(self, nodes: Collection[str], drained: bool) -> None:
+        """Drain nodes or take them back, durably."""
+        with self.lock:
+            self.store.set_drained(nodes, drained)
+            self.look_at_clusters()
+        self.event_bus.notify(Wakeup.SCHEDULE)
+
+    def _groundless(self, steps: Sequence[RunStep]) -> set[int]:
+        """Which of the steps grant nodes that are gone: a cluster may have left while a plan was made."""
+        granted = [
+            (at, step.attempt.allocation)
+            for at, step in enumerate(steps)
+            if step.attempt is not None
+            and step.before.state is RunState.QUEUED
+            and not step.attempt.delegated
+        ]
+        known = self.node_table().by_name if granted else {}
+        if not known:
+            return set()
+        return {at for at, allocation in granted if not known.keys() >= set(allocation.nodes)}
+
+    def _news(self) -> News:
+        """What the scheduler has not been told yet."""
+        with self.lock:
+            pools, nodes = self.offer()
+            run_cache, now = self.run_cache(), self.clock.now()
+            half_life_s = max((pool.half_life_s for pool in pools), default=0.0)
+            self._usage.load(self.store, now - HALF_LIVES * half_life_s)
+            if run_cache.foreign_ends != self._foreign_ends:
+                self._foreign_ends = run_cache.foreign_ends
+                self._usage.catch_up(self.store, now)
+            return pools, nodes, list(run_cache.changes()), self._usage.take()
+
+    def _engine_key(self, run: Run) -> str:
+        attempt = None if self.engines.alone else self._run_cache.attempts.get(run.id)
+        return self.engines.of(attempt).key if attempt is not None else self.engines.own.key
+
+    def _announce(self, runs: Sequence[Run]) -> None:
+        wakeups = set()
+        for run in runs:
+            if run.state is not RunState.RUNNING:
+                wakeup = _WAKEUPS[run.state]
+                wakeups.add((wakeup, self._engine_key(run) if wakeup is Wakeup.DELIVER else ""))
+            elif run.spec.mode is not Mode.BATCH:
+                wakeups.add(
+                    (Wakeup.SCHEDULE, "")
+                )  # its turn or its block has begun: when it ends is known now
+        for wakeup, engine in wakeups:
+            self.event_bus.notify(wakeup, engine)
+        self.event_bus.tell([run.id for run in runs])

@@ -1,0 +1,197 @@
+"""The engines of a control plane by cluster, and what is kept for each alone: none waits for another.
+
+Owned by `ControlState`; the deliver, reconcile and reap passes work for one `AttachedEngine` at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import Any
+
+from tarmac.control.state.deliveries import Deliveries
+from tarmac.model.abilities import (
+    Delegates,
+    DescribesClusters,
+    OffersNodes,
+    OffersPorts,
+    Pace,
+    PreparesClusters,
+    Reaps,
+    SetsPace,
+)
+from tarmac.model.cluster import LOCAL_ENGINE, Cluster
+from tarmac.model.engine_kinds import EngineKind, ExaminesCluster
+from tarmac.model.errors import Unavailable
+from tarmac.model.ports import Engine
+from tarmac.model.run import Attempt
+
+SLOW_S = 10.0
+"""A call that takes longer is shown to people who ask what their run waits for."""
+
+MOST_QUESTIONS = 8
+ANSWER_S = 2.0
+"""So many questions of people may wait for one engine; another waits this long for its turn."""
+
+
+class Rest:
+    """How long an engine is left alone after it failed several times in a row; used by one thread.
+
+    One failure may be of one attempt alone.
+    """
+
+    TRIES = 3
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._failures = 0
+        self._until = float("-inf")
+        self._trouble: str | None = None
+        self._called_at: float | None = None
+
+    def trouble(self, now: float) -> str | None:
+        """What the engine said last, while it fails; that it says nothing, while it does not answer."""
+        called_at = self._called_at
+        if called_at is not None and now - called_at > SLOW_S:
+            return f"no answer for {now - called_at:.0f} s"
+        return self._trouble
+
+    def over(self, now: float) -> bool:
+        """Whether the engine may be called."""
+        return now >= self._until
+
+    def note_call(self, now: float) -> None:
+        """A call begins."""
+        self._called_at = now
+
+    def note_answer(self) -> None:
+        """The call succeeded."""
+        self._called_at = self._trouble = None
+        self._failures, self._until = 0, float("-inf")
+
+    def note_failure(self, error: Exception, now: float) -> None:
+        """The call failed for a reason that may pass."""
+        self._called_at = None
+        self._failures += 1
+        self._trouble = str(error)
+        doublings = self._failures - self.TRIES
+        if doublings >= 0:
+            rest_s = self._pace.rest_s * 2 ** min(doublings, 20)
+            self._until = now + min(rest_s, self._pace.longest_rest_s)
+
+
+class AttachedEngine:
+    """An engine, its abilities, and what this process has passed on to it; `key` tells it from others."""
+
+    def __init__(self, key: str, engine: Engine[Any], *, answer_s: float = ANSWER_S) -> None:
+        self.key = key
+        self._answer_s = answer_s
+        self.adapter = engine
+        self.name = engine.name
+        self.inventory = engine if isinstance(engine, OffersNodes) else None
+        self.delegate = engine if isinstance(engine, Delegates) else None
+        self.describer = engine if isinstance(engine, DescribesClusters) else None
+        self.preparer = engine if isinstance(engine, PreparesClusters) else None
+        self.examiner = engine if isinstance(engine, ExaminesCluster) else None
+        self.port_finder = engine if isinstance(engine, OffersPorts) else None
+        self.reaper = engine if isinstance(engine, Reaps) else None
+        self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
+        self.deliveries = Deliveries()
+        self.delivery_rest = Rest(self.pace)
+        self.observation_rest = Rest(self.pace)
+        self._questions = BoundedSemaphore(MOST_QUESTIONS)
+
+    def trouble(self, now: float) -> str | None:
+        """Why the engine cannot be reached; None where it answered when it was last called."""
+        return self.delivery_rest.trouble(now) or self.observation_rest.trouble(now)
+
+    @contextmanager
+    def question(self) -> Iterator[Engine[Any]]:
+        """The engine, for a question that somebody waits for: in a thread that serves requests of all kinds.
+
+        Raises Unavailable where many wait already: one that hangs holds up few of these threads, and none of
+        those that ask another.
+        """
+        if not self.key:  # the server's own
+            yield self.adapter
+            return
+        if not self._questions.acquire(timeout=self._answer_s):
+            raise Unavailable(f"the engine of cluster {self.key} does not answer", hint="try again later")
+        try:
+            yield self.adapter
+        finally:
+            self._questions.release()
+
+
+class _NotOpen:
+    """Stands for the engine of a cluster whose kind this server does not have: nothing can be known."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.name = cluster.engine
+        self._why = f"this server has no engine of the kind {cluster.engine!r}"
+
+    def _refuse(self, *_given: object, **_named: object) -> Any:
+        raise Unavailable(self._why)
+
+    render = submit = observe = ask = workers = notices = read = _refuse
+
+
+class Engines:
+    """All engines: `own` serves this server's cluster, and every described one of its own kind.
+
+    Each cluster of another of `kinds` has an engine of its own, opened for as long as it is described.
+    `alone`: there is none but the server's own. `inventories` are those that offer nodes.
+    """
+
+    def __init__(
+        self, own: AttachedEngine, others: Mapping[str, Engine[Any]], kinds: Mapping[str, EngineKind]
+    ) -> None:
+        self.own = own
+        self.kinds = kinds
+        self.changed: Callable[[], None] = lambda: None
+        self._others = {cluster: AttachedEngine(cluster, engine) for cluster, engine in others.items()}
+        self._opened: dict[str, Cluster] = {}
+        self._note_others()
+
+    def __iter__(self) -> Iterator[AttachedEngine]:
+        yield self.own
+        yield from tuple(self._others.values())
+
+    def stands_for(self, cluster: Cluster) -> bool:
+        """Whether the server's own engine is the one of this described cluster."""
+        return cluster.engine in (self.own.name, LOCAL_ENGINE)
+
+    def open(self, clusters: Iterable[Cluster]) -> None:
+        """Have an engine open for each of these clusters that needs its own, and for no other."""
+        wanted = {cluster.name: cluster for cluster in clusters if not self.stands_for(cluster)}
+        if wanted == self._opened:
+            return
+        others = {name: engine for name, engine in self._others.items() if name not in self._opened}
+        for name, cluster in wanted.items():
+            same = self._opened.get(name) == cluster
+            others[name] = self._others[name] if same else AttachedEngine(name, self._open(cluster))
+        self._others, self._opened = others, wanted
+        self._note_others()
+        self.changed()
+
+    def at(self, cluster: str) -> AttachedEngine:
+        """The engine of a cluster."""
+        return self._others.get(cluster, self.own)
+
+    def delegate_of(self, cluster: str | None) -> AttachedEngine | None:
+        """The engine of a cluster that has a queue of its own; None for every other cluster, and for any."""
+        engine = self._others.get(cluster) if cluster is not None else None
+        return engine if engine is not None and engine.delegate is not None else None
+
+    def of(self, attempt: Attempt) -> AttachedEngine:
+        """The engine that an attempt was given to."""
+        return self.at(attempt.allocation.cluster)
+
+    def _note_others(self) -> None:
+        self.alone = not self._others
+        self.inventories = tuple(each.inventory for each in self if each.inventory is not None)
+
+    def _open(self, cluster: Cluster) -> Engine[Any]:
+        kind = self.kinds.get(cluster.engine)
+        return kind.open(cluster) if kind is not None else _NotOpen(cluster)

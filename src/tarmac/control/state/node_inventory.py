@@ -1,0 +1,122 @@
+"""All nodes and pools there are: of the engines' own clusters, of described clusters, of live rehearsals.
+
+Kept by `ControlState`, which calls it under its lock. While nothing changes the answers are the same
+objects, so that a pass over ten thousand nodes costs no more than one over a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from tarmac.control.state.engines import AttachedEngine, Engines
+from tarmac.model.cluster import LOCAL_CLUSTER, REHEARSAL_PREFIX, Cluster, Node, NodeState, Pool
+from tarmac.model.run import Run
+
+Offer = tuple[tuple[Pool, ...], tuple[Node, ...]]
+
+
+class NodeInventory:
+    """Pools with their rules, and nodes, drained ones marked. `rules` are of pools of the cluster `own`."""
+
+    def __init__(self, engines: Engines, rules: Iterable[Pool], own: str = LOCAL_CLUSTER) -> None:
+        self._own_cluster = own
+        self._engines = engines
+        self._local_rules = {pool.name: pool for pool in rules}
+        self.clusters: tuple[Cluster, ...] = ()
+        self.drained: frozenset[str] = frozenset()
+        self._made_of: tuple[object, ...] = ()
+        self._offer: Offer = ((), ())
+        self._own: tuple[Sequence[Node], ...] = ()
+        self._own_names: set[str] = set()
+        self._standing_of: tuple[Sequence[Node], ...] = ()
+        self._standing: tuple[Node, ...] = ()
+
+    def learn(self, clusters: Iterable[Cluster], drained: frozenset[str]) -> None:
+        """Take these described clusters and drained nodes for those there are."""
+        known = tuple(clusters)
+        if known != self.clusters:
+            self.clusters = known
+        if drained != self.drained:
+            self.drained = drained
+
+    def standing(self) -> tuple[Node, ...]:
+        """The nodes of every lasting cluster, those that a person drained as their engine has them."""
+        parts = self._parts(self.clusters)
+        if parts != self._standing_of:  # quick while engines answer with the same objects
+            self._standing_of = parts
+            self._standing = tuple(node for part in parts for node in part)
+        return self._standing
+
+    def nodes_of(self, cluster: Cluster) -> Sequence[Node]:
+        """The nodes of one described cluster, none marked as drained."""
+        describer = self._engines.own.describer
+        return () if describer is None else describer.cluster_nodes(cluster)
+
+    def offer(self, rehearsals: Collection[Run]) -> Offer:
+        """All pools and nodes there are now, with those of the rehearsals of these runs."""
+        clusters = self.clusters
+        if rehearsals:
+            clusters = (*clusters, *filter(None, map(rehearsal_of, rehearsals)))
+        parts = self._parts(clusters)
+        made_of = (*parts, self.drained, self.clusters)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            self._offer = self._make(parts, clusters)
+        return self._offer
+
+    def _parts(self, clusters: Iterable[Cluster]) -> tuple[Sequence[Node], ...]:
+        """The nodes of the engines' own clusters and of each of these; one that is theirs has rules alone."""
+        parts = tuple([inventory.nodes() for inventory in self._engines.inventories])
+        if parts != self._own:
+            self._own, self._own_names = parts, {node.cluster for part in parts for node in part}
+        clusters = [
+            cluster
+            for cluster in clusters
+            if cluster.name not in self._own_names and self._engines.stands_for(cluster)
+        ]
+        return (*parts, *map(self.nodes_of, clusters))
+
+    def _make(self, parts: Iterable[Sequence[Node]], clusters: Iterable[Cluster]) -> Offer:
+        nodes = tuple(
+            replace(node, state=NodeState.DRAINED)
+            if node.state is NodeState.UP and node.name in self.drained
+            else node
+            for part in parts
+            for node in part
+        )
+        rules = {pool.key: pool for cluster in clusters for pool in cluster.pools}
+        keys = dict.fromkeys((node.cluster, node.pool) for node in nodes)
+        return tuple(rules.get(key) or self._usual(*key) for key in keys), nodes
+
+    def _usual(self, cluster: str, pool: str) -> Pool:
+        """The rules of a pool that nobody described; a rehearsal's are those of the server's own cluster."""
+        settings = self._local_rules.get(pool)
+        if settings is not None and (cluster == self._own_cluster or cluster.startswith(REHEARSAL_PREFIX)):
+            return replace(settings, cluster=cluster)
+        return Pool(name=pool, cluster=cluster)
+
+
+class NodeTable:
+    """Nodes by name, and the names of those at each address."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self.by_name = {node.name: node for node in nodes}
+        self.at: dict[str, list[str]] = {}
+        for node in nodes:
+            self.at.setdefault(node.address, []).append(node.name)
+
+
+def rehearsal_of(run: Run) -> Cluster | None:
+    """The cluster that exists for this run alone, if there is one."""
+    rehearsal = run.spec.rehearsal
+    return rehearsal.cluster(run.id) if rehearsal is not None else None
+
+
+def rehearsal_nodes(engine: AttachedEngine, run: Run) -> Sequence[Node]:
+    """The nodes of the run's own rehearsal cluster; none where its engine can stand for none."""
+    cluster = rehearsal_of(run)
+    if cluster is None or engine.describer is None:
+        return ()
+    return engine.describer.cluster_nodes(cluster)

@@ -1,0 +1,226 @@
+"""The live runs in memory: what the passes decide on, kept up to date instead of read anew.
+
+Owned by `ControlState`, which calls it under its lock. Every change that goes through this process is
+taken up as it is committed; what other servers on the same database do arrives through the feed. It notes
+which runs changed, for the scheduler's facts (`scheduler_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tarmac.control.decisions.steps import ASKS
+from tarmac.control.state.engines import Engines
+from tarmac.control.state.facts import Shape, candidate_of, holding_of
+from tarmac.control.state.shapes import Shapes
+from tarmac.model.changes import RunStep
+from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
+from tarmac.model.ports import Store
+from tarmac.model.run import Attempt, Run
+from tarmac.sched import Candidate, Holding
+
+Change = tuple[str, Candidate | Holding | None]
+"""A run that changed, and what it is to the scheduler now: queued, holding, or nothing."""
+
+
+class RunCache:
+    """Live runs and their live attempts by run id.
+
+    `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
+    ports by first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than
+    `server` are none of its business. `for_delegates` are the queued runs for clusters that place by
+    themselves, by cluster.
+    """
+
+    def __init__(self, shapes: Shapes, server: str, engines: Engines) -> None:
+        self._server = server
+        self._engines = engines
+        self.for_delegates: dict[str, dict[str, Run]] = {}
+        self.runs: dict[str, Run] = {}
+        self.attempts: dict[str, Attempt] = {}
+        self.pending: dict[str, Run] = {}
+        self.rehearsals: dict[str, Run] = {}
+        self.undelivered: dict[str, dict[str, None]] = {}
+        self.masters: dict[str, dict[str, int]] = {}
+        self.foreign_ends = 0
+        self._own_ends: set[str] = set()
+        self._last_event_id: int | None = None
+        self._changed: dict[str, None] = {}
+        self._told: set[str] = set()
+        self._known_shapes = shapes
+        self._shapes: dict[str, Shape] = {}
+
+    def refresh(self, store: Store, check: Callable[[], None]) -> None:
+        """Take up what others wrote; the first time, everything.
+
+        `check` raises what keeps this server from going on, after the news were read and before they count.
+        """
+        if self._last_event_id is None:
+            self._load(store)
+            return
+        news: set[str] = set()
+        while events := store.feed(after_id=self._last_event_id):
+            check()
+            self._last_event_id = events[-1].id
+            for event in events:
+                known = self.runs.get(event.run_id)
+                if event.state in TERMINAL_STATES:
+                    news.discard(event.run_id)
+                    self.foreign_ends += event.run_id not in self._own_ends
+                    self._drop(event.run_id)
+                elif known is None:
+                    if event.run_id not in self._own_ends:
+                        news.add(event.run_id)
+                elif known.seq < event.seq:
+                    news.add(event.run_id)
+        self._own_ends.clear()
+        self.reload(store, news)
+
+    def reload(self, store: Store, run_ids: Iterable[str]) -> None:
+        """Read these runs again, as they are now."""
+        wanted = sorted(set(run_ids))
+        found = store.load_runs(wanted) if wanted else {}
+        for run_id in wanted:
+            run = found.get(run_id)
+            before = self.runs.get(run_id)
+            if run is None:
+                self._drop(run_id)
+                continue
+            if before is not None and before.attained_slot_s != run.attained_slot_s:
+                self.foreign_ends += 1
+            attempts = store.attempts(run_id) if run.state in OCCUPYING_STATES else []
+            self.take(run, attempts[-1] if attempts else None)
+
+    def absorb(self, step: RunStep) -> bool:
+        """Take up a step that was just committed; False if its attempt is not known here: read the run."""
+        after, attempt = step.after, step.attempt or self.attempts.get(step.after.id)
+        if after.server != self._server:
+            return True
+        if after.state in OCCUPYING_STATES and (attempt is None or attempt.number != after.attempt):
+            return False
+        self.take(after, attempt)
+        return True
+
+    def take(self, run: Run, attempt: Attempt | None) -> None:
+        """Take up a run as it stands, with its newest attempt if it has one."""
+        run_id = run.id
+        if run.server != self._server:
+            return
+        if run.state in TERMINAL_STATES:
+            self._own_ends.add(run_id)
+            self._drop(run_id)
+            return
+        self._changed[run_id] = None
+        self.runs[run_id] = run
+        if run.spec.rehearsal is not None:
+            self.rehearsals[run_id] = run
+        if run.state is RunState.PENDING:
+            self.pending[run_id] = run
+        else:
+            self.pending.pop(run_id, None)
+        self._note_for_delegate(run)
+        if attempt is not None and attempt.state is not AttemptState.ENDED:
+            self._hold(run, attempt)
+        else:
+            self._release(run_id)
+
+    def note_delivered(self, run_id: str) -> None:
+        """The engine of a run was told everything."""
+        attempt = self.attempts.get(run_id)
+        if attempt is not None:
+            self._forget_delivery(run_id, attempt)
+
+    def changes(self) -> Iterator[Change]:
+        """Every run that changed since the last time, in the order in which they did."""
+        changed, self._changed = self._changed, {}
+        for run_id in changed:
+            fact = self._fact(run_id)
+            if fact is not None:
+                self._told.add(run_id)
+            elif run_id in self._told:
+                self._told.discard(run_id)
+            else:
+                continue  # it was never anything to the scheduler
+            yield run_id, fact
+
+    def _note_for_delegate(self, run: Run) -> None:
+        cluster = run.spec.target.cluster
+        if self._engines.alone or cluster is None or self._engines.delegate_of(cluster) is None:
+            return
+        waiting = self.for_delegates.setdefault(cluster, {})
+        if run.state is RunState.QUEUED:
+            waiting[run.id] = run
+        else:
+            waiting.pop(run.id, None)
+
+    def _hold(self, run: Run, attempt: Attempt) -> None:
+        before = self.attempts.get(run.id)
+        if before is None or before.number != attempt.number:
+            self._release(run.id)
+            if attempt.master_port is not None:
+                self.masters.setdefault(attempt.allocation.first_node, {})[run.id] = attempt.master_port
+        self.attempts[run.id] = attempt
+        if attempt.is_to_be_submitted or run.state in ASKS:
+            self.undelivered.setdefault(attempt.allocation.cluster, {})[run.id] = None
+
+    def _forget_delivery(self, run_id: str, attempt: Attempt) -> None:
+        cluster = attempt.allocation.cluster
+        waiting = self.undelivered.get(cluster)
+        if waiting is not None:
+            waiting.pop(run_id, None)
+            if not waiting:
+                del self.undelivered[cluster]
+
+    def _release(self, run_id: str) -> None:
+        attempt = self.attempts.pop(run_id, None)
+        if attempt is not None:
+            self._forget_delivery(run_id, attempt)
+            if attempt.master_port is None:
+                return
+            promised = self.masters[attempt.allocation.first_node]
+            del promised[run_id]
+            if not promised:
+                del self.masters[attempt.allocation.first_node]
+
+    def _fact(self, run_id: str) -> Candidate | Holding | None:
+        run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
+        if run is None:
+            return None
+        if self._delegated(run, attempt):
+            return None
+        if attempt is not None:
+            return holding_of(run, attempt, self._shape(run))
+        return candidate_of(run, self._shape(run)) if run.state is RunState.QUEUED else None
+
+    def _delegated(self, run: Run, attempt: Attempt | None) -> bool:
+        """Whether it is for the queue of a cluster, not for the scheduler."""
+        if self._engines.alone:
+            return False
+        if attempt is not None:
+            return attempt.delegated
+        return self._engines.delegate_of(run.spec.target.cluster) is not None
+
+    def _shape(self, run: Run) -> Shape:
+        """What the run asks for, kept for as long as it lives."""
+        shape = self._shapes.get(run.id)
+        if shape is None:
+            shape = self._shapes[run.id] = self._known_shapes.of(run.spec)
+        return shape
+
+    def _drop(self, run_id: str) -> None:
+        if run_id in self._told:
+            self._changed[run_id] = None
+        else:
+            self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended
+        self._release(run_id)
+        run = self.runs.get(run_id)
+        if run is not None:
+            self.for_delegates.get(run.spec.target.cluster or "", {}).pop(run_id, None)
+        for table in (self.runs, self.pending, self.rehearsals, self._shapes):
+            table.pop(run_id, None)
+
+    def _load(self, store: Store) -> None:
+        self._last_event_id = store.last_event_id()  # before the runs: what comes between is read twice
+        attempts = {attempt.run_id: attempt for attempt in store.live_attempts()}
+        for run in store.live_runs():
+            self.take(run, attempts.get(run.id))

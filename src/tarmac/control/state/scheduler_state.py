@@ -1,0 +1,77 @@
+"""Where the scheduler's facts are kept: the ledger, brought up to date with what changed. Owned by
+`control_state`.
+
+The ledger has a lock of its own, and the lock of the control state is held only while the changes are handed
+over: a plan that takes long holds up no submission. Whoever holds the lock of the control state must not ask
+the scheduler.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from tarmac.control.state.run_cache import Change
+from tarmac.model.cluster import Node, Pool
+from tarmac.sched import Candidate, Ledger, Plan, Snapshot, Usage
+
+T = TypeVar("T")
+
+News = tuple[tuple[Pool, ...], tuple[Node, ...], Iterable[Change], Iterable[Usage]]
+"""All pools and nodes as they are, and what changed of runs and usage since the last time."""
+
+
+class SchedulerState:
+    """The ledger and its lock; `news` hands over what changed and is called under that lock."""
+
+    def __init__(self, news: Callable[[], News], ledger: Ledger | None = None) -> None:
+        self._news = news
+        self._lock = threading.Lock()
+        self._ledger = ledger if ledger is not None else Ledger()
+        self._cluster: tuple[tuple[Pool, ...], tuple[Node, ...]] = ((), ())
+        self._idle: Plan | None = None  # the last plan, if it decided nothing and no fact has changed since
+
+    def plan(self, now: float) -> Plan:
+        """What is to be done at `now`; quick where nothing changed and no moment has come to decide anew."""
+        with self._lock:
+            if not self._take_news() and self._idle is not None:
+                due_at = self._idle.next_at
+                if due_at is None or now < due_at:
+                    return self._idle
+            decided = self._ledger.plan(now)
+            nothing = not (decided.placements or decided.preemptions or decided.refusals or decided.shares)
+            self._idle = decided if nothing else None
+            return decided
+
+    def ask(self, question: Callable[[Ledger], T]) -> T:
+        """The answer to a question about the facts as they are now, which it must not change."""
+        with self._lock:
+            if self._take_news():
+                self._idle = None
+            return question(self._ledger)
+
+    def snapshot(self) -> Snapshot:
+        """All facts as they are now, as a value."""
+        return self.ask(Ledger.snapshot)
+
+    def _take_news(self) -> bool:
+        """Bring the ledger up to date; whether anything changed."""
+        pools, nodes, changes, usage = self._news()
+        ledger, changed = self._ledger, False
+        if (pools, nodes) != self._cluster:  # the same objects, while nothing about them changes
+            self._cluster = pools, nodes
+            ledger.set_cluster(pools, nodes)
+            changed = True
+        for run_id, fact in changes:
+            changed = True
+            if fact is None:
+                ledger.forget(run_id)
+            elif isinstance(fact, Candidate):
+                ledger.queue(fact)
+            else:
+                ledger.hold(fact)
+        if added := list(usage):
+            ledger.add_usage(added)
+            changed = True
+        return changed

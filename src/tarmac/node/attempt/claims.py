@@ -1,0 +1,78 @@
+"""The claim: who owns a node's part of an attempt. Called by the runner and by engines.
+
+Whoever makes the file owns the part, for ever: an attempt can start at most once on a node. It is made whole
+elsewhere and then linked into place, so nobody ever reads half a claim.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple, Optional
+
+from tarmac.node.attempt.paths import NodePaths, make_directory
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.procfs import Process
+
+
+class Claim(NamedTuple):
+    """Who claimed. `fenced`: nobody may run it any more; then there is no process.
+
+    `name` is what the process is called while it serves this claim: afterwards it may serve another.
+    """
+
+    token: str
+    process: Optional[Process]
+    boot_id: str
+    fenced: bool
+    name: str = ""
+
+
+def take(node: NodePaths, token: str, *, pid: int, name: str = "") -> bool:
+    """Claim a node's part for this process, whose pid the machine knows; False when it is taken already."""
+    own = procfs.status(os.getpid())
+    ticks = own.process.start_ticks if own else 0
+    return _create(
+        node,
+        {"token": token, "pid": pid, "start_ticks": ticks, "boot_id": procfs.boot_id(), "name": name},
+    )
+
+
+def fence(node: NodePaths) -> bool:
+    """Make sure that no runner ever starts this part; False when one has claimed it (or it is fenced)."""
+    return _create(node, {"fenced": True})
+
+
+def read(node: NodePaths) -> Optional[Claim]:
+    """The claim, or None when there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
+    try:
+        told = untrusted.read_object(node.claim)
+    except FileNotFoundError:
+        return None
+    if told.get("fenced"):
+        return Claim(token="", process=None, boot_id="", fenced=True)
+    pid, ticks = told["pid"], told["start_ticks"]
+    if not (type(pid) is int and type(ticks) is int and pid > 0):
+        raise ValueError("it names no process")
+    return Claim(
+        token=str(told["token"]),
+        process=Process(pid, ticks),
+        boot_id=str(told["boot_id"]),
+        fenced=False,
+        name=str(told.get("name", "")),
+    )
+
+
+def _create(node: NodePaths, content: dict[str, object]) -> bool:
+    make_directory(node.directory)
+    # Named by chance: a pid is that of one namespace on one machine, and several may share this disk.
+    draft = f"{node.claim}.{os.urandom(6).hex()}"
+    untrusted.write_new(draft, json.dumps(content).encode())
+    try:
+        os.link(draft, node.claim)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft)
+    return True

@@ -1,0 +1,132 @@
+"""The runner's report, events.jsonl. Called by the runner, which must never fail for want of disk space.
+
+Workers can write the file, too, or put another in its place. So what was said is remembered, and the end,
+which comes when no worker is left, is said in a file that holds this report and nothing else.
+
+Lines wait in memory until they are written: what a full disk refuses now is tried again later, in order, and
+a line that was cut short is continued. Space for the usual report is set aside at the start, while there is
+some.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from contextlib import suppress
+from typing import Optional
+
+from tarmac.node.files import untrusted
+from tarmac.node.files.masking import NO_SECRETS
+from tarmac.node.kernel import fifo, syscalls
+
+_RESERVED_BYTES = 32 * 1024
+_REMEMBERED = 10_000
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MENDED = "events.jsonl held what this runner had not written, or not what it had: it was written anew"
+
+
+class EventLog:
+    """Appends events and tells the engine of them. What `mask` hides is in none."""
+
+    def __init__(self, path: str) -> None:
+        self.mask = NO_SECRETS
+        self._path = path
+        self._handle = -1
+        self._pending = b""
+        self._said: list[bytes] = []
+        self._forgotten = False
+        self._written_bytes = 0
+        self._notify: Optional[str] = None
+        self._news = b""
+
+    def tell(self, notify: Optional[str], attempt_id: str) -> None:
+        """From now on say at the FIFO `notify` that there is news of the attempt."""
+        self._notify, self._news = notify, f"{attempt_id}\n".encode()
+
+    def append(self, kind: str, **fields: object) -> None:
+        """Add an event; it is on disk after the next `flush`."""
+        told = {"at": round(time.time(), 6), "kind": kind, **self.mask.tree(fields)}
+        line = json.dumps(told).encode() + b"\n"
+        self._pending += line
+        self._said.append(line)
+        if len(self._said) > _REMEMBERED:  # the first and the last ones tell most
+            del self._said[_REMEMBERED // 4 : _REMEMBERED // 2]
+            self._forgotten = True
+
+    def flush(self) -> bool:
+        """Write what waits and tell the engine; False when something still waits."""
+        if not self._pending:
+            return True
+        if not self._write():
+            return False
+        self.ring()
+        return True
+
+    def finish(self) -> bool:
+        """Write what waits and see that the file holds it; False when it must wait. `ring` is left to do."""
+        if not self._write() or not self._mend():
+            return False
+        self.close()
+        return True
+
+    def ring(self) -> None:
+        """Tell the engine that there is news."""
+        if self._notify:
+            fifo.ring(self._notify, self._news)
+
+    def close(self) -> None:
+        """Give back the space set aside."""
+        if self._handle >= 0:
+            os.ftruncate(self._handle, os.fstat(self._handle).st_size)
+            self._drop_handle()
+
+    def _write(self) -> bool:
+        try:
+            if self._handle < 0:
+                self._open()
+            while self._pending:
+                written = os.write(self._handle, self._pending)
+                self._pending = self._pending[written:]
+                self._written_bytes += written
+        except OSError:
+            self._drop_handle()
+            return False  # most likely the disk is full: the next flush goes on where this one ended
+        return True
+
+    def _mend(self) -> bool:
+        """Write the report anew where the file is not what was written; False while the disk is full."""
+        if self._is_whole():
+            return True
+        note = json.dumps({"at": round(time.time(), 6), "kind": "notice", "text": _MENDED}).encode() + b"\n"
+        content = b"".join((*self._said[:-1], note, *self._said[-1:]))
+        try:
+            if os.path.isdir(self._path) and not os.path.islink(self._path):
+                os.rename(self._path, f"{self._path}.found")
+            untrusted.replace(self._path, content)
+        except OSError as error:
+            return error.errno not in _FULL
+        self._drop_handle()
+        return True
+
+    def _is_whole(self) -> bool:
+        try:
+            found, own = os.lstat(self._path), os.fstat(self._handle)
+        except OSError:
+            return False
+        if not os.path.samestat(found, own) or own.st_size != self._written_bytes:
+            return False
+        if self._forgotten:
+            return True
+        return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._said)
+
+    def _open(self) -> None:
+        self._handle = untrusted.open_to_append(self._path)
+        with suppress(OSError):  # this disk cannot, or it is full already: then patience must do
+            syscalls.reserve(self._handle, _RESERVED_BYTES)
+
+    def _drop_handle(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1

@@ -1,0 +1,181 @@
+"""How an attempt ended: a pure function of what it was asked, how its workers left, and the SDK's word.
+
+Called by the runner for its node, and by engines to make one verdict of all nodes' (`combine`).
+
+    finished by the SDK's word                        -> completed, whatever the exits look like
+    a failure ended the attempt, here or elsewhere    -> failed, by that
+    asked to stop                                     -> stopped
+    reached its time limit                            -> failed, time_limit
+    asked to pause or give way, every worker left
+      with 0, by the signal, or by our SIGKILL        -> paused or preempted
+      otherwise                                       -> failed, by the first that left otherwise
+    the node wants the runner gone                    -> lost, platform_fault (retried by itself)
+    not asked, a worker failed that ends no others    -> failed, by the first that did
+    not asked, every worker left with 0               -> completed
+
+A worker whose failure ends no others says nothing about a run that is paused: resuming starts it again.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+from tarmac.node.attempt import words
+
+Cause = dict[str, Any]
+
+
+class Exit(NamedTuple):
+    """How one worker left. `fault` is why it could not be started, if so.
+
+    `told`: it had been told to leave before it did, or its peers' failure ended it. `ours`: by our SIGKILL.
+    `launcher_told`: its last lines say that a launcher (torchrun) left because of the signal. `memory` says
+    what it used and might use, where it ran out.
+    """
+
+    role: str
+    replica: int
+    worker: int
+    exit_code: Optional[int]
+    signal: Optional[str]
+    told: bool = False
+    ours: bool = False
+    launcher_told: bool = False
+    out_of_memory: bool = False
+    memory: str = ""
+    fault: Optional[str] = None
+    tail: Sequence[str] = ()
+
+    @property
+    def good(self) -> bool:
+        """Exit code 0."""
+        return self.exit_code == 0
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"worker {self.role}.{self.replica}.{self.worker}"
+
+
+class LeaveRequest(NamedTuple):
+    """What the workers were asked, and by which signal (None: only by the pause file)."""
+
+    ask: str
+    signal: Optional[str]
+
+
+class ExitOutcome(NamedTuple):
+    """How it ended and why; no cause for a completed one."""
+
+    outcome: str
+    cause: Optional[Cause]
+
+
+def judge(
+    exits: Sequence[Exit],
+    *,
+    node: str,
+    asked: Optional[LeaveRequest] = None,
+    failure_cause: Optional[Cause] = None,
+    node_leaves: bool = False,
+    finished: bool = False,
+    time_limit_s: Optional[float] = None,
+) -> ExitOutcome:
+    """The verdict on one node's part. `exits` are in the order in which the workers left.
+
+    `failure_cause` is the failure that ended the attempt; `node_leaves`: the runner itself was told to go.
+    """
+    if finished:
+        return ExitOutcome(words.COMPLETED, None)
+    if failure_cause is not None:
+        at_fault = words.LOST if failure_cause.get("code") in words.PLATFORM_FAULTS else words.FAILED
+        return ExitOutcome(at_fault, failure_cause)
+    if exits and all(item.good and not item.told for item in exits):
+        return ExitOutcome(words.COMPLETED, None)  # all had done their work before they were told anything
+    if asked is None and node_leaves:
+        return ExitOutcome(words.LOST, _left(node))
+    if asked is None:
+        return _judge_unasked(exits, node=node)
+    return _judge_asked(exits, node=node, asked=asked, time_limit_s=time_limit_s)
+
+
+def combine(ended: Iterable[Mapping[str, Any]]) -> ExitOutcome:
+    """One verdict for an attempt from the `ended` events of all its nodes.
+
+    The SDK's word on any node settles it; else the worst counts: a failure, then what was asked.
+    """
+    found = list(ended)
+    if any(item.get("finished") for item in found):
+        return ExitOutcome(words.COMPLETED, None)
+    for outcome in _WORST_FIRST:
+        for item in found:
+            if item["outcome"] == outcome:
+                return ExitOutcome(outcome, item.get("cause"))
+    return ExitOutcome(words.COMPLETED, None)
+
+
+def failure(item: Exit, *, node: str) -> Cause:
+    """The cause that a worker's failure makes."""
+    if item.fault is not None:
+        code, message = words.COMMAND_NOT_FOUND, f"{item.name} on {node} cannot start: {item.fault}"
+    elif item.out_of_memory:
+        code, message = words.OUT_OF_MEMORY, f"{item.name} on {node} ran out of memory{item.memory}"
+    elif item.signal is not None:
+        code, message = words.SIGNAL, f"{item.name} on {node} was ended by {item.signal}"
+    else:
+        code, message = words.EXIT_CODE, f"{item.name} on {node} exited with {item.exit_code}"
+    cause: Cause = {
+        "code": code,
+        "message": message,
+        "role": item.role,
+        "replica": item.replica,
+        "worker": item.worker,
+        "node": node,
+        "exit_code": item.exit_code,
+        "signal": item.signal,
+        "tail": list(item.tail),
+    }
+    return {key: value for key, value in cause.items() if value is not None and value != []}
+
+
+def left_as_asked(item: Exit, by_signal: Optional[str]) -> bool:
+    """Whether a worker left as an ask wants: with 0, by the signal, or by our SIGKILL after the grace."""
+    if item.good or item.ours:
+        return True
+    if by_signal is None:
+        return False
+    # 128 + n: a shell, or a program that handled the signal, passing it on.
+    return item.signal == by_signal or item.exit_code == 128 + signal.Signals[by_signal] or item.launcher_told
+
+
+_WORST_FIRST = (words.FAILED, words.LOST, words.STOPPED, words.PREEMPTED, words.PAUSED)
+
+
+def _judge_unasked(exits: Sequence[Exit], *, node: str) -> ExitOutcome:
+    bad = next((item for item in exits if not item.good), None)
+    if bad is None:
+        return ExitOutcome(words.COMPLETED, None)
+    return ExitOutcome(words.FAILED, failure(bad, node=node))
+
+
+def _judge_asked(
+    exits: Sequence[Exit], *, node: str, asked: LeaveRequest, time_limit_s: Optional[float]
+) -> ExitOutcome:
+    if asked.ask == words.STOP:
+        return ExitOutcome(words.STOPPED, {"code": words.USER_REQUEST, "message": "stopped by request"})
+    if asked.ask == words.TIME_LIMIT:
+        limit = "its time limit" if time_limit_s is None else f"its time limit of {time_limit_s:g} s"
+        return ExitOutcome(
+            words.FAILED, {"code": words.TIME_LIMIT, "message": f"reached {limit}", "node": node}
+        )
+    otherwise = [item for item in exits if item.told and not left_as_asked(item, asked.signal)]
+    if otherwise:
+        return ExitOutcome(words.FAILED, failure(otherwise[0], node=node))
+    if asked.ask == words.PREEMPT:
+        return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "gave way to another run"})
+    return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})
+
+
+def _left(node: str) -> Cause:
+    return {"code": words.PLATFORM_FAULT, "message": f"{node} told its runner to leave", "node": node}

@@ -1,0 +1,43 @@
+"""Whether the runner that made a claim still serves it. Called by engines, on the machine of the claim."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from tarmac.node.attempt.claims import Claim
+from tarmac.node.kernel import procfs
+
+_LOOK_AGAIN_S = 0.001
+
+
+def wait_for_end(claim: Claim, patience_s: float) -> None:
+    """Wait until the process of a claim has ended or serves it no more, for so long at most."""
+    if claim.process is None or not is_alive(claim):
+        return
+    try:
+        handle = os.pidfd_open(claim.process.pid)
+    except OSError:
+        return  # gone, or an older kernel: the caller looks again
+    deadline = time.monotonic() + patience_s
+    try:
+        while is_alive(claim) and time.monotonic() < deadline:
+            select.select([handle], [], [], _LOOK_AGAIN_S)
+    finally:
+        os.close(handle)
+
+
+def is_alive(claim: Claim) -> bool:
+    """True only for that very process under that name: it gives the name up when it has done its part.
+
+    A reused pid, a reboot and an unreaped process do not count.
+
+    Meaningful on the node that was claimed; elsewhere the heartbeat is the lease.
+    """
+    if claim.process is None or claim.boot_id != procfs.boot_id():
+        return False
+    now = procfs.status(claim.process.pid)
+    if now is None or now.process != claim.process or now.unreaped:
+        return False
+    return claim.name in ("", now.name)

@@ -1,0 +1,72 @@
+"""The paths of an attempt directory, by the names of `protocol`. Called by runners and engines."""
+
+from __future__ import annotations
+
+import os
+
+from tarmac.node.attempt import protocol
+
+
+def make_directory(path: str) -> None:
+    """Make a directory where there is none, and those it lies in; most often those are there."""
+    try:
+        os.mkdir(path)
+    except (FileNotFoundError, FileExistsError):
+        os.makedirs(path, exist_ok=True)
+
+
+class AttemptPaths:
+    """Where the files of one attempt lie."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = os.path.abspath(directory)
+        self.description = os.path.join(self.directory, protocol.ATTEMPT_FILE)
+        self.ask = os.path.join(self.directory, protocol.ASK_FILE)
+        self.failed = os.path.join(self.directory, protocol.FAILED_FILE)
+        self.logs = os.path.join(self.directory, protocol.LOGS)
+        self.prepared = os.path.join(self.directory, protocol.PREPARED_FILE)
+        self.placed = os.path.join(self.directory, protocol.PLACED_FILE)
+
+    def node(self, name: str) -> NodePaths:
+        """The paths of one node's part."""
+        return NodePaths(os.path.join(self.directory, protocol.NODES, name))
+
+    def node_names(self) -> list[str]:
+        """The nodes that have a part of it here."""
+        try:
+            return os.listdir(os.path.join(self.directory, protocol.NODES))
+        except OSError:
+            return []
+
+    def log(self, worker: str) -> str:
+        """The log of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.logs, f"{worker}.log")
+
+    def index(self, worker: str) -> str:
+        """The time index beside that log."""
+        return os.path.join(self.logs, f"{worker}.idx")
+
+
+class NodePaths:
+    """Where the files of one node's part lie."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.claim = os.path.join(directory, protocol.CLAIM_FILE)
+        self.events = os.path.join(directory, protocol.EVENTS_FILE)
+        self.heartbeat = os.path.join(directory, protocol.HEARTBEAT_FILE)
+        self.wake = os.path.join(directory, protocol.WAKE_FIFO)
+        self.work = os.path.join(directory, protocol.WORK)
+        self.files = os.path.join(directory, protocol.FILES)
+        self.venv = os.path.join(directory, protocol.VENV)
+        self.reports = os.path.join(directory, protocol.REPORTS_FILE)
+        self.finished = os.path.join(directory, protocol.FINISHED_FILE)
+        self.pause = os.path.join(directory, protocol.PAUSE_FILE)
+        self.left = os.path.join(directory, protocol.LEFT_FILE)
+        self.runner_log = os.path.join(directory, protocol.RUNNER_LOG)
+        self.sync = os.path.join(directory, protocol.SYNC_FILE)
+        self.sync_log = os.path.join(directory, protocol.SYNC_LOG)
+
+    def polls(self, worker: str) -> str:
+        """The poll file of the worker ROLE.REPLICA.WORKER."""
+        return os.path.join(self.directory, f"{protocol.POLL_PREFIX}{worker}")

@@ -1,0 +1,133 @@
+"""The setup steps of attempt.json as records, and in words. Called by the runner and by engines.
+
+A command is its argv; the others are objects with a `kind` (see `ATTEMPT_JSON` in `protocol`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+from tarmac.node.files.gitrules import GitRules, shown, without_secrets
+
+CHECKOUT, PIP, APT = "checkout", "pip", "apt"
+
+_BASH = ("bash", "-eo", "pipefail", "-c")
+_LONGEST_WORDS = 160
+
+
+class CommandStep(NamedTuple):
+    """A command of the user's own."""
+
+    argv: tuple[str, ...]
+
+
+class CheckoutStep(NamedTuple):
+    """A repository below the working directory; `install` are arguments of `pip install` inside it."""
+
+    url: str
+    branch: Optional[str]
+    commit: Optional[str]
+    submodules: bool
+    path: str
+    install: Optional[str]
+
+
+class PipStep(NamedTuple):
+    """What `pip install` is given."""
+
+    requirements: tuple[str, ...]
+    upgrade: bool
+
+
+class AptStep(NamedTuple):
+    """Packages of the node's own distribution."""
+
+    packages: tuple[str, ...]
+
+
+Step = Union[CommandStep, CheckoutStep, PipStep, AptStep]
+
+
+def read_step(told: Any) -> Step:
+    """A step as attempt.json has it; raises ValueError, KeyError or TypeError for what is none."""
+    if isinstance(told, (list, tuple)):
+        return CommandStep(tuple(str(word) for word in told))
+    kind = told["kind"]
+    if kind == CHECKOUT:
+        return CheckoutStep(
+            url=told["url"],
+            branch=told.get("branch"),
+            commit=told.get("commit"),
+            submodules=bool(told.get("submodules")),
+            path=told["path"],
+            install=told.get("install"),
+        )
+    if kind == PIP:
+        return PipStep(tuple(told["requirements"]), bool(told.get("upgrade")))
+    if kind == APT:
+        return AptStep(tuple(told["packages"]))
+    raise ValueError(f"a setup step of an unknown kind: {kind!r}")
+
+
+def read_rules(told: Optional[Mapping[str, Any]]) -> GitRules:
+    """What git may do on this node."""
+    if not told:
+        return GitRules()
+    return GitRules(
+        transports=tuple(told.get("transports") or ()),
+        key=told.get("key"),
+        known=told.get("known_hosts"),
+    )
+
+
+def in_words(step: Step) -> str:
+    """A step as one line for people: what a shell would be told."""
+    if isinstance(step, CommandStep):
+        text = step.argv[-1] if step.argv[: len(_BASH)] == _BASH else shlex.join(step.argv)
+        line = " ".join(text.split())
+    elif isinstance(step, CheckoutStep):
+        line = clone_words(step) + (f", then pip install {step.install}" if step.install else "")
+    elif isinstance(step, PipStep):
+        line = pip_words(step)
+    else:
+        line = shlex.join(["apt-get", "install", *step.packages])
+    line = without_secrets(line)
+    return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 3]}..."
+
+
+def script_lines(step: CommandStep) -> Sequence[str]:
+    """The lines of a command as they are echoed into the setup log."""
+    argv = step.argv
+    if argv[:2] == ("bash", "-c") and argv[2].endswith('\nexec "$@"'):
+        argv = argv[4:]  # what loads modules before the command is not the user's own
+    return argv[-1].rstrip().split("\n") if argv[: len(_BASH)] == _BASH else [shlex.join(argv)]
+
+
+def clone_words(step: CheckoutStep) -> str:
+    """`git clone ...`, as it would be written."""
+    which = step.commit or step.branch
+    return f"git clone {shown(step.url)} {step.path}" + (f" at {which}" if which else "")
+
+
+def pip_words(step: PipStep) -> str:
+    """`pip install ...`, as it would be written."""
+    upgrade = ["--upgrade"] if step.upgrade else []
+    return shlex.join(["pip", "install", *upgrade, *pip_arguments(step.requirements)])
+
+
+def pip_arguments(requirements: Sequence[str]) -> list[str]:
+    """Arguments of pip: a requirement is one, whatever blanks it has; options are split as a shell does."""
+    found: list[str] = []
+    for requirement in requirements:
+        text = requirement.strip()
+        found.extend(split(text) if text.startswith("-") else [text])
+    return found
+
+
+def split(text: str) -> list[str]:
+    """The words of a line as a shell has them; the line as one word where its quotes are not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]

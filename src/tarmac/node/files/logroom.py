@@ -1,0 +1,139 @@
+"""Keeps the logs of one node's part of an attempt within their room. Called by the hook `watch`.
+
+Workers write straight into their logs, so nothing can hold them up. What is given back instead is the middle
+of a log that is too long: the file system forgets those bytes (a hole); the beginning, the end and every
+offset stay. The same is done, more strictly, when the disk itself runs full: a log that fills it must not
+keep anybody from stopping the run that writes it. A note beside the log says what was left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from typing import Any, Callable, Optional, Sequence
+
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import syscalls
+
+LOOK_S = 0.4
+DISK_PART = 20
+"""A disk with less than a twentieth of itself free, or than `FREE_BYTES`, is running full."""
+
+FREE_BYTES = 256 * 1024 * 1024
+_LONGEST_LINE = 65536
+_ENDS = 4
+"""A log that is cut keeps at its beginning and at its end a fourth of its share each."""
+
+
+class LogRoom:
+    """The room of some logs. `say` is told once when something is left out, and where that cannot be done."""
+
+    def __init__(
+        self, logs: Sequence[str], *, limit_bytes: Optional[int], say: Callable[[str], object]
+    ) -> None:
+        self._logs = logs
+        self._limit_bytes = limit_bytes
+        self._say = say
+        self._said: set[str] = set()
+        self._look_due = 0.0
+
+    def look(self) -> None:
+        """Give back what is too much; costs a look at each file's size now and then."""
+        now = time.monotonic()
+        if now < self._look_due or not self._logs:
+            return
+        self._look_due = now + LOOK_S
+        held = {log: held_bytes(log) for log in self._logs}
+        total = sum(held.values())
+        if self._limit_bytes is not None and total > self._limit_bytes:
+            self._tell(f"its logs on this node were longer than {_size(self._limit_bytes)}")
+            self._cut(held, self._limit_bytes // len(self._logs))
+            return
+        least = _least_free(self._logs[0])
+        if least is not None and total > least:
+            self._tell("the disk was almost full")
+            self._cut(held, least // (2 * len(self._logs)))
+
+    def _cut(self, held: dict[str, int], share_bytes: int) -> None:
+        for log, bytes_held in held.items():
+            if bytes_held > share_bytes:
+                try:
+                    cut(log, keep_bytes=max(1, share_bytes // _ENDS))
+                except OSError as problem:
+                    self._tell(f"a log cannot be shortened here ({problem.strerror})", done=False)
+
+    def _tell(self, why: str, *, done: bool = True) -> None:
+        if why not in self._said:
+            self._said.add(why)
+            self._say(f"{why}: the middle of long ones is left out" if done else why)
+
+
+def cut(log: str, *, keep_bytes: int) -> None:
+    """Give back the middle of a log, and say so beside it; raises OSError where that cannot be."""
+    handle = untrusted.open_to_append(log)
+    try:
+        begin, end = keep_bytes, os.fstat(handle).st_size - keep_bytes
+        if end <= begin:
+            return
+        begin = _line_begin(log, begin)
+        syscalls.punch(handle, begin, end - begin)
+    finally:
+        os.close(handle)
+    before = _read_note(log)
+    if before is not None:
+        begin, end = min(begin, before[0]), max(end, before[1])
+    with suppress(OSError):
+        untrusted.replace(cut_note(log), json.dumps({"begin": begin, "end": end}).encode())
+
+
+def cut_note(log: str) -> str:
+    """The file that says which bytes of a log are left out: {"begin", "end"}."""
+    return f"{log.removesuffix('.log')}.cut"
+
+
+def gap_of(note: dict[str, Any]) -> Optional[tuple[int, int]]:
+    """The first byte that is left out and the first that is there again, as a note says; None: nothing."""
+    begin, end = note.get("begin"), note.get("end")
+    return (begin, end) if type(begin) is int and type(end) is int and 0 <= begin < end else None
+
+
+def held_bytes(path: str) -> int:
+    """What a file takes of the disk."""
+    try:
+        return os.lstat(path).st_blocks * 512
+    except OSError:
+        return 0
+
+
+def _read_note(log: str) -> Optional[tuple[int, int]]:
+    try:
+        return gap_of(untrusted.read_object(cut_note(log)))
+    except (OSError, ValueError):
+        return None
+
+
+def _line_begin(log: str, offset: int) -> int:
+    """Where the line that reaches over an offset begins, if that is near: what is kept ends with a line."""
+    start = max(0, offset - _LONGEST_LINE)
+    with suppress(OSError):
+        return start + untrusted.read_part(log, start, offset - start).rfind(b"\n") + 1 or offset
+    return offset
+
+
+def _least_free(log: str) -> Optional[int]:
+    """How much the disk of a log should have free, where it has less than that."""
+    try:
+        found = os.statvfs(os.path.dirname(log))
+    except OSError:
+        return None
+    least = min(FREE_BYTES, found.f_blocks * found.f_frsize // DISK_PART)
+    return least if found.f_bavail * found.f_frsize < least else None
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:g} {unit}"
+    return f"{size_bytes} bytes"

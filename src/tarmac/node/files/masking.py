@@ -1,0 +1,186 @@
+"""Hiding known secrets in what programs write: the values as they are, and in the forms they are often given.
+
+The runner masks the last lines that go into its report, the server the logs that it shows. Workers write
+straight into their files, so a secret stands there as it was printed, and is hidden wherever it is read.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from typing import Any, Iterable, Iterator, List, Mapping, Set, Tuple
+
+from tarmac.node.files import secrecy
+from tarmac.node.files.secrecy import Span
+
+LEAST_BYTES = 4
+"""What is shorter cannot be hidden: it stands everywhere."""
+
+_LEAST_PART = 8
+"""From this length on, a line of a secret (or its form in another code) is hidden by itself."""
+
+_HELD_IS_SECRET = 8
+"""The beginning of a secret that nothing follows any more is hidden from this length on."""
+
+_HELD_AT_MOST = 1 << 20
+"""More than this is never held back: a worker may repeat one letter for ever."""
+
+
+class Mask:
+    """The secrets of a run, ready to be found. What only looks like a key is found as well."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        found: Set[bytes] = set()
+        for value in values:
+            found |= _forms(value)
+        self._patterns = tuple(sorted(found, key=len, reverse=True))
+        self.context_bytes = max(secrecy.CONTEXT_BYTES, len(self._patterns[0]) if self._patterns else 0)
+
+    def spans(self, data: bytes) -> List[Span]:
+        """Every place that is to be hidden, in order, none overlapping."""
+        return secrecy.merged([*self._known(data), *secrecy.key_spans(data.decode("latin-1"))])
+
+    def cut(self, data: bytes, spans: List[Span]) -> int:
+        """Up to where `data` can be shown: what follows may become a secret with what comes next."""
+        cut = min(secrecy.open_end(data.decode("latin-1")), self._prefix_at_end(data))
+        if len(data) - cut > _HELD_AT_MOST:
+            return len(data)
+        for start, end in reversed(spans):
+            if start < cut < end:
+                cut = start
+        return cut
+
+    def spans_at_end(self, data: bytes) -> List[Span]:
+        """As `spans`, of data that nothing follows: a long beginning of a secret at its end is hidden too."""
+        spans = self.spans(data)
+        start = self._prefix_at_end(data)
+        if len(data) - start >= _HELD_IS_SECRET:
+            spans = secrecy.merged([*spans, (start, len(data))])
+        return spans
+
+    def data(self, data: bytes) -> bytes:
+        """Whole data without secrets."""
+        return b"".join(pieces(data, self.spans(data), 0, len(data)))
+
+    def text(self, text: str) -> str:
+        """A whole text without secrets."""
+        if not text:
+            return text
+        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def tree(self, value: Any) -> Any:
+        """JSON without secrets in its texts."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self.tree(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.tree(item) for item in value]
+        return value
+
+    def _known(self, data: bytes) -> Iterator[Span]:
+        for pattern in self._patterns:
+            at = data.find(pattern)
+            while at >= 0:
+                yield at, at + len(pattern)
+                at = data.find(pattern, at + 1)
+
+    def _prefix_at_end(self, data: bytes) -> int:
+        """Where the longest beginning of a secret stands at the end of `data`; its length where none does."""
+        first = len(data)
+        for pattern in self._patterns:
+            at = data.find(pattern[:1], max(0, len(data) - len(pattern) + 1))
+            while 0 <= at < first:
+                if pattern.startswith(data[at:]):
+                    first = at
+                at = data.find(pattern[:1], at + 1)
+        return first
+
+
+NO_SECRETS = Mask()
+"""For runs without secrets: what looks like a key is hidden all the same."""
+
+
+def pieces(data: bytes, spans: List[Span], start: int, stop: int) -> Iterator[bytes]:
+    """`data[start:stop]` with `***` for what is hidden; a place that began earlier is hidden to its end."""
+    at = start
+    for begin, end in spans:
+        if end <= start or begin >= stop or start >= stop:
+            continue
+        yield data[at : max(at, begin)]
+        yield secrecy.MASK.encode()
+        at = min(end, stop)
+    yield data[at:stop]
+
+
+def parts(value: str) -> Iterator[str]:
+    """What of a secret may be printed alone: each line, and the values that have the name of a secret."""
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from (line.strip() for line in lines)
+    try:
+        yield from _named(json.loads(value))
+    except ValueError:
+        for line in lines:
+            name, sign, rest = line.partition("=") if "=" in line else line.partition(":")
+            if sign and secrecy.names_secret(name.strip().rpartition(".")[2]):
+                yield rest.strip().strip("\"'")
+
+
+def _named(tree: Any, name: str = "") -> Iterator[str]:
+    if isinstance(tree, str):
+        if secrecy.names_secret(name):
+            yield tree
+    elif isinstance(tree, Mapping):
+        for key, item in tree.items():
+            yield from _named(item, str(key))
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _named(item, name)
+
+
+def _forms(value: str) -> Set[bytes]:
+    """The byte strings that give a secret away."""
+    found = {value.strip().encode()}
+    for whole in (value, value.strip()):
+        found |= {form for form in _coded(whole) if len(form) >= _LEAST_PART}
+    for part in parts(value):
+        if len(part) >= _LEAST_PART:
+            found |= {part.encode(), *(form for form in _coded(part) if len(form) >= _LEAST_PART)}
+    return {form for form in found if len(form) >= LEAST_BYTES}
+
+
+def _coded(text: str) -> Iterator[bytes]:
+    """A text as JSON, in a URL, in base64 (also within a longer text), and in hexadecimal."""
+    data = text.encode()
+    yield json.dumps(text)[1:-1].encode()
+    yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    for kept in (_UNRESERVED, _UNRESERVED + b"/"):
+        for escape in ("%%%02X", "%%%02x"):
+            quoted = "".join(chr(one) if one in kept else escape % one for one in data)
+            yield quoted.encode()
+            yield quoted.replace("%20", "+").encode()
+    yield binascii.hexlify(data)
+    for shift in range(3):
+        coded = binascii.b2a_base64(b"\0" * shift + data, newline=False)
+        torn = (shift + len(data)) % 3  # the last letter depends on what follows
+        inner = coded.rstrip(b"=")[(0, 2, 3)[shift] : -1 if torn else None]
+        for found in (coded, inner) if shift == 0 else (inner,):
+            yield found
+            yield found.translate(_URL_SAFE)
+
+
+_UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def split_at(data: bytes, mask: Mask, start: int, *, final: bool) -> Tuple[bytes, int]:
+    """What can be shown of `data` from `start` on, and up to where that is; all of it where `final`.
+
+    What stands before `start` is context: a secret that reaches from there into the rest is hidden.
+    """
+    if final:
+        return b"".join(pieces(data, mask.spans_at_end(data), start, len(data))), len(data)
+    spans = mask.spans(data)
+    cut = max(start, mask.cut(data, spans))
+    return b"".join(pieces(data, spans, start, cut)), cut

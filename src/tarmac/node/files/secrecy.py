@@ -1,0 +1,220 @@
+"""The one judge of what may be a secret: by the name it has, and by what it looks like.
+
+Readers of run files ask it what to warn of, the server what to hide in answers and logs, the runner what to
+leave out of its report. `masking` hides the values that are known; what only looks like a key is found here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+from tarmac.node.files.gitrules import without_secrets
+
+MASK = "***"
+"""What stands in place of a secret."""
+
+CONTEXT_BYTES = 512
+"""How far before a place a key that reaches into it may begin."""
+
+LEAST_INLINE = 8
+"""From this length on, a key that stands in a run file as plain text is hidden wherever it stands again."""
+
+Span = Tuple[int, int]
+
+
+class Held(NamedTuple):
+    """A variable that holds a key as plain text."""
+
+    name: str
+    value: str
+
+
+def names_secret(name: str) -> bool:
+    """Whether what has this name (of a variable, a key of a file, an option) is likely to be a secret."""
+    return _NAME().search(name.replace("-", "_")) is not None and _HARMLESS().search(name) is None
+
+
+def looks_like_key(value: str) -> bool:
+    """Whether a text by itself is a key of a well-known kind."""
+    return _FORMAT().search(value) is not None
+
+
+def is_reference(value: str) -> bool:
+    """Whether a value is no secret, whatever its name: it is empty, or says where the value comes from."""
+    return _REFERENCE().fullmatch(value.strip()) is not None
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether `hidden` could find anything in a text: quick, for what is often shown."""
+    lowered = text.lower()
+    return "@" in text or any(word in lowered for word in _WORDS) or _may_hold_format(text)
+
+
+def keys_among(variables: Mapping[str, str]) -> List[Held]:
+    """The variables that hold a key as plain text, by name."""
+    return [
+        Held(name, value)
+        for name, value in sorted(variables.items())
+        if looks_like_key(value) or (names_secret(name) and not is_reference(value))
+    ]
+
+
+def hidden(text: str, also: Iterable[str] = ()) -> str:
+    """A text of a user (run file, command) with `***` for each value that may be a secret, and for `also`."""
+    for value in also:
+        text = text.replace(value, MASK)
+    if not may_hold_secret(text):
+        return text
+    text = without_secrets(_FORMAT().sub(MASK, text))
+    text = _PAIR().sub(_without_value, text)
+    return _ASSIGNED().sub(_without_value, text)
+
+
+def hidden_tree(value: Any, also: Sequence[str] = (), name: str = "") -> Any:
+    """JSON with `***` for each text that may be a secret; `name` is that of the value itself."""
+    if isinstance(value, str):
+        if names_secret(name) and not is_reference(value):
+            return MASK
+        return hidden(value, also)
+    if isinstance(value, Mapping):
+        return {key: hidden_tree(item, also, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [hidden_tree(item, also) for item in value]
+    return value
+
+
+def hidden_line(line: str) -> str:
+    """A line that a program wrote, without what looks like a key; much that is named so there is none."""
+    return replaced(line, key_spans(line))
+
+
+def key_spans(text: str) -> List[Span]:
+    """Where in what a program wrote a value looks like a key; not merged, in no order."""
+    found = [match.span() for match in _FORMAT().finditer(text)] if _may_hold_format(text) else []
+    return found + [match.span("value") for match in _assigned(text)]
+
+
+def open_end(text: str) -> int:
+    """Where at the end of `text` something begins that may become a key with what follows."""
+    tail_at = max(0, len(text) - CONTEXT_BYTES)
+    found = _OPEN().search(text, tail_at)
+    return found.start() if found is not None else len(text)
+
+
+def merged(spans: Iterable[Span]) -> List[Span]:
+    """The same places, in order, those that overlap as one."""
+    result: List[Span] = []
+    for start, end in sorted(spans):
+        if result and start < result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
+def replaced(text: str, spans: Iterable[Span]) -> str:
+    """The text with `***` in these places."""
+    pieces, at = [], 0
+    for start, end in merged(spans):
+        pieces += [text[at:start], MASK]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _assigned(text: str) -> Iterator["re.Match[str]"]:
+    """Where a program wrote a name of a secret and then what could be one: long, of letters and digits."""
+    lowered = text.lower()
+    if not any(word in lowered for word in _WORDS):
+        return
+    for match in _ASSIGNED().finditer(text):
+        value = match["value"]
+        if len(value) >= _LEAST_IN_LOGS and names_secret(_last(match["name"])) and _RANDOM().fullmatch(value):
+            yield match
+
+
+def _may_hold_format(text: str) -> bool:
+    return any(sign in text for sign in _SIGNS)
+
+
+def _without_value(found: "re.Match[str]") -> str:
+    value = found["value"]
+    if not names_secret(_last(found["name"])) or is_reference(value) or value == MASK:
+        return found[0]
+    start = found.start("value") - found.start()
+    return found[0][:start] + MASK + found[0][start + len(value) :]
+
+
+def _last(name: str) -> str:
+    """`wandb.api_key` is `api_key`."""
+    return name.rpartition(".")[2]
+
+
+class _Pattern:
+    """A pattern that is compiled when it is first used: most runners never do."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._told = (pattern, flags)
+
+    def __call__(self) -> "re.Pattern[str]":
+        return _compiled(*self._told)
+
+
+@lru_cache(maxsize=None)
+def _compiled(pattern: str, flags: int) -> "re.Pattern[str]":
+    return re.compile(pattern, flags)
+
+
+_NAME = _Pattern(
+    r"(?:^auth|(?:^|_|(?<=[a-z0-9]))(?:password|passwd|passphrase|secret|connection_?string|credentials?"
+    r"|(?:api|access|secret|private|account|encryption|signing|wandb|comet|openai|hf)_?key|token))_?\d*$",
+    re.IGNORECASE | re.ASCII,
+)
+_HARMLESS = _Pattern(
+    r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|special|end|start|stop|max|min|num|n|per|new|next|prev|image|text"
+    r"|time|bytes?|sec|each|first|last|input|output|target)_?token$",
+    re.IGNORECASE,
+)
+_REFERENCE = _Pattern(
+    r"(?:\*+|\(hidden\)|<[^<>]*>|\$\w+|\$\{[^{}]*\}|\$\{\{[^{}]*\}\}|\$\(.*\)|null|none|~|true|false|[a-z_.]+[(\[].*|)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SIGNS = (
+    *("hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA"),
+    *("AIza", "dapi", "npm_", "pypi-", "dckr_pat_", "wandb_v1_", "eyJ", "PRIVATE KEY"),
+)
+"""One of these stands in every text that `_FORMAT` finds."""
+_FORMAT = _Pattern(
+    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}"
+    r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])|AIza[A-Za-z0-9_-]{30,}|dapi[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}"
+    r"|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}|wandb_v1_[A-Za-z0-9_]{20,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[A-Za-z0-9+/=,:\s\\-]{0,20000}?-----END [A-Z ]{0,30}"
+    r"PRIVATE KEY-----",
+    re.ASCII,
+)
+_OPEN = _Pattern(
+    r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|A(?:KIA|SIA)|AIza|dapi|npm_|pypi-|dckr_pat_"
+    r"|wandb_v1_|eyJ)[A-Za-z0-9_.-]{0,400}\Z"
+    r"|(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|string)[\"']?\s{0,3}[=:]\s{0,3}[\"']?[^\s\"',;]{0,400}\Z",
+    re.IGNORECASE | re.ASCII,
+)
+_VALUE = (
+    r"(?P<quote>[\"'])?(?P<value>\$\{\{[^{}\n]{0,200}\}\}|\$\{[^{}\n]{0,200}\}|<[^<>\n]{0,200}>"
+    r"|(?(quote)[^\"'\n]+|[^\s\"',;{}]+))"
+)
+_ASSIGNED = _Pattern(
+    r"(?<![\w.-])(?P<dash>--?)?(?P<name>[A-Za-z_][\w.-]{0,100})[\"']?"
+    r"(?(dash)[ \t]{0,8}[=: \t][ \t]{0,8}|[ \t]{0,8}[=:][ \t]{0,8})" + _VALUE,
+    re.ASCII,
+)
+_PAIR = _Pattern(
+    r"(?:key|envKey|name)[\"']?:[ \t]{0,8}[\"']?(?P<name>[A-Za-z_]\w{0,100})[\"']?,?\s{0,40}"
+    r"[\"']?(?:value|envValue)[\"']?:[ \t]{0,8}" + _VALUE,
+    re.ASCII,
+)
+_WORDS = ("key", "token", "secret", "passw", "passphrase", "credential", "string", "auth")
+_LEAST_IN_LOGS = 16
+_RANDOM = _Pattern(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]+", re.ASCII)

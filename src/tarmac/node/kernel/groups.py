@@ -1,0 +1,70 @@
+"""Signalling the process group of a worker, but not those who only read what another of it writes.
+
+Called by the hook `watch` when workers are asked to leave. `python train.py | tee log` is one group: were
+`tee` ended with the training, whatever the training still says while it saves would end it by SIGPIPE. A
+reader ends by itself once nobody writes any more. One that handles the signal gets it: it wants to know.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import Optional
+
+from tarmac.node.kernel import procfs, signals
+from tarmac.node.kernel.procfs import Process
+
+_ROUNDS = 10
+
+
+def ask_group(group: int, number: int) -> None:
+    """Send a signal to the processes of a group, sparing mere readers; to all of it where there is none."""
+    with suppress(ProcessLookupError, PermissionError):
+        spared = _readers(procfs.group(group), number)
+        if not spared:
+            os.killpg(group, number)
+            return
+        signalled: set[Process] = set()
+        for _ in range(_ROUNDS):  # again, while it forks
+            members = procfs.group(group)
+            spared |= _readers(members, number)  # once spared, also when the writer is gone
+            fresh = set(members) - signalled - spared
+            if not fresh:
+                return
+            for process in fresh:
+                signals.send(process, number)
+            signalled |= fresh
+
+
+def _readers(members: list[Process], number: int) -> set[Process]:
+    """Those that read from a pipe which another one can write to, and do nothing about the signal but die."""
+    inputs = {process: pipe for process in members if (pipe := _pipe(process, "0")) is not None}
+    if not inputs:
+        return set()
+    outputs = {process: _outputs(process) for process in members}
+    return {
+        process
+        for process, pipe in inputs.items()
+        if any(pipe in outputs[other] for other in members if other != process)
+        and not procfs.handles(process.pid, number)
+    }
+
+
+def _outputs(process: Process) -> set[str]:
+    """The pipes that a process can write to: `tee >(cat)` writes to another one than its standard output."""
+    try:
+        descriptors = os.listdir(f"/proc/{process.pid}/fd")
+    except OSError:
+        return set()
+    return {pipe for name in descriptors if (pipe := _pipe(process, name, may=stat.S_IWUSR)) is not None}
+
+
+def _pipe(process: Process, descriptor: str, *, may: int = stat.S_IRUSR) -> Optional[str]:
+    """The name of the pipe behind a descriptor, if it is one that is open for reading (or writing)."""
+    path = f"/proc/{process.pid}/fd/{descriptor}"
+    try:
+        target, mode = os.readlink(path), os.lstat(path).st_mode
+    except OSError:
+        return None  # it is gone, has closed it, or is another user's
+    return target if target.startswith("pipe:") and mode & may else None

@@ -1,0 +1,228 @@
+"""A private view of the disk in which documented literal paths are true. Called by the hook `mounts`.
+
+The runner enters a mount namespace of its own: as root, or inside a user namespace that maps only itself
+where the kernel lets users do that. All it starts sees what it sees; nobody else sees anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Optional, Sequence
+
+from tarmac.node.kernel import namespaces, syscalls
+from tarmac.node.kernel.mountplan import DIRECTORY, FILE, LINK, ROOT, Bind, Cover, Plan, plan_mounts
+
+_OLD_ROOT = ".tarmac-old-root"
+_PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
+"""Where the new root is put together: a directory that hides nothing needed for that moment."""
+
+_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
+"""A user namespace may not take these off a mount; their bits are those of mount(2)."""
+
+
+class NotAllowed(Exception):
+    """This node gives no private view of the disk; nothing was changed."""
+
+
+class Disk:
+    """The real disk, as `mountplan.Tree`."""
+
+    def kind(self, path: str) -> Optional[str]:
+        """DIRECTORY or FILE, links followed; None when there is nothing."""
+        if os.path.isdir(path):
+            return DIRECTORY
+        return FILE if os.path.exists(path) else None
+
+    def entries(self, path: str) -> Sequence[tuple[str, str]]:
+        """(name, kind) of what is in a directory, links not followed."""
+        with os.scandir(path) as found:
+            return [(entry.name, _entry_kind(entry)) for entry in found]
+
+    def real(self, path: str) -> str:
+        """The path without symbolic links."""
+        return os.path.realpath(path)
+
+
+def make_true(wishes: Sequence[Bind], *, own_view: bool) -> Plan:
+    """Enter a private view (unless we have our `own_view`) and make the wishes true; returns what was done.
+
+    Raises NotAllowed.
+    """
+    try:
+        plan = plan_mounts(wishes, Disk())
+        if plan.binds and not own_view:
+            _enter()
+    except OSError as error:
+        raise NotAllowed(str(error)) from error
+    try:
+        _carry_out(plan)
+    except OSError as error:
+        raise NotAllowed(str(error)) from error
+    return plan
+
+
+def take_back(plan: Optional[Plan]) -> bool:
+    """Unmount what was mounted, which nothing uses any more; False where that cannot be."""
+    if plan is None:
+        return True
+    if any(cover.directory == ROOT for cover in plan.covers):
+        return False
+    try:
+        for path in reversed(
+            [*(cover.directory for cover in plan.covers), *(bind.target for bind in plan.binds)]
+        ):
+            syscalls.unmount(path)
+    except OSError:
+        return False
+    return True
+
+
+def _enter() -> None:
+    try:
+        namespaces.own_disk_view()
+    except PermissionError:
+        namespaces.become_own_root()
+        namespaces.own_disk_view()
+
+
+def _carry_out(plan: Plan) -> None:
+    """A root of our own first, where one is wanted; then everything else, in that root."""
+    inner = tuple(cover for cover in plan.covers if cover.directory != ROOT)
+    root = next((cover for cover in plan.covers if cover.directory == ROOT), None)
+    if root is None:
+        _carry_out_inside(plan)
+        return
+    _new_root(root)
+    _carry_out_inside(plan._replace(covers=inner))
+    _seal(ROOT)
+
+
+def _new_root(cover: Cover) -> None:
+    """Take a file system in memory as the root, and show in it what the old root had, and what is new."""
+    place = next((path for path in _PLACES if os.path.isdir(path)), None)
+    if place is None:
+        raise OSError(f"there is none of {', '.join(_PLACES)} to make a root at")
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount("tarmac", place, "tmpfs", flags, "size=1m,mode=755")
+    old = os.path.join(place, _OLD_ROOT)
+    try:
+        os.mkdir(old)
+        syscalls.pivot_root(place, old)
+    except OSError:
+        syscalls.unmount(place)
+        raise
+    old = f"/{_OLD_ROOT}"
+    try:
+        os.chdir(ROOT)
+        _show(cover, old)
+    except OSError:
+        syscalls.pivot_root(old, f"{old}{place}")
+        os.chdir(ROOT)
+        syscalls.unmount(place)
+        raise
+    syscalls.unmount(old)
+    os.rmdir(old)
+
+
+def _carry_out_inside(plan: Plan) -> None:
+    """Cover and bind. Sources and covered directories are held open, because covers may hide their paths."""
+    held = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
+    done: list[str] = []
+    try:
+        for cover in plan.covers:
+            _cover(cover, held[cover.source or cover.directory])
+            done.append(cover.directory)
+        for bind in plan.binds:
+            _bind(_path(held[bind.source]), bind.target)
+            done.append(bind.target)
+            if bind.read_only:
+                _make_read_only(bind.target)
+        for cover in plan.covers:
+            _seal(cover.directory)
+    except OSError:
+        for path in reversed(done):
+            syscalls.unmount(path)
+        raise
+    finally:
+        for handle in held.values():
+            os.close(handle)
+
+
+def _to_hold(plan: Plan) -> set[str]:
+    return {cover.source or cover.directory for cover in plan.covers} | {bind.source for bind in plan.binds}
+
+
+def _cover(cover: Cover, original: int) -> None:
+    """Mount an empty file system over a directory, and show in it what the directory had, and what is new."""
+    kept = os.stat(original)
+    owner = f",uid={kept.st_uid},gid={kept.st_gid}" if os.geteuid() == 0 else ""
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount(
+        "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={kept.st_mode & 0o7777:o}{owner}"
+    )
+    _show(cover, _path(original))
+    if cover.read_only:
+        _make_read_only(cover.directory)
+
+
+def _show(cover: Cover, original: str) -> None:
+    """Fill an empty file system over a directory with what that had, and with what is new in it."""
+    for name, kind in cover.entries:
+        source, target = f"{original}/{name}", os.path.join(cover.directory, name)
+        if kind == LINK:
+            os.symlink(os.readlink(source), target)
+        else:
+            _placeholder(target, kind)
+            _bind(source, target)
+    for name, kind in cover.new:
+        _placeholder(os.path.join(cover.directory, name), kind)
+
+
+def _placeholder(path: str, kind: str) -> None:
+    if kind == DIRECTORY:
+        os.makedirs(path, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o444))
+
+
+def _bind(source: str, target: str) -> None:
+    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _make_read_only(target: str) -> None:
+    """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
+    wanted = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+    for path in _mounts_below(os.path.realpath(target)):
+        kept = os.statvfs(path).f_flag & _KEPT_FLAGS
+        syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | wanted | kept)
+
+
+def _mounts_below(target: str) -> list[str]:
+    """Every mount at a path or inside it, as this process sees them; the outer ones first."""
+    found = {target}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            point = re.sub(r"\\([0-7]{3})", lambda told: chr(int(told[1], 8)), line.split(" ")[4])
+            if point.startswith(f"{target}/"):
+                found.add(point)
+    return sorted(found)
+
+
+def _seal(directory: str) -> None:
+    """What is written beside the mounts would be lost in memory: refuse it instead."""
+    flags = (
+        syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+    )
+    syscalls.mount("none", directory, "", flags)
+
+
+def _path(handle: int) -> str:
+    return f"/proc/self/fd/{handle}"
+
+
+def _entry_kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return LINK
+    return DIRECTORY if entry.is_dir() else FILE

@@ -1,0 +1,141 @@
+"""Processes as /proc shows them. Called by `claims`, `liveness`, `descendants`, `groups` and `orphans`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+from typing import Collection, NamedTuple, Optional
+
+from tarmac.node.attempt import protocol
+from tarmac.node.kernel.kernelfiles import content
+
+
+class Process(NamedTuple):
+    """A process and when it started: a pid alone may have passed to another process since."""
+
+    pid: int
+    start_ticks: int
+
+
+class Status(NamedTuple):
+    """What /proc says of a living or unreaped process."""
+
+    process: Process
+    parent_pid: int
+    group: int
+    unreaped: bool
+    name: str
+
+
+LIVES, LEAVES, EXITED, STRUCK, GONE = "lives", "leaves", "exited", "struck", "gone"
+"""What becomes of a process: it lives, is on its way out, exited by itself or by a signal, was waited for."""
+
+_EXITING = 0x4  # the kernel's PF_EXITING: set before it gives up the files of a process
+_SIGNAL = 0x7F  # of a wait status
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """The kernel's own name for the time since it was started."""
+    return content("/proc/sys/kernel/random/boot_id").decode().strip()
+
+
+def status(pid: int) -> Optional[Status]:
+    """What is known of a process; None when there is none of that pid."""
+    text = _stat(pid)
+    if text is None:
+        return None
+    fields = _fields_of(text)
+    return Status(
+        Process(pid, int(fields[19])),
+        parent_pid=int(fields[1]),
+        group=int(fields[2]),
+        unreaped=fields[0] in (b"Z", b"X"),
+        name=os.fsdecode(text[text.index(b"(") + 1 : text.rindex(b")")]),
+    )
+
+
+def rename_self(name: str) -> None:
+    """Give this process another name, of 15 bytes at most: nobody but itself can."""
+    with suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
+        file.write(name.encode())
+
+
+def fate(process: Process) -> str:
+    """What has become of a process: one of the words above."""
+    fields = _fields(process.pid)
+    if fields is None or int(fields[19]) != process.start_ticks:
+        return GONE
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # all of its threads are
+        return STRUCK if int(fields[49]) & _SIGNAL else EXITED
+    return LEAVES if int(fields[6]) & _EXITING else LIVES
+
+
+def state(pid: int) -> bytes:
+    """The letter of a process's state; X when it is gone."""
+    fields = _fields(pid)
+    return b"X" if fields is None else fields[0]
+
+
+def _fields(pid: int) -> Optional[list[bytes]]:
+    """The fields of a process's `stat` from its state on; None when there is none of that pid."""
+    text = _stat(pid)
+    return None if text is None else _fields_of(text)
+
+
+def _fields_of(text: bytes) -> list[bytes]:
+    # The name may hold blanks and brackets: the fields follow its last bracket.
+    return text[text.rindex(b")") + 2 :].split()
+
+
+def _stat(pid: int) -> Optional[bytes]:
+    try:
+        return content(f"/proc/{pid}/stat")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def pids(proc: str = "/proc") -> list[int]:
+    """Every process there is now, as far as `proc` shows them."""
+    return [int(name) for name in os.listdir(proc) if name.isdigit()]
+
+
+def of_machine() -> str:
+    """The /proc of the machine: a sidecar whose run has processes of its own (`namespaces`) is handed it."""
+    return os.environ.get(protocol.MACHINE_VARIABLE, "/proc")
+
+
+def group(number: int) -> list[Process]:
+    """Every living process of a process group."""
+    found = map(status, pids())
+    return [item.process for item in found if item is not None and item.group == number and not item.unreaped]
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process does something of its own when it gets this signal."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            caught = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+def descendants(of_pid: int, *, but: Collection[int] = (), unreaped: bool = False) -> list[Process]:
+    """Every living process (or `unreaped` one, too) below `of_pid`, those nearest first, less `but`."""
+    children: dict[int, list[Status]] = {}
+    for pid in pids():
+        found = status(pid)
+        if found is not None:
+            children.setdefault(found.parent_pid, []).append(found)
+    below: list[Process] = []
+    pending = [of_pid]
+    while pending:
+        for found in children.get(pending.pop(0), ()):
+            if found.process.pid in but:
+                continue
+            pending.append(found.process.pid)
+            if unreaped or not found.unreaped:
+                below.append(found.process)
+    return below

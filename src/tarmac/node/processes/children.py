@@ -1,0 +1,133 @@
+"""The processes a runner started, and how each left. Called by the hooks `setup` and `watch`.
+
+The runner is a subreaper: besides its own processes it reaps every orphan of theirs, and knows by that when
+nothing of the attempt is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from typing import Mapping, Optional, Sequence
+
+from tarmac.node.kernel import groups, procfs
+from tarmac.node.processes.spawn import spawn
+
+
+class Child:
+    """One started process: a setup step, or a worker."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.exit_code: Optional[int] = None
+        self.signal: Optional[str] = None
+        self.peak_bytes = 0
+        self.left = False
+
+    def send(self, number: int) -> None:
+        """Signal its process group, if any of it is still there."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def ask(self, number: int) -> None:
+        """Signal those of its process group who have something to do about it: see `groups`."""
+        groups.ask_group(self.pid, number)
+
+    @property
+    def group_lives(self) -> bool:
+        """Whether anything is left in its process group (a shell may leave before what it started)."""
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+class Children:
+    """Everything started on this node, and whether anything below us is left.
+
+    `aside` are processes of our own beside the attempt: nobody waits for them, and nothing ends them.
+    """
+
+    def __init__(self) -> None:
+        self._by_pid: dict[int, Child] = {}
+        self.none_left = True
+        self.aside: frozenset[int] = frozenset()
+        self._ends: dict[int, bool] = {}
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str],
+        directory: str,
+        log: str,
+        told: Optional[str] = None,
+        groups: Sequence[str] = (),
+    ) -> Child:
+        """Start a process; raises spawn.CannotStart, or OSError."""
+        child = Child(spawn(argv, env=env, directory=directory, log=log, told=told, groups=groups))
+        self._by_pid[child.pid] = child
+        self.none_left = False
+        return child
+
+    def start_aside(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        directory: str,
+        log: str,
+        told: str,
+        hearing: int,
+    ) -> Child:
+        """Start a process that is none of the attempt's own; it leaves when we do."""
+        pid = spawn(argv, env=env, directory=directory, log=log, told=told, hearing=hearing)
+        child = self._by_pid[pid] = Child(pid)
+        self.aside |= {pid}
+        return child
+
+    def take_ends(self) -> dict[int, bool]:
+        """Who was reaped here since the last call, and whether a signal ended them."""
+        ends, self._ends = self._ends, {}
+        return ends
+
+    def reap(self) -> list[Child]:
+        """Those of our processes that left since the last call, in that order; orphans are reaped too."""
+        left: list[Child] = []
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.none_left = True
+                return left
+            if pid == 0:
+                self.none_left = bool(self.aside) and not procfs.descendants(os.getpid(), but=self.aside)
+                return left
+            if pid not in self.aside:
+                self._ends[pid] = os.WIFSIGNALED(status)
+            child = self._by_pid.pop(pid, None)
+            if child is not None:
+                _note_exit(child, status)
+                child.peak_bytes = usage.ru_maxrss * 1024
+                if pid not in self.aside:
+                    left.append(child)
+                self.aside -= {pid}
+
+
+def _note_exit(child: Child, status: int) -> None:
+    child.left = True
+    if os.WIFSIGNALED(status):
+        child.signal = _name(os.WTERMSIG(status))
+    else:
+        child.exit_code = os.WEXITSTATUS(status)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"  # a real-time signal has no name of its own

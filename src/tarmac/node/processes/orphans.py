@@ -1,0 +1,73 @@
+"""Finding and ending what a lost runner left behind, by the token that every descendant carries.
+
+Called by engines once a runner is known to be dead. A process that cleared its environment is not found so;
+while the runner lived, `descendants` would have found it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from functools import partial
+
+from tarmac.node.attempt import protocol
+from tarmac.node.kernel import procfs, signals
+from tarmac.node.kernel.procfs import Process
+
+
+def end_orphans(token: str, *, timeout_s: float = 5.0) -> int:
+    """End every process that carries the attempt's token, and wait for it; returns how many there were.
+
+    Repeats until none is left, because one may fork while it is looked for. Raises TimeoutError when some
+    are still there after `timeout_s`.
+    """
+    deadline = time.monotonic() + timeout_s
+    ended: set[Process] = set()
+    while found := find_orphans(token):
+        for process in found:
+            try:
+                signals.send(process, signal.SIGKILL, still=partial(_carries, process.pid, token))
+            except PermissionError:
+                continue  # changed its user; the deadline will tell
+            ended.add(process)
+        for process in found:
+            _wait_for_end(process, deadline)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {[process.pid for process in found]} do not end")
+    return len(ended)
+
+
+def find_orphans(token: str) -> list[Process]:
+    """Every process but ourselves whose environment carries the token."""
+    found = []
+    for pid in procfs.pids():
+        if pid != os.getpid() and _carries(pid, token):
+            status = procfs.status(pid)
+            if status is not None and not status.unreaped:
+                found.append(status.process)
+    return found
+
+
+def _carries(pid: int, token: str) -> bool:
+    wanted = f"{protocol.TOKEN_VARIABLE}={token}".encode()
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return wanted in file.read().split(b"\0")
+    except OSError:
+        return False  # gone, or another user's
+
+
+def _wait_for_end(process: Process, deadline: float) -> None:
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return  # gone, or an older kernel: the caller looks again
+    try:
+        now = procfs.status(process.pid)
+        if now is not None and now.process == process:
+            remaining_s = max(0.0, deadline - time.monotonic())
+            select.select([handle], [], [], remaining_s)
+    finally:
+        os.close(handle)

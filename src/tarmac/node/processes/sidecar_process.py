@@ -1,0 +1,184 @@
+"""The runner's end of the sidecar that keeps artifacts: started only where there is something to keep.
+
+Called by the hooks `artifacts` and `watch`, and at the end of an attempt by `runner`. The sidecar is a
+process of its own because the runner has the standard library alone; it ends with the runner, and may be
+killed at any point: it is started again. A run that writes no artifact costs a look at empty directories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from typing import Any, Optional, Sequence
+
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.document import AttemptPart
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.attempt.exit_outcome import Exit
+from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.files import untrusted
+from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.processes.children import Child, Children
+from tarmac.node.processes.spawn import CannotStart
+from tarmac.node.processes.wake_channel import WakeChannel
+
+_STARTS_AT_THE_END = 5
+_START_AGAIN_S = 5.0
+
+
+class SidecarProcess:
+    """Keeps the artifacts of one node's part. `seen` are the paths under which the workers know them."""
+
+    def __init__(
+        self,
+        part: AttemptPart,
+        node: NodePaths,
+        *,
+        events: EventLog,
+        wake_channel: WakeChannel,
+        children: Children,
+        apart: Optional[Apart] = None,
+    ) -> None:
+        self.seen = dict(part.artifacts)
+        self._part = part
+        self._node = node
+        self._events = events
+        self._wake_channel = wake_channel
+        self._children = children
+        self._apart = apart
+        self._child: Optional[Child] = None
+        self._say = -1
+        self._news = untrusted.Lines(node.sync)
+        now = time.monotonic()
+        every_s = part.sync.every_s if part.sync is not None else {}
+        self._due = {kind: now + every_s[kind] for kind in part.artifacts if kind in every_s}
+        self._next_due = min(self._due.values(), default=float("inf"))
+
+    def look(self) -> None:
+        """For whoever is awake: start the sidecar when it has something to do, hear what it says."""
+        if self._child is not None:
+            self.take_news()
+            if not self._child.left:
+                return
+            self._let_go()
+            self._next_due = time.monotonic() + _START_AGAIN_S
+        now = time.monotonic()
+        if now < self._next_due:
+            return
+        due = [kind for kind, due_at in self._due.items() if due_at <= now]
+        if self._something(due):
+            self._start()
+        else:
+            assert self._part.sync is not None
+            self._due.update({kind: now + self._part.sync.every_s[kind] for kind in due})
+            self._next_due = min(self._due.values())
+
+    def command(self, doing: str) -> list[str]:
+        """The argv of the sidecar."""
+        assert self._part.sync is not None
+        attempt = os.path.dirname(os.path.dirname(self._node.directory))
+        seen = [f"{kind}={path}" for kind, path in self.seen.items()]
+        return [*self._part.sync.command, doing, attempt, self._part.node, *seen]
+
+    def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]], *, at: float) -> None:
+        """The workers have ended, at that time: all they left is kept when this returns, or the run is told.
+
+        `torn` are the files of the checkpoint that were cut short (see `torn`); None: nobody can tell.
+        """
+        if self._part.sync is None or (self._child is None and not exits):
+            return
+        if self._child is None and not self._something(list(self._part.artifacts)):
+            return
+        end = {"at": at, "clean": all(item.good for item in exits), "torn": torn}
+        for _ in range(_STARTS_AT_THE_END):
+            if self._child is None or self._child.left:
+                self._let_go()
+                self._start()
+            if self._child is None:
+                break
+            with suppress(OSError):  # it died: it is started again
+                os.write(self._say, json.dumps({"end": end}).encode() + b"\n")
+            self._await(self._child)
+            if self._child.exit_code is not None:
+                break
+        if self._child is None or self._child.exit_code != 0:
+            places = ", ".join(sorted({os.path.dirname(path) for path in self._part.artifacts.values()}))
+            where = f"it stays on {self._part.node} in {places}"
+            self._events.append("notice", text=f"what changed of the artifacts is not in the store: {where}")
+        self._let_go()
+
+    def take_news(self) -> None:
+        """Pass on what the sidecar said since."""
+        try:
+            lines = self._news.added()
+        except OSError:
+            return  # it has said nothing yet, or a worker put something in the file's place
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError):
+                self._pass_on(untrusted.parse_object(line))
+
+    def _pass_on(self, told: dict[str, Any]) -> None:
+        if "synced" in told:
+            less = {"left_out": told["left_out"]} if told.get("left_out") else {}
+            self._events.append(
+                "artifact", id=told["synced"], files=told["files"], bytes=told["bytes"], **less
+            )
+        elif "torn" in told:
+            self._events.append("notice", text=f"artifacts ({told['torn']}): {told['why']}")
+        elif "placed" in told:
+            self._events.append("artifact_placed", id=told["placed"])
+        elif "failed" in told:
+            again = f"; tried again in {told['again_s']:g} s" if told["again_s"] is not None else ""
+            self._events.append("notice", text=f"artifacts ({told['failed']}): {told['why']}{again}")
+
+    def _something(self, kinds: Sequence[str]) -> bool:
+        return any(_holds_anything(self._part.artifacts[kind]) for kind in kinds)
+
+    def _start(self) -> None:
+        hear, say = os.pipe()
+        os.set_inheritable(say, False)
+        env = dict(os.environ)
+        if self._apart is not None:
+            # It looks for whoever still writes, on all nodes that this machine stands for.
+            os.set_inheritable(self._apart.proc, True)
+            env[protocol.MACHINE_VARIABLE] = f"/proc/self/fd/{self._apart.proc}"
+        try:
+            self._child = self._children.start_aside(
+                self.command("sync"),
+                env=env,
+                directory="/",
+                log=self._node.sync_log,
+                told=self._node.sync,
+                hearing=hear,
+            )
+            self._say = say
+        except (CannotStart, OSError) as problem:
+            os.close(say)
+            self._next_due = time.monotonic() + 12 * _START_AGAIN_S
+            self._events.append("notice", text=f"artifacts cannot be kept here: {problem}")
+        finally:
+            os.close(hear)
+            if self._apart is not None:
+                os.set_inheritable(self._apart.proc, False)
+
+    def _await(self, child: Child) -> None:
+        while not child.left:
+            self._wake_channel.wait()
+            self._children.reap()
+            self.take_news()
+        self.take_news()
+
+    def _let_go(self) -> None:
+        if self._say >= 0:
+            os.close(self._say)
+        self._child, self._say = None, -1
+
+
+def _holds_anything(directory: str) -> bool:
+    try:
+        with os.scandir(directory) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False

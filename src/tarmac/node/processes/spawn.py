@@ -1,0 +1,222 @@
+"""Starting one process of an attempt: own session, log file, environment, and a death tied to the runner's.
+
+Called by `children`. The runner's death must take the process along from its first instruction on. Where the
+runner is the first of a namespace (`namespaces`), the kernel sees to that, and the runner need not be copied
+for the moment between fork and exec, which costs a short run more than the rest of its start. Elsewhere, and
+where it is to join control groups, the process sees to it in that moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from typing import Mapping, NoReturn, Optional, Sequence, Tuple
+
+from tarmac.node.attempt import words
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import syscalls
+from tarmac.node.processes import wake_channel
+
+_Streams = Tuple[Optional[int], int, int]
+"""What becomes its standard input (None: nothing), output and errors."""
+
+_FIRST = 1
+"""The pid of the first process of a namespace."""
+
+_SPAWNS = hasattr(os, "posix_spawn") and hasattr(os, "POSIX_SPAWN_DUP2") and sys.platform == "linux"
+_EXHAUSTED = (errno.EAGAIN, errno.ENOMEM)
+"""No fault of the command's: the machine has no room for another process."""
+
+
+class CannotStart(Exception):
+    """The command is not there or may not be executed; `exit_code` is what a shell would return."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    directory: str,
+    log: str,
+    told: Optional[str] = None,
+    hearing: Optional[int] = None,
+    groups: Sequence[str] = (),
+) -> int:
+    """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
+
+    With `told`, what is written to its standard output alone goes there. `hearing` becomes its input.
+    It joins the control groups whose `cgroup.procs` are `groups`, before it is the command.
+    """
+    if not argv:
+        raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
+    output = untrusted.open_to_append(log)
+    apart = -1
+    try:
+        apart = output if told is None else untrusted.open_to_append(told)
+        streams = (hearing, apart, output)
+        if os.getpid() == _FIRST and _SPAWNS and not groups:
+            pid, problem = _start_untied(argv, env, directory, streams)
+        else:
+            pid, problem = _start_tied(argv, env, directory, streams, groups)
+    finally:
+        os.close(output)
+        if apart not in (-1, output):
+            os.close(apart)
+    if problem:
+        raise _explain(argv[0], problem, env=env, directory=directory)
+    return pid
+
+
+def _start_untied(
+    argv: Sequence[str], env: Mapping[str, str], directory: str, streams: _Streams
+) -> tuple[int, int]:
+    """The pid, or why the command cannot be executed; as the first process, whose end is that of all."""
+    hearing, output, errors = streams
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if hearing is None else hearing
+    actions = [(os.POSIX_SPAWN_DUP2, *pair) for pair in ((nothing, 0), (output, 1), (errors, 2))]
+    problem = errno.ENOENT
+    try:
+        os.chdir(directory)  # there is but one thread, and all other paths of ours are absolute
+        for path in _candidates(argv[0], env):
+            try:
+                return _posix_spawn(path, argv, env, actions), 0
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    raise
+                # As a shell does: another place may have it, and what is there and useless tells more.
+                if problem == errno.ENOENT and error.errno not in (None, errno.ENOTDIR):
+                    problem = error.errno
+        return 0, problem
+    except NotImplementedError:  # a C library that cannot do all of it
+        return _start_tied(argv, env, directory, streams, ())
+    except (ValueError, TypeError):
+        return 0, errno.EINVAL
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
+        return 0, error.errno or errno.EINVAL
+    finally:
+        os.chdir("/")
+        if hearing is None:
+            os.close(nothing)
+
+
+def _posix_spawn(
+    path: str, argv: Sequence[str], env: Mapping[str, str], actions: list[tuple[int, int, int]]
+) -> int:
+    return os.posix_spawn(
+        path,
+        list(argv),
+        env,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=[],  # the runner waits for its signals with them blocked
+        setsigdef=wake_channel.IGNORED,  # exec itself does so with those that are handled
+    )
+
+
+def _candidates(command: str, env: Mapping[str, str]) -> list[str]:
+    """Where the command lies, in the order in which it is to be tried."""
+    if os.path.dirname(command):
+        return [command]
+    found = (os.path.join(place, command) for place in os.get_exec_path(env))
+    return [path for path in found if os.path.exists(path)]  # a try that fails costs a process
+
+
+def _start_tied(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    directory: str,
+    streams: _Streams,
+    groups: Sequence[str],
+) -> tuple[int, int]:
+    """The same, in a process that joins the groups and ties itself to us first."""
+    hear, say = os.pipe()  # closed by exec: end of file means that the command runs
+    runner = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        for group in groups:
+            _join(group, say)
+        _become(argv, env=env, directory=directory, streams=streams, say=say, runner=runner)
+    os.close(say)
+    with open(hear, "rb") as heard:
+        problem = heard.read()
+    if problem:
+        os.waitpid(pid, 0)
+    return pid, int(problem or 0)
+
+
+def _become(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    directory: str,
+    streams: _Streams,
+    say: int,
+    runner: int,
+) -> NoReturn:
+    """In the child: become the command, or say through the pipe why not. Never returns."""
+    try:
+        os.setsid()
+        syscalls.die_with_parent(signal.SIGKILL)
+        if os.getppid() != runner:
+            os._exit(1)  # the runner was gone before we were tied to it
+        hearing, output, errors = streams
+        os.dup2(os.open(os.devnull, os.O_RDONLY) if hearing is None else hearing, 0)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        os.chdir(directory)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the runner waits for its signals with them blocked
+        for ignored in wake_channel.IGNORED:
+            signal.signal(ignored, signal.SIG_DFL)  # exec itself does so with those that are handled
+        os.execvpe(argv[0], list(argv), env)
+    except (OSError, ValueError, TypeError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        os.write(say, str(number).encode())
+    finally:
+        os._exit(words.NOT_FOUND_EXIT)
+
+
+def _join(group: str, say: int) -> None:
+    """In the child: enter a control group, or say through the pipe why not, and leave."""
+    try:
+        handle = os.open(group, os.O_WRONLY)
+        os.write(handle, b"0")  # whoever writes
+        os.close(handle)
+    except OSError as error:
+        os.write(say, str(error.errno or errno.EINVAL).encode())
+        os._exit(words.NOT_FOUND_EXIT)
+
+
+def _explain(command: str, number: int, *, env: Mapping[str, str], directory: str) -> CannotStart:
+    path = _find(command, env=env, directory=directory)
+    if number == errno.ENOENT and path is None:
+        if "/" in command:
+            return CannotStart(f"{command!r}: there is no such file", words.NOT_FOUND_EXIT)
+        return CannotStart(
+            f"{command!r}: there is no such command on the PATH {env.get('PATH', os.defpath)}",
+            words.NOT_FOUND_EXIT,
+        )
+    if number == errno.ENOENT:
+        return CannotStart(
+            f"{path}: its first line names an interpreter that is not there", words.NOT_FOUND_EXIT
+        )
+    reason = os.strerror(number)
+    if number == errno.ENOEXEC:
+        reason = "it is neither a program nor a script that begins with #!"
+    return CannotStart(f"{path or command}: {reason}", words.NOT_EXECUTABLE_EXIT)
+
+
+def _find(command: str, *, env: Mapping[str, str], directory: str) -> Optional[str]:
+    places = [""] if "/" in command else os.get_exec_path(env)
+    for place in places:
+        path = os.path.join(directory, place, command)
+        if os.path.exists(path):
+            return path
+    return None

@@ -1,0 +1,122 @@
+"""What the runner waits on, and its heartbeat. Called by every hook that waits or takes long.
+
+It sleeps until a child changes, somebody rings, a signal arrives or a deadline comes; in between it looks by
+itself twice a second, because a ring may be lost or impossible (another machine, a disk without FIFOs).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from typing import Any, Callable, Optional
+
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.paths import NodePaths
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import fifo, syscalls
+
+LOOK_S = 0.5
+_GLANCE_S = 0.1
+
+IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+"""They must not end a runner: errors say the rest. Workers get them back as they were."""
+
+_LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class WakeChannel:
+    """Waits, beats, and remembers what it was told by signals and through the bell.
+
+    With `outside_only`, nothing in our own namespace of processes can tell us to leave: a worker that signals
+    whatever it finds means its own.
+    """
+
+    def __init__(self, node: NodePaths, on_beat: Callable[[], object], *, outside_only: bool) -> None:
+        self._heartbeat = node.heartbeat
+        self._on_beat = on_beat
+        self._wakeup = fifo.listen(node.wake)
+        self._outside_only = outside_only
+        listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
+        signal.pthread_sigmask(signal.SIG_BLOCK, listened)
+        self._signals = syscalls.signal_descriptor(listened)
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        self._poll = select.poll()
+        self._poll.register(self._signals, select.POLLIN)
+        if self._wakeup >= 0:
+            self._poll.register(self._wakeup, select.POLLIN)
+        self._beat_due = 0.0
+        self._glance_due = 0.0
+        self.node_leaves = False
+        self.messages: dict[str, dict[str, Any]] = {}
+        self.beat()
+
+    def wait(self, deadline: Optional[float] = None, *, also: int = -1) -> bool:
+        """Return when there may be news, at the latest at `deadline` (monotonic) or after `LOOK_S`.
+
+        `also` is another descriptor to wait for; True when it has something to read.
+        """
+        now = time.monotonic()
+        until = now + LOOK_S if deadline is None else min(deadline, now + LOOK_S)
+        heard = self._listen(max(0.0, until - now), also)
+        self.beat()
+        return heard
+
+    def poll(self) -> bool:
+        """For long work: beat when due; True now and then, when it is time to look for asks."""
+        now = time.monotonic()
+        if now < self._glance_due:
+            return False
+        self._glance_due = now + _GLANCE_S
+        self._listen(0.0)
+        self.beat()
+        return True
+
+    def beat(self) -> None:
+        """Renew the lease when it is time."""
+        now = time.monotonic()
+        if now < self._beat_due:
+            return
+        self._beat_due = now + protocol.HEARTBEAT_PERIOD_S
+        self._on_beat()
+        with suppress(OSError):  # a full disk refuses the first one only: renewing needs no space
+            untrusted.touch(self._heartbeat)
+
+    def close(self) -> None:
+        """Listen no more."""
+        for handle in (self._signals, self._wakeup):
+            if handle >= 0:
+                os.close(handle)
+
+    def _listen(self, patience_s: float, also: int = -1) -> bool:
+        if also >= 0:
+            self._poll.register(also, select.POLLIN)
+        try:
+            ready = self._poll.poll(patience_s * 1000)
+        finally:
+            if also >= 0:
+                self._poll.unregister(also)
+        for handle, _ in ready:
+            if handle == also:
+                continue
+            if handle == self._signals:
+                told = syscalls.read_signals(handle)
+                self.node_leaves = self.node_leaves or any(self._tells_to_leave(item) for item in told)
+            else:
+                self._remember(fifo.drain(handle))
+        return any(handle == also for handle, _ in ready)
+
+    def _tells_to_leave(self, told: syscalls.SignalInfo) -> bool:
+        return told.number in _LEAVE_SIGNALS and not (self._outside_only and told.sender)
+
+    def _remember(self, heard: bytes) -> None:
+        """Keep what was said through the bell, by its file's name: a full disk has no room for the file."""
+        for line in heard.split(b"\n"):
+            try:
+                told = untrusted.parse_object(line.lstrip(fifo.RING))
+            except ValueError:
+                continue  # a mere ring
+            self.messages[protocol.ASK_FILE if "ask" in told else protocol.FAILED_FILE] = told

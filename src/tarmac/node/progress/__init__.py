@@ -1,0 +1,1 @@
+"""What can be seen of workers from outside: output, checkpoints, and whether they are whole."""

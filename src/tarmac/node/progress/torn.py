@@ -1,0 +1,202 @@
+"""Which files were torn: cut short because a signal ended the process that wrote them. Called by `progress`.
+
+A process that dies closes its files, and the kernel tells of that as of any other closing. So each closing is
+held against who lives: while everybody does who may have had the file open, a living process closed it,
+and the file is whole. A process on its way out is waited for: one that exits by itself has finished its
+files, one that is struck by a signal has not. What is renamed or linked afterwards is whole: only the living
+do that. And where all was done by one process, what it closed before it last made, moved or removed a name
+is whole: it lived on after that.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
+
+from tarmac.node.kernel import procfs
+from tarmac.node.kernel.procfs import Process
+from tarmac.node.kernel.writers import FileId, open_for_writing
+from tarmac.node.processes.children import Children
+from tarmac.node.progress.budget import Budget
+from tarmac.node.progress.tree import CLOSED, FOUND, NAMED, OPENED, SHOWN, Change, walk
+
+_LOOK_FOR_OTHERS_S = 30.0
+_MOST_OPENED = 1_000
+_SURVIVED_S = 10.0
+"""What was torn so long before the end, others of the attempt have lived with: it is theirs to judge."""
+_NEVER_SEEN = -1
+"""When somebody started who was over before anybody looked for him."""
+_SHARE = 0.1
+_MOST_SPENT_S = 0.5
+"""To look for processes and their files takes at most this share of the time, after a first amount."""
+
+
+class Torn:
+    """Follows the files below `root` and the processes that may write them, from before the first starts."""
+
+    def __init__(self, root: str, children: Children, *, shared: bool = False) -> None:
+        """`shared`: processes of other runners on this machine write there, too."""
+        self._root = root
+        self._shared = shared
+        self._children = children
+        self._known: Set[Process] = set()
+        self._leaving: Set[Process] = set()
+        self._over: Set[Process] = set()
+        self._told: Set[Process] = set()
+        self._opened: Dict[FileId, Set[Process]] = {}
+        self._writers: Dict[FileId, Set[int]] = {}
+        self._appended: Set[FileId] = set()
+        self._pending: Dict[FileId, Set[Process]] = {}
+        self._torn: Dict[FileId, float] = {}
+        self._told_at: Optional[float] = None
+        self._looked_at = time.monotonic()
+        self._budget = Budget(_SHARE, most_s=_MOST_SPENT_S)
+        self._look_wanted = False
+        children.take_ends()  # who was over before has written nothing here since
+
+    def take(self, changes: List[Change], more: Callable[[], List[Change]]) -> None:
+        """Take in what happened to files; `more` tells what happened since.
+
+        The order matters: who lives now was alive when everything in `changes` happened.
+        """
+        ends = self._children.take_ends()
+        fates = {process: self._fate(process, ends) for process in self._known}
+        for pid in ends.keys() - {process.pid for process in self._known | self._over}:
+            fates[Process(pid, _NEVER_SEEN)] = procfs.STRUCK if ends[pid] else procfs.EXITED
+        struck = {process for process, fate in fates.items() if fate == procfs.STRUCK}
+        over = struck | {process for process, fate in fates.items() if fate == procfs.EXITED}
+        if over:
+            changes = changes + more()  # what they held was closed before they could be seen to be over
+        leaving = {process for process, fate in fates.items() if fate == procfs.LEAVES}
+        vouched = _last(NAMED, changes) if struck | leaving and self._is_alone(fates) else 0
+        self._known -= over
+        self._over = {each for each in self._over | over if procfs.fate(each) != procfs.GONE}
+        for number, change in enumerate(changes):
+            if change.what == CLOSED and number < vouched:
+                self._take_one(change, set(), set())
+            else:
+                self._take_one(change, struck, leaving)
+        self._settle_pending(over, struck)
+        self._leaving = leaving
+        late = time.monotonic() >= self._looked_at + _LOOK_FOR_OTHERS_S
+        self._look_wanted = self._look_wanted or bool(changes) or late
+        if self._look_wanted:
+            self._look_for_processes(urgent=False)
+
+    def look_at_processes(self, *, told: bool = False) -> None:
+        """Find everybody who lives, and what they have open; `told`: they are about to be told to leave."""
+        self._look_for_processes(urgent=True)
+        if told:
+            self._told = set(self._known)
+            self._told_at = self._told_at or time.monotonic()
+
+    def paths(self) -> List[str]:
+        """The torn files that are there, by their paths below the root; everybody has ended."""
+        now = time.monotonic()
+        since = (self._told_at or now) - _SURVIVED_S
+        torn = {file_id for file_id, at in self._torn.items() if at >= since} | set(self._pending)
+        if not torn:
+            return []
+        found = (entry.path for _, entries in walk(self._root) for entry in entries)
+        return sorted(os.path.relpath(path, self._root) for path in found if _file_id(path) in torn)
+
+    # --- what happened to files
+
+    def _take_one(self, change: Change, struck: Set[Process], leaving: Set[Process]) -> None:
+        if change.what == SHOWN:
+            for moved in _ids_below(change.path):
+                self._is_whole(moved)
+            return
+        file_id = _file_id(change.path)
+        if file_id is None:
+            return  # gone, or under another name by now: a later change tells of that
+        if change.what in (CLOSED, FOUND):
+            self._take_closing(file_id, struck, leaving)
+        if change.what in (OPENED, FOUND):
+            self._opened[file_id] = set(self._leaving)  # who was leaving by then has not opened it
+            self._writers.pop(file_id, None)
+
+    def _take_closing(self, file_id: FileId, struck: Set[Process], leaving: Set[Process]) -> None:
+        suspects = (struck | leaving) - self._opened.pop(file_id, set())
+        writers = self._writers.pop(file_id, None)
+        if file_id in self._appended:  # as far as it goes, it is what was written
+            suspects.clear()
+            self._appended.discard(file_id)
+        if writers:
+            suspects = {process for process in suspects if process.pid in writers}
+        self._is_whole(file_id)
+        if suspects & struck:
+            self._torn[file_id] = time.monotonic()
+        elif suspects:
+            self._pending[file_id] = suspects
+
+    def _settle_pending(self, over: Set[Process], struck: Set[Process]) -> None:
+        for file_id, suspects in list(self._pending.items()):
+            if suspects & struck:
+                self._torn[file_id] = time.monotonic()
+            suspects.difference_update(over)
+            if not suspects:
+                del self._pending[file_id]
+
+    def _is_whole(self, file_id: FileId) -> None:
+        self._torn.pop(file_id, None)
+        self._pending.pop(file_id, None)
+
+    # --- who lives
+
+    def _fate(self, process: Process, ends: Mapping[int, bool]) -> str:
+        fate = procfs.fate(process)
+        if fate != procfs.GONE:
+            return fate
+        # Where another process waited for it (torchrun for its workers, a shell for `cp`), nobody says.
+        return procfs.STRUCK if ends.get(process.pid, process in self._told) else procfs.EXITED
+
+    def _is_alone(self, since: Iterable[Process]) -> bool:
+        """Whether one process did all that was done `since` the last look: nobody else was there, or is."""
+        pids = {process.pid for process in since}
+        if self._shared or len(pids) > 1:
+            return False
+        below = procfs.descendants(os.getpid(), but=self._children.aside, unreaped=True)
+        return pids.issuperset(process.pid for process in below)
+
+    def _look_for_processes(self, *, urgent: bool) -> None:
+        if not urgent and not self._budget.is_left():
+            return
+        with self._budget.spending():
+            self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
+            self._look_for_writers()
+        self._looked_at, self._look_wanted = time.monotonic(), False
+
+    def _look_for_writers(self) -> None:
+        held = open_for_writing((process.pid for process in self._known), self._opened.keys())
+        for file_id, writers in held.items():
+            self._writers[file_id] = set(writers)
+            if all(writers.values()):
+                self._appended.add(file_id)
+        if len(self._opened) > _MOST_OPENED:  # most were only read, and nobody tells when that is over
+            self._opened = {file_id: leaving for file_id, leaving in self._opened.items() if file_id in held}
+
+
+def _last(what: str, changes: Sequence[Change]) -> int:
+    """The place of the last change of a kind; 0 where there is none."""
+    return max((number for number, change in enumerate(changes) if change.what == what), default=0)
+
+
+def _file_id(path: str) -> Optional[FileId]:
+    """None for what is no file, or gone."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _ids_below(path: str) -> Iterable[FileId]:
+    """The file at a path, or every file of the directory there."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        paths = [path]
+    else:
+        paths = [entry.path for _, entries in walk(path) for entry in entries]
+    return [file_id for file_id in map(_file_id, paths) if file_id is not None]

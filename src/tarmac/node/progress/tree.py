@@ -1,0 +1,66 @@
+"""A directory tree of checkpoints, walked within bounds. Called by `treewatch` and `treetimes`.
+
+A tree may hold a whole data set: what lies beyond the bounds is not looked at, and then tells nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Iterator, NamedTuple, Optional
+
+from tarmac.node.attempt import protocol
+
+MOST_DIRECTORIES = 1_000
+MOST_NAMES = 50_000
+
+
+class Glimpse(NamedTuple):
+    """What happened in a tree since the last look.
+
+    `shown_at`: something became visible whole (renamed into place, or linked). `closed_at`: a file was closed
+    after writing. `read_at`: something that was there at the start was read.
+    """
+
+    shown_at: Optional[float] = None
+    closed_at: Optional[float] = None
+    read_at: Optional[float] = None
+
+
+OPENED, CLOSED, SHOWN, FOUND, NAMED = "opened", "closed", "shown", "found", "named"
+
+
+class Change(NamedTuple):
+    """One change in a tree: a file was opened (or made), closed after writing, or came to its name whole.
+
+    FOUND: it was there when its directory came to be watched; perhaps it was closed before, perhaps it will
+    be closed again. NAMED: a name was made, moved or removed, which only a living process does.
+    """
+
+    what: str
+    path: str
+
+
+def walk(
+    root: str, *, most_directories: int = MOST_DIRECTORIES, most_names: int = MOST_NAMES
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """Every directory of the tree with its entries, the outer ones first, less what is unfinished."""
+    waiting, directories, names = deque([root]), 1, 0
+    while waiting and names < most_names:
+        directory = waiting.popleft()
+        try:
+            with os.scandir(directory) as found:
+                entries = [entry for entry in found if not unfinished(entry.name)]
+        except OSError:
+            continue  # gone since, or not ours to read
+        names += len(entries)
+        yield directory, entries
+        for entry in entries:
+            if directories < most_directories and entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+                directories += 1
+
+
+def unfinished(name: str) -> bool:
+    """Whether the SDK is still preparing this, or taking it away; or it is what was found torn."""
+    return name.startswith(protocol.UNFINISHED) or name == protocol.TORN

@@ -1,0 +1,191 @@
+"""What can be seen of workers from outside: first output, checkpoints, whether they read earlier ones.
+
+Made by the hook `workers`, asked by the hook `watch` whenever it is awake anyway; what is seen becomes events
+(see `protocol`). A cycle run is judged by it, and who has lost the least progress is preempted first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Callable, Optional, Sequence, Union
+
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.events import EventLog
+from tarmac.node.files import untrusted
+from tarmac.node.progress.torn import Torn
+from tarmac.node.progress.tree import Change, Glimpse
+from tarmac.node.progress.treetimes import TreeTimes
+from tarmac.node.progress.treewatch import TreeWatch
+
+TELL_AGAIN_S = 30.0
+"""A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
+
+_STEP = re.compile(re.escape(protocol.STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
+
+DOUBT_S = 0.25
+"""A file that was closed counts as whole once its writer has lived on for so long."""
+
+
+_FIRST_BYTES = 65536
+
+Tree = Union[TreeWatch, TreeTimes]
+
+
+def tree_below(root: str, *, watch: Callable[[str], Tree] = TreeWatch) -> Tree:
+    """Look at a directory of checkpoints from now on, as closely as this node allows."""
+    try:
+        return watch(root)
+    except OSError:  # no such ability here, or this user has too many already
+        return TreeTimes(root)
+
+
+class ProgressWatcher:
+    """Watches one node's workers from before their start to their end."""
+
+    def __init__(
+        self,
+        events: EventLog,
+        *,
+        logs: Sequence[str],
+        reports: str,
+        tree: Optional[Tree],
+        checkpoints: Optional[str] = None,
+        torn: Optional[Torn] = None,
+        tell_again_s: float = TELL_AGAIN_S,
+    ) -> None:
+        self._began_at = time.time()
+        self._checkpoints = checkpoints
+        self._events = events
+        self._logs = logs
+        self._reports = reports
+        self._tree = tree
+        self._torn = torn
+        self.torn: Optional[list[str]] = None
+        """Once closed: the files that were torn, by their paths below the root; None: nobody can tell."""
+        self._tell_again_s = tell_again_s
+        self._output_seen = False
+        self._read_seen = False
+        self._checkpoint_at: Optional[float] = None
+        self._told_at: Optional[float] = None
+        self._tell_due = 0.0
+        self._doubtful_at: Optional[float] = None
+        self._told_to_leave = False
+        self._held: Optional[Tree] = None
+
+    def look(self, *, writers_done: bool = False) -> None:
+        """Take in what happened; for whoever is awake."""
+        self._look_for_output()
+        if self._tree is None:
+            return
+        self._look_at_tree(self._tree, writers_done=writers_done)
+        if not self._told_to_leave and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
+            self._believe()
+        if time.monotonic() >= self._tell_due:
+            self._tell_checkpoint()
+
+    def fileno(self) -> int:
+        """What becomes readable when a checkpoint changes; -1 where nothing does."""
+        return -1 if self._tree is None else self._tree.fileno()
+
+    def before_leaving(self) -> None:
+        """Workers are about to be told to leave: what they closed so far was of their own accord."""
+        if self._torn is not None:
+            self._torn.look_at_processes(told=True)
+        if not self._told_to_leave:
+            self.look()
+            self._believe()
+            self._told_to_leave = True
+
+    def note_exit(self, *, good: bool) -> None:
+        """A worker left. What it held open was closed by that: only after exit code 0 is it surely whole."""
+        self.look(writers_done=good)
+        if good:
+            self._believe()
+        else:
+            self._doubtful_at = None
+
+    def close(self) -> None:
+        """The workers have ended: whoever reads now is none of them."""
+        if self._tree is not None:
+            self._look_at_tree(self._tree, writers_done=False)
+            self._tell_checkpoint()
+            if self._torn is not None and self._tree.complete:
+                self.torn = self._torn.paths()
+            self._tree, self._held = None, self._tree
+
+    def let_go(self) -> None:
+        """This process lives on: give back what watching took."""
+        if self._held is not None:
+            self._held.close()
+
+    def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
+        def more() -> list[Change]:
+            self._take(tree.look())
+            return tree.changes()
+
+        self._take(tree.look(writers_done=writers_done))
+        if self._torn is not None:
+            self._torn.take(tree.changes(), more)
+
+    def _take(self, seen: Glimpse) -> None:
+        if seen.shown_at is not None:
+            self._checkpoint_at = seen.shown_at
+        if seen.closed_at is not None:
+            self._doubtful_at = seen.closed_at
+        if seen.read_at is not None and not self._read_seen:
+            self._read_seen = True
+            self._events.append("checkpoint_read", at=round(seen.read_at, 6))
+
+    def _believe(self) -> None:
+        if self._doubtful_at is not None:
+            self._checkpoint_at = max(self._checkpoint_at or 0.0, self._doubtful_at)
+            self._doubtful_at = None
+
+    def _tell_checkpoint(self) -> None:
+        if self._checkpoint_at is not None and self._checkpoint_at != self._told_at:
+            self._told_at = self._checkpoint_at
+            self._tell_due = time.monotonic() + self._tell_again_s
+            step = None if self._checkpoints is None else _latest_step(self._checkpoints, self._began_at)
+            told = {} if step is None else {"step": step}
+            self._events.append("checkpoint", at=round(self._checkpoint_at, 6), **told)
+
+    def _look_for_output(self) -> None:
+        if self._output_seen:
+            return
+        found = [at for at in (_written_at(log) for log in self._logs) if at is not None]
+        reported_at = _first_report_at(self._reports)
+        if reported_at is not None:
+            found.append(reported_at)
+        if found:
+            self._output_seen = True
+            self._events.append("first_output", at=round(min(found), 6))
+
+
+def _latest_step(root: str, since: float) -> Optional[int]:
+    """The step of the checkpoint that the SDK made last, if that was since then."""
+    link = os.path.join(root, protocol.LATEST)
+    try:
+        found = _STEP.fullmatch(os.readlink(link)) if os.lstat(link).st_mtime >= since else None
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def _written_at(path: str) -> Optional[float]:
+    """When a file was last written; None while it is empty or not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime if found.st_size > 0 else None
+
+
+def _first_report_at(path: str) -> Optional[float]:
+    """When the SDK first reported, by its own word."""
+    try:
+        line = untrusted.first_bytes(path, _FIRST_BYTES).partition(b"\n")[0]
+        return float(untrusted.parse_object(line)["at"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,1 @@
+"""Making the environment of a run: repositories, interpreters, packages."""

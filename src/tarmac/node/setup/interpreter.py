@@ -1,0 +1,107 @@
+"""The Python that a run's commands find, and what there is to know of it. Called by `layers`.
+
+Asking it costs the start of an interpreter, so the answer is kept beside the environments made for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, NamedTuple, Optional
+
+from tarmac.node.files.digests import digest
+from tarmac.node.setup.setupwork import SetupWork, StepFailed
+
+_NAMES = ("python3", "python")
+_QUESTION = """
+import json, site, sys, sysconfig
+places = list(site.getsitepackages())
+if site.ENABLE_USER_SITE:
+    places.insert(0, site.getusersitepackages())
+print(json.dumps({
+    "executable": sys.executable,
+    "base": getattr(sys, "_base_executable", None) or sys.executable,
+    "version": "%d.%d" % sys.version_info[:2],
+    "whole_version": "%d.%d.%d" % sys.version_info[:3],
+    "implementation": sys.implementation.cache_tag,
+    "scripts": sysconfig.get_path("scripts"),
+    "sites": places,
+}))
+"""
+
+
+class Interpreter(NamedTuple):
+    """A Python, with the directories where what is installed for it lies, the first to be searched first."""
+
+    executable: str
+    base: str
+    version: str
+    whole_version: str
+    implementation: str
+    scripts: str
+    sites: tuple[str, ...]
+
+    def identity(self) -> list[Any]:
+        """What tells it from any other, and from itself before something was installed for it."""
+        return [*self, [_changed_ns(site) for site in self.sites]]
+
+
+def find(env: Mapping[str, str]) -> Optional[str]:
+    """The Python that commands of this environment find; None: there is none."""
+    for place in os.get_exec_path(dict(env)):
+        for name in _NAMES:
+            path = os.path.join(place, name)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return os.path.abspath(path)
+    return None
+
+
+def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Interpreter:
+    """What the Python at `path` says of itself; `root` is where answers are kept. Raises StepFailed."""
+    kept = os.path.join(root, f"python-{_mark(path, env)}.json")
+    answer = _read(kept)
+    if answer is None:
+        quiet = {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        printed = work.ask([path, "-c", _QUESTION], env=quiet)
+        answer = _parsed(printed)
+        if answer is None:
+            raise StepFailed(f"{path} does not run as Python")
+        draft = f"{kept}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
+        with open(draft, "w", encoding="utf-8") as file:
+            json.dump(answer._asdict(), file)
+        os.replace(draft, kept)
+    return answer
+
+
+def _mark(path: str, env: Mapping[str, str]) -> str:
+    """A name for the answer of this program to this question, as long as it is the same program."""
+    config = os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")
+    real = os.path.realpath(path)
+    told = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
+    told.append(env.get("PYTHONUSERBASE"))
+    return digest(json.dumps([_QUESTION, told]))[:32]
+
+
+def _read(path: str) -> Optional[Interpreter]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _parsed(file.read())
+    except OSError:
+        return None
+
+
+def _parsed(printed: Optional[str]) -> Optional[Interpreter]:
+    if printed is None:
+        return None
+    try:
+        told = json.loads(printed.strip().rpartition("\n")[2])
+        return Interpreter(**{**told, "sites": tuple(told["sites"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

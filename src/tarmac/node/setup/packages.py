@@ -1,0 +1,91 @@
+"""Installing Python packages, into an environment that is shared where it can be. Called by `hooks.setup`.
+
+pip is the ordinary one, with the run's own variables (PIP_INDEX_URL and its like). What equal words come to
+is kept and used again; what belongs to one working directory goes into the attempt's own environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from typing import Any, Mapping, Optional, Sequence
+
+from tarmac.node.files.gitrules import without_secrets
+from tarmac.node.setup import requirements, venv
+from tarmac.node.setup.layers import Layers
+from tarmac.node.setup.setupwork import SetupWork, StepFailed
+
+FRESH_S = 86400
+"""How long what `upgrade` came to is used again: a day."""
+
+_ELSEWHERE = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PYTHONHOME", "PYTHONPATH"})
+
+
+def install(
+    work: SetupWork,
+    layers: Optional[Layers],
+    arguments: Sequence[str],
+    *,
+    directory: str,
+    source: Optional[Sequence[Any]] = None,
+) -> None:
+    """`pip install ARGUMENTS` in a directory; `source` names what lies there, where that is fixed."""
+    work.say(f"+ {without_secrets(shlex.join(['pip', 'install', *arguments]))}")
+    if layers is None:
+        raise StepFailed("no Python is found by this run", exit_code=127, hint="see PATH, environment.venv")
+    words = requirements.within_environment(arguments)
+    if len(words) < len(arguments):
+        work.say("(--user is left out: this run has an environment of its own)")
+    env = _environment(work.env())
+    found = requirements.judge(words, directory)
+    shared = found.shared if source is None else not _editable(words)
+    if layers.private or not shared:
+        _pip(work, layers, layers.own, words, env=env, directory=directory)
+        return
+    age = int(time.time() // FRESH_S) if found.moving else None
+    told = [words, found.files, age, list(source or ()), sorted(_settings(env).items())]
+
+    def fill(place: str) -> None:
+        _pip(work, layers, place, words, env=env, directory=directory)
+
+    if not layers.share(told, fill):
+        work.say("(installed before by a run that asked the same: used again)")
+
+
+def _pip(
+    work: SetupWork,
+    layers: Layers,
+    place: str,
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    directory: str,
+) -> None:
+    python = venv.python_of(place)
+    inside = {**env, "VIRTUAL_ENV": place, "PATH": f"{venv.bin_of(place)}:{env.get('PATH', os.defpath)}"}
+    if not any(os.path.isdir(os.path.join(site, "pip")) for site in layers.python.sites):
+        work.do([python, "-m", "ensurepip", "--default-pip"], env=inside, directory=directory)
+    work.do([python, "-m", "pip", "install", *arguments], env=inside, directory=directory)
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of pip: it asks nobody, and installs nowhere but where it is told."""
+    kept = {name: value for name, value in env.items() if name not in _ELSEWHERE}
+    return {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
+        **kept,
+        "PIP_NO_INPUT": "1",
+    }
+
+
+def _settings(env: Mapping[str, str]) -> dict[str, str]:
+    """What of the environment decides what pip finds."""
+    return {name: value for name, value in env.items() if name.startswith("PIP_")}
+
+
+def _editable(arguments: Sequence[str]) -> bool:
+    return any(
+        word in ("-e", "--editable") or word.startswith(("-e", "--editable=")) for word in arguments
+    ) or any(word.startswith("-") and word.startswith(("--target", "--prefix", "-t")) for word in arguments)

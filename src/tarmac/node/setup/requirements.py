@@ -1,0 +1,177 @@
+"""What pip is given, judged before it runs: may runs share what comes of it? Called by `packages`.
+
+Whatever is not known to come out the same for everybody belongs to the attempt alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Iterator, NamedTuple, Sequence
+
+from tarmac.node.attempt.steps import split
+from tarmac.node.files import untrusted
+from tarmac.node.files.digests import digest
+
+_MOST_FILES = 50
+
+
+class Judgement(NamedTuple):
+    """`shared`: equal words come to equal environments. `moving`: only for a while.
+
+    `files` are the digests of what the words refer to.
+    """
+
+    shared: bool
+    moving: bool
+    files: tuple[str, ...]
+
+
+def judge(arguments: Sequence[str], directory: str) -> Judgement:
+    """The judgement on arguments of `pip install` in a directory."""
+    reader = _Reader(directory)
+    reader.arguments(arguments)
+    return Judgement(reader.shared, reader.moving, tuple(reader.files))
+
+
+def within_environment(arguments: Sequence[str]) -> list[str]:
+    """The arguments, less what would lead out of the environment they are for."""
+    return [argument for argument in arguments if argument != "--user"]
+
+
+class _Reader:
+    """Reads arguments and the requirement files they name."""
+
+    def __init__(self, directory: str) -> None:
+        self.shared = True
+        self.moving = False
+        self.files: list[str] = []
+        self._directory = directory
+
+    def arguments(self, arguments: Sequence[str]) -> None:
+        words = iter(arguments)
+        for word in words:
+            if not word.startswith("-"):
+                self._requirement(word)
+                continue
+            name, mark, value = word.partition("=")
+            if name in _FLAGS:
+                continue
+            if name in _MOVING:
+                self.moving = True
+            elif name in _FILES or word[:2] in _SHORT_FILES:
+                self._file(value if mark else word[2:] if word[:2] == name[:2] != name else next(words, ""))
+            elif name in _LINKS:
+                self._links(value if mark else next(words, ""))
+            elif name in _VALUED:
+                if not mark:
+                    next(words, "")
+            else:
+                self.shared = False
+
+    def _requirement(self, text: str) -> None:
+        found = _NAMED.match(text)
+        if found and found["url"] is not None:
+            if _fixed(found["url"]):
+                return
+        elif (found and not _ARCHIVE.search(text.partition(";")[0].strip())) or _fixed(text):
+            return
+        self.shared = False
+
+    def _file(self, name: str) -> None:
+        path = os.path.join(self._directory, name)
+        try:
+            text = untrusted.read_bytes(os.path.realpath(path), untrusted.NOTE_BYTES).decode()
+        except (OSError, ValueError):
+            self.shared = False  # pip will say what is wrong with it
+            return
+        self.files.append(digest(text))
+        if len(self.files) > _MOST_FILES:
+            self.shared = False
+            return
+        inner = _Reader(os.path.dirname(path))
+        inner.files = self.files
+        for line in _lines(text):
+            inner.arguments(split(line) if line.startswith("-") else [line.partition(" --")[0].strip()])
+        self.shared = self.shared and inner.shared
+        self.moving = self.moving or inner.moving
+
+    def _links(self, place: str) -> None:
+        """A directory of archives counts with what lies in it; one below the working directory is private."""
+        if "://" in place:
+            return
+        if not os.path.isabs(place):
+            self.shared = False
+            return
+        told = []
+        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+            status = os.stat(os.path.join(place, name))
+            told.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+        self.files.append(digest("\n".join(told)))
+
+
+def _fixed(url: str) -> bool:
+    """Whether a URL names one thing for ever: an archive by HTTPS, or a whole commit."""
+    if _VERSION_CONTROL.match(url):
+        return _COMMIT_AT_END.search(url.partition("#")[0]) is not None
+    return url.startswith("https://")
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.replace("\\\n", " ").split("\n"):
+        bare = re.sub(r"(^|\s)#.*$", "", line).strip()
+        if bare:
+            yield bare
+
+
+_NAMED = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*(@\s*(?P<url>\S+).*|(?=$|[<>=!~;(]).*)$", re.DOTALL
+)
+_ARCHIVE = re.compile(r"\.(whl|zip|tar\.[a-z0-9]+|tgz|tbz)$", re.IGNORECASE)
+_VERSION_CONTROL = re.compile(r"(git|hg|svn|bzr)\+")
+_COMMIT_AT_END = re.compile(r"@[0-9a-f]{40}$")
+
+_FLAGS = frozenset(
+    {
+        "--no-index",
+        "--pre",
+        "--no-deps",
+        "--no-build-isolation",
+        "--prefer-binary",
+        "--require-hashes",
+        "--use-pep517",
+        "--no-cache-dir",
+        "--ignore-installed",
+        "-I",
+        "--no-compile",
+        "--user",
+        "-q",
+        "--quiet",
+        "-v",
+        "--verbose",
+        "-y",
+    }
+)
+_MOVING = frozenset({"-U", "--upgrade", "--force-reinstall"})
+_FILES = frozenset({"-r", "--requirement", "-c", "--constraint"})
+_SHORT_FILES = frozenset({"-r", "-c"})
+_LINKS = frozenset({"-f", "--find-links"})
+_VALUED = frozenset(
+    {
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+        "--only-binary",
+        "--no-binary",
+        "--trusted-host",
+        "--timeout",
+        "--retries",
+        "--proxy",
+        "--cert",
+        "--upgrade-strategy",
+        "--progress-bar",
+        "--hash",
+        "--config-settings",
+        "-C",
+    }
+)

@@ -1,0 +1,111 @@
+"""Carrying out one setup step: processes with their output in the setup log, until they leave or must.
+
+Made by the hook `setup` for a node; the steps themselves are in `checkout`, `packages` and `systempackages`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Mapping, Optional, Sequence
+
+from tarmac.node import environment
+from tarmac.node.files import untrusted
+from tarmac.node.leave import leave_if_asked, verdict
+from tarmac.node.noderun import Leave, NodeRun
+from tarmac.node.processes.children import Child
+from tarmac.node.processes.spawn import CannotStart
+
+_STEP_GRACE_S = 0.3
+
+
+class StepFailed(Exception):
+    """The step cannot go on: `how` says why, `hint` what to do where that is known."""
+
+    def __init__(
+        self,
+        how: str,
+        *,
+        exit_code: Optional[int] = None,
+        ended_by: Optional[str] = None,
+        hint: Optional[str] = None,
+    ) -> None:
+        super().__init__(how)
+        self.how = how
+        self.exit_code = exit_code
+        self.ended_by = ended_by
+        self.hint = hint
+
+
+class SetupWork:
+    """The setup of one node: its log, its directory, and how processes are run for it."""
+
+    def __init__(self, run: NodeRun) -> None:
+        self.run = run
+        self.directory = run.node.work
+        self.log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
+        self._scratch = os.path.join(run.node.directory, "asked")
+
+    def env(self) -> dict[str, str]:
+        """What a step finds around it now: later steps see what earlier ones installed."""
+        return environment.complete(self.run.part.setup_env, self.run)
+
+    def say(self, line: str) -> None:
+        """A line of our own in the setup log."""
+        untrusted.append_text(self.log, f"{line}\n")
+
+    def do(self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None) -> None:
+        """Run a process to its end; raises StepFailed, or Leave when the attempt is asked to."""
+        child = self._started(argv, env=env, directory=directory or self.directory, log=self.log)
+        self._attend(child)
+        if child.exit_code != 0:
+            how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
+            raise StepFailed(how, exit_code=child.exit_code, ended_by=child.signal)
+
+    def ask(
+        self, argv: Sequence[str], *, env: Mapping[str, str], directory: Optional[str] = None
+    ) -> Optional[str]:
+        """What a process prints, errors included; None when it fails."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._scratch)
+        child = self._started(argv, env=env, directory=directory or self.directory, log=self._scratch)
+        self._attend(child)
+        printed = untrusted.read_bytes(self._scratch, untrusted.NOTE_BYTES).decode("utf-8", errors="replace")
+        os.unlink(self._scratch)
+        return printed if child.exit_code == 0 else None
+
+    def wait(self, seconds: float) -> None:
+        """Rest a moment; raises Leave when the attempt is asked to leave."""
+        leave_if_asked(self.run)
+        self.run.wake_channel.wait(time.monotonic() + seconds)
+        self.run.children.reap()
+        leave_if_asked(self.run)
+
+    def _started(self, argv: Sequence[str], *, env: Mapping[str, str], directory: str, log: str) -> Child:
+        try:
+            return self.run.children.start(argv, env=dict(env), directory=directory, log=log)
+        except CannotStart as problem:
+            raise StepFailed(str(problem), exit_code=problem.exit_code) from None
+
+    def _attend(self, child: Child) -> None:
+        """Wait for a process; when the attempt is asked to leave, end it and everything it started."""
+        run = self.run
+        while not child.left:
+            run.wake_channel.wait(run.limit_due)
+            run.children.reap()
+            if not child.left:
+                try:
+                    leave_if_asked(run)
+                except Leave:
+                    self._end(child)
+                    raise Leave(verdict(run)) from None
+
+    def _end(self, child: Child) -> None:
+        """Let a step leave by SIGTERM; what does not is ended like everything else of the node's part."""
+        child.send(signal.SIGTERM)
+        deadline = time.monotonic() + _STEP_GRACE_S
+        while not self.run.children.none_left and time.monotonic() < deadline:
+            self.run.wake_channel.wait(deadline)
+            self.run.children.reap()

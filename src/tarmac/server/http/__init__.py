@@ -1,0 +1,1 @@
+"""HTTP itself: listeners, connections, authentication, bodies, errors, server-sent events."""

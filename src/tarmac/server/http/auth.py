@@ -1,0 +1,120 @@
+"""The outermost layer of the server: who is calling, and the version of the server in every answer.
+
+Wraps the whole application, so that no route can be reached around it. A request over the unix socket of
+the home comes from its owner; any other needs the token, whatever it asks for.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import pwd
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tarmac.model.actor import Actor, ActorRole
+from tarmac.model.errors import Unauthorized
+from tarmac.server.http.errors import response
+
+API_USER = "api"
+"""The user of requests that come with the token."""
+
+_TOKEN_WANTED = (
+    "set TARMAC_TOKEN to the content of the file `token` in the server's home; "
+    "a program sends the header Authorization: Bearer TOKEN"
+)
+
+_CALLER = "tarmac.caller"
+PEER_UID = "tarmac.peer_uid"
+"""Where the scope of a request has the user id of the process that sent it, over a unix socket."""
+
+_ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sent a request. `local`: over the unix socket, so from a user's shell on this machine."""
+
+    actor: Actor
+    local: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may come in: users of this machine over `socket_name`, others by `token` (None: nobody).
+
+    `owner` is the user whose server this is.
+    """
+
+    owner: str
+    socket_name: str
+    token: str | None = None
+
+
+class AuthMiddleware:
+    """The application behind its access rules."""
+
+    def __init__(self, app: ASGIApp, *, access: Access, version: str) -> None:
+        self._app = app
+        self._access = access
+        self._version = (b"tarmac-version", version.encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_version(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), self._version]
+            await send(message)
+
+        caller = self._caller(scope)
+        if caller is None:
+            refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_WANTED))
+            await refusal(scope, receive, send_with_version)
+            return
+        scope[_CALLER] = caller
+        await self._app(scope, receive, send_with_version)
+
+    def _caller(self, scope: Scope) -> Caller | None:
+        """Whoever is let in; nobody is by default."""
+        if scope["type"] != "http":
+            return None
+        if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
+            return Caller(actor=self._local_actor(scope.get(PEER_UID)), local=True)
+        given = Headers(scope=scope).get("authorization", "")
+        wanted = self._access.token
+        if wanted and hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+            return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
+        return None
+
+    def _local_actor(self, uid: int | None) -> Actor:
+        """The user of the process at the other end; the owner of the home and root are admins."""
+        if uid is None or uid == os.getuid():
+            return Actor(user=self._access.owner, roles=_ADMIN)
+        return Actor(user=user_name(uid), roles=_ADMIN if uid == 0 else _MEMBER)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user of this machine; the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sent the request; the rim has let them in."""
+    caller = request.scope[_CALLER]
+    assert isinstance(caller, Caller)
+    return caller
+
+
+async def _actor_of(request: Request) -> Actor:
+    return caller_of(request).actor
+
+
+CallingActor = Annotated[Actor, Depends(_actor_of)]
+"""The parameter of a route that has the actor who sent the request."""

@@ -1,0 +1,111 @@
+"""How much a request may bring: asked before any of it is parsed, because parsing holds up everybody.
+
+Used by `auth`, behind the access rules. Code travels as a stream, which its routes limit themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tarmac.model.errors import InvalidInput, TarmacError, TooLarge, Unavailable
+from tarmac.server.http.errors import response
+
+MIB = 1 << 20
+LARGEST_BODY_BYTES = 8 * MIB
+LARGEST_LIST_BYTES = 32 * MIB
+"""For the routes that take many runs, or the names of all contents of a directory."""
+
+SILENCE_S = 30.0
+"""How long a body may stand still before its request is given up."""
+
+STREAMED = ("/code/packs", "/code/trees")
+LISTS = ("/runs/batch", "/code/missing")
+
+
+class Bodies:
+    """The application, behind the limits of bodies."""
+
+    def __init__(self, app: ASGIApp, *, silence_s: float = SILENCE_S) -> None:
+        self._app = app
+        self._silence_s = silence_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def in_time() -> Message:
+            try:
+                return await asyncio.wait_for(receive(), self._silence_s)
+            except TimeoutError:
+                raise Unavailable(f"nothing came of the request for {self._silence_s:g} s") from None
+
+        path = scope["path"]
+        headers = Headers(scope=scope)
+        if "content-length" not in headers and "transfer-encoding" not in headers:
+            await self._app(scope, receive, send)
+        elif path.endswith(STREAMED):
+            await self._app(scope, _only_first(in_time, receive), send)
+        else:
+            limit_bytes = LARGEST_LIST_BYTES if path.endswith(LISTS) else LARGEST_BODY_BYTES
+            try:
+                body = await _whole(in_time, headers.get("content-length"), limit_bytes)
+            except TarmacError as error:
+                await response(error)(scope, receive, send)
+                return
+            if body is not None:
+                await self._app(scope, _replaying(body, receive), send)
+
+
+async def _whole(receive: Receive, announced: str | None, limit_bytes: int) -> bytes | None:
+    """The body; None when whoever sent it has gone. Raises TooLarge before more than the limit is kept."""
+    if announced is not None:
+        if not announced.isdecimal():
+            raise InvalidInput(f"Content-Length: {announced!r:.80} is not a number")
+        if int(announced) > limit_bytes:
+            raise _too_large(int(announced), limit_bytes)
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > limit_bytes:
+            raise _too_large(len(body), limit_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _too_large(size_bytes: int, limit_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"the request is {size_bytes / MIB:.1f} MiB or larger, and {limit_bytes // MIB} MiB are the most",
+        hint="send less at once; data belongs into code, datasets or artifacts",
+    )
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body, and then what comes after it: that the client goes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _only_first(in_time: Receive, receive: Receive) -> Receive:
+    """A `receive` in time until the body is whole; what comes after it may take as long as it likes."""
+    whole = False
+
+    async def take() -> Message:
+        nonlocal whole
+        if whole:
+            return await receive()
+        message = await in_time()
+        whole = not message.get("more_body", False)
+        return message
+
+    return take

@@ -1,0 +1,173 @@
+"""How many connections there may be, and for how long one may say nothing. Used by `daemon`.
+
+Whoever can reach a port can open connections to it, without a token. So those over TCP have a budget of their
+own, which leaves the socket of the home alone; and a request has to be said within a few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tarmac.server.http.auth import PEER_UID
+
+LARGEST_HEAD_BYTES = 1 << 16
+MOST_OPEN_FILES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most connections over TCP and over the home's socket; how long the head of a request may take."""
+
+    tcp: int = 512
+    home: int = 4096
+    head_s: float = 15.0
+
+
+class Budget:
+    """The connections of one kind of address. When it is spent, the one that has been idle longest goes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: set[LimitedProtocol] = set()
+        self._idle: dict[LimitedProtocol, None] = {}
+
+    def open(self, connection: LimitedProtocol) -> bool:
+        """Take up a new connection; False where there is no room, and nobody idle to make it."""
+        if len(self._open) >= self._most:
+            if not self._idle:
+                return False
+            oldest = next(iter(self._idle))
+            self.close(oldest)
+            oldest.transport.abort()
+        self._open.add(connection)
+        self._idle[connection] = None
+        return True
+
+    def busy(self, connection: LimitedProtocol) -> None:
+        """It has a request: it stays."""
+        self._idle.pop(connection, None)
+
+    def idle(self, connection: LimitedProtocol) -> None:
+        """Its request was answered."""
+        if connection in self._open:
+            self._idle[connection] = None
+
+    def close(self, connection: LimitedProtocol) -> None:
+        """It is gone."""
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's connection, within a budget. Subclasses made by `limited` know which."""
+
+    limits: Limits
+    tcp: Budget
+    home: Budget
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._budget = self.tcp
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._peer_uid: int | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        found = transport.get_extra_info("socket")
+        if found is not None and found.family == socket.AF_UNIX:
+            self._budget = self.home
+            self._peer_uid = _peer_uid(found)
+        if self._budget.open(self):
+            self._await_head()
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._budget.close(self)
+        self._head_is_whole()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > LARGEST_HEAD_BYTES and not self._brings_body(data):
+                self.send_400_response("The head of the request is too large.")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._peer_uid is not None:
+            cast(dict[str, Any], self.scope)[PEER_UID] = self._peer_uid
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_is_whole()
+        self._budget.busy(self)
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            self._budget.idle(self)
+
+    def _brings_body(self, data: bytes) -> bool:
+        """Whether the head ends within this piece: the rest of it is body."""
+        return b"\r\n\r\n" in data
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_bytes = 0
+            self._head_timer = self.loop.call_later(self.limits.head_s, self._give_up)
+
+    def _head_is_whole(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        self.transport.abort()
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    """The user of the process that connected: the kernel says so, and nobody can forge it."""
+    size = struct.calcsize("3i")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def limited(limits: Limits) -> type[LimitedProtocol]:
+    """The class of connections that share these limits."""
+
+    class Limited(LimitedProtocol):
+        pass
+
+    Limited.limits, Limited.tcp, Limited.home = limits, Budget(limits.tcp), Budget(limits.home)
+    return Limited
+
+
+def usual_limits() -> Limits:
+    """The limits for as many files as this process may open: half of them for the home, a quarter for TCP."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return Limits()
+    usual = Limits()
+    return Limits(tcp=min(usual.tcp, files // 4), home=min(usual.home, files // 2))
+
+
+def allow_open_files() -> tuple[int, int]:
+    """Let this process open as many files as it may; the limits before, which are those of what it starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return soft, hard

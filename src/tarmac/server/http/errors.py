@@ -1,0 +1,95 @@
+"""Errors in the one form of docs/api.md. Every error of a route ends here, and none as a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
+from tarmac.model.home import Home
+from tarmac.server.http.answers import JsonAnswer
+
+
+def install(app: FastAPI, home: Home) -> None:
+    """Make every error of `app` answer in the one form. What is not expected points to the log of `home`."""
+
+    def expected(_request: Request, error: Exception) -> JsonAnswer:
+        assert isinstance(error, TarmacError)
+        return response(error)
+
+    def malformed(_request: Request, error: Exception) -> JsonAnswer:
+        assert isinstance(error, RequestValidationError)
+        return response(InvalidInput(tuple(_problems(error.errors()))))
+
+    def too_deep(_request: Request, _error: Exception) -> JsonAnswer:
+        return response(InvalidInput("the request is nested too deeply"))
+
+    def unrouted(_request: Request, error: Exception) -> JsonAnswer:
+        assert isinstance(error, HTTPException)
+        return JsonAnswer(_unrouted_form(error), status_code=error.status_code, headers=error.headers)
+
+    def unexpected(_request: Request, error: Exception) -> JsonAnswer:
+        return response(
+            TarmacError(
+                f"tarmac itself failed ({type(error).__name__}): the mistake is not in your run",
+                hint=f"the details are in {home.log}",
+            )
+        )
+
+    app.add_exception_handler(TarmacError, expected)
+    app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(RecursionError, too_deep)
+    app.add_exception_handler(HTTPException, unrouted)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def response(error: TarmacError) -> JsonAnswer:
+    """The answer that tells of an error."""
+    return JsonAnswer({"error": form(error)}, status_code=error.http_status)
+
+
+def form(error: TarmacError) -> dict[str, Any]:
+    """The one form of an error."""
+    problems: Sequence[Problem] = ()
+    if isinstance(error, InvalidInput):
+        problems = error.problems
+    elif isinstance(error, NeverFits):
+        problems = [Problem(message=reason) for reason in error.reasons]
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+        "problems": [problem_record(problem) for problem in problems],
+    }
+
+
+def problem_record(problem: Problem) -> dict[str, Any]:
+    """One thing wrong in an input."""
+    return {
+        "message": problem.message,
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "hint": problem.hint,
+    }
+
+
+def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
+    """What pydantic found wrong with a request, in our words: where, and what."""
+    for error in errors:
+        place = ".".join(str(part) for part in error["loc"])
+        yield Problem(message=f"{place}: {error['msg']}")
+
+
+def _unrouted_form(error: HTTPException) -> dict[str, Any]:
+    """For what no route takes: the same form, with a code made of the status."""
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    return {
+        "error": {"code": code, "message": str(error.detail), "hint": None, "exit_code": 1, "problems": []}
+    }

@@ -1,0 +1,196 @@
+"""The files of an attempt as a follower reads them: a worker's log from a place on.
+
+All reading goes through `ControlPlane.read`, which works for every engine; called by the log stream.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Any
+
+from tarmac.control.service import ControlPlane
+from tarmac.model.actor import Actor
+from tarmac.model.errors import NotFound
+from tarmac.node.files import untrusted
+from tarmac.node.files.logroom import cut_note, gap_of
+from tarmac.node.files.masking import Mask, split_at
+
+BLOCK_BYTES = 65536
+LONGEST_BYTES = 16 << 20
+"""How much of a file is read at once, at most: of a longer one the end."""
+
+Read = Callable[[str, int, int], bytes]
+"""path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
+
+
+class LogFile:
+    """One worker's log, read from its beginning on or from where `seek` puts it.
+
+    `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run. `next` is the
+    place up to which it was shown: what may become a secret (or a whole character) with what follows is held
+    back.
+    """
+
+    def __init__(self, read: Read, path: str, *, key: dict[str, Any], mask: Callable[[], Mask]) -> None:
+        self.key = key
+        self.next = 0
+        self._read = read
+        self._path = path
+        self._mask = mask
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._window = b""
+        self._window_at = 0
+        self._shown_to = 0
+        self._whole = True
+
+    @property
+    def name(self) -> str:
+        """Its name in a list of places."""
+        return "{attempt}.{role}.{replica}.{worker}".format_map(self.key)
+
+    def seek(self, offset: int) -> None:
+        """Begin at `offset` instead."""
+        self.next = self._shown_to = self._window_at = offset
+        self._window, self._whole = b"", offset == 0
+
+    def chunk(self) -> dict[str, Any] | None:
+        """What was written since, up to a block of it; None when there is nothing new."""
+        while data := self._read(self._path, self._read_to, BLOCK_BYTES):
+            if b"\0" in data and (gap := self._gap()) is not None:
+                begin, end = gap
+                if begin <= self._read_to < end:
+                    return self._chunk(b"", final=True) or self._left_out(end)
+                if self._read_to < begin:
+                    data = data[: begin - self._read_to]
+            if (chunk := self._chunk(data, final=False)) is not None:
+                return chunk
+        return None
+
+    @property
+    def _read_to(self) -> int:
+        return self._window_at + len(self._window)
+
+    def rest(self) -> dict[str, Any] | None:
+        """What was held back, once nothing more will be written."""
+        return self._chunk(b"", final=True)
+
+    def _gap(self) -> tuple[int, int] | None:
+        """What was left out of the log, if it was too long (`node/files/logroom.py`)."""
+        return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
+
+    def _left_out(self, end: int) -> dict[str, Any]:
+        """The words in place of what was left out."""
+        missing, start = end - self._read_to, self.next
+        self.seek(end)
+        self._decoder.reset()
+        text = f"\n[tarmac: {missing:,} bytes of this log are left out: it was too long]\n"
+        return {**self.key, "offset": start, "next": end, "text": text}
+
+    def _chunk(self, data: bytes, *, final: bool) -> dict[str, Any] | None:
+        mask = self._mask()
+        if not self._whole:
+            self._look_back(mask.context_bytes)
+        self._window += data
+        shown, cut = split_at(self._window, mask, self._shown_to - self._window_at, final=final)
+        text = self._decoder.decode(shown, final)
+        self._shown_to = self._window_at + cut
+        start, self.next = self.next, self._shown_to - len(self._decoder.getstate()[0])
+        forgotten = max(0, cut - mask.context_bytes)
+        self._window, self._window_at = self._window[forgotten:], self._window_at + forgotten
+        if not text:
+            return None
+        return {**self.key, "offset": start, "next": self.next, "text": text}
+
+    def _look_back(self, context_bytes: int) -> None:
+        """Read what stands before the place where reading began: a secret may reach from there on."""
+        begin = max(0, self._window_at - context_bytes)
+        before = b""
+        while begin + len(before) < self._window_at:
+            piece = self._read(self._path, begin + len(before), self._window_at - begin - len(before))
+            if not piece:
+                break  # shorter than the place that was asked for: nothing is shown before it has grown
+            before += piece
+        if begin + len(before) == self._window_at:
+            self._window, self._window_at = before + self._window, begin
+        self._whole = True
+
+
+def reader(plane: ControlPlane, actor: Actor, attempt_id: str) -> Read:
+    """Reads files of an attempt; those that do not exist (yet) are empty."""
+
+    def read(path: str, offset: int, limit: int) -> bytes:
+        try:
+            return plane.read(actor, attempt_id, path, offset, limit)
+        except NotFound:
+            return b""
+
+    return read
+
+
+def tail_offset(read: Read, path: str, lines: int) -> int:
+    """Where the last `lines` lines of a file begin."""
+    end = _length_bytes(read, path)
+    if end == 0 or lines <= 0:
+        return end
+    stop = end - 1 if read(path, end - 1, 1) == b"\n" else end
+    least = max(0, stop - LONGEST_BYTES)
+    while stop > least:
+        begin = max(least, stop - BLOCK_BYTES)
+        block = read(path, begin, stop - begin)
+        at = len(block)
+        while (at := block.rfind(b"\n", 0, at)) >= 0:
+            lines -= 1
+            if lines == 0:
+                return begin + at + 1
+        stop = begin
+    return least
+
+
+def since_offset(read: Read, path: str, at: float) -> int:
+    """How long a log was at a time, by the time index beside it; a little less, never more."""
+    offset = 0
+    for line in last_part(read, f"{path.removesuffix('.log')}.idx")[0].split(b"\n"):
+        seconds, _, length = line.partition(b" ")
+        try:
+            later = float(seconds) > at
+            if later:
+                break
+            offset = int(length[:15])
+        except ValueError:
+            continue  # a worker can write here, too
+    return max(0, offset)
+
+
+def last_part(read: Read, path: str, limit_bytes: int = LONGEST_BYTES) -> tuple[bytes, bool]:
+    """The end of a file, from the beginning of a line on, and whether that is all of it."""
+    length = _length_bytes(read, path)
+    begin = offset = max(0, length - limit_bytes)
+    blocks: list[bytes] = []
+    while offset < length and (block := read(path, offset, min(BLOCK_BYTES, length - offset))):
+        blocks.append(block)
+        offset += len(block)
+    found = b"".join(blocks)
+    return (found, True) if begin == 0 else (found.partition(b"\n")[2], False)
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """A line of a JSON lines file; empty for one that is broken (its writer died in the middle)."""
+    try:
+        return untrusted.parse_object(line) if line else {}
+    except ValueError:
+        return {}
+
+
+def _length_bytes(read: Read, path: str) -> int:
+    """The length of a file, found by reading alone: doubling, then halving."""
+    low, high = 0, BLOCK_BYTES
+    while read(path, high, 1):
+        low, high = high + 1, high * 2
+    while low < high:
+        middle = (low + high) // 2
+        if read(path, middle, 1):
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,258 @@
+"""What a follower of a run's logs is sent, one look after another: chunks, states, notices, and the end.
+
+Synchronous, and run in a thread by `log_stream`; one `LogView` serves one client. It ends only after every
+byte of every log was sent: the state is read before the files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.control.service import ControlPlane
+from tarmac.model.actor import Actor
+from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.ports import Notice
+from tarmac.model.run import Attempt, Run
+from tarmac.model.spec import Hooks, RunSpec
+from tarmac.node.attempt.protocol import LOGS
+from tarmac.node.files.masking import NO_SECRETS, Mask
+from tarmac.server.logs.log_choice import check_choice
+from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_offset
+from tarmac.server.records.runs import Json, run_record, state_record
+
+Message = tuple[str, Json]
+"""Name and data of a message of the stream."""
+
+SETUP_ROLE = "setup"
+"""The role under which the output of setup steps and hooks is shown; its replica is the rank of the node."""
+
+_NO_HOOKS = Hooks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """Which logs, and from where: of each log only the last `tail` lines so far, or what came since.
+
+    `since` is a time; `places` are the next offsets of a client that comes back, and win over both.
+    """
+
+    role: str | None = None
+    replica: int | None = None
+    worker: int | None = None
+    attempt: int | None = None
+    tail: int | None = None
+    since: float | None = None
+    places: Mapping[str, int] = field(default_factory=dict)
+
+    def wants(self, key: Mapping[str, Any]) -> bool:
+        """Whether the log of this worker is asked for."""
+        asked = {"role": self.role, "replica": self.replica, "worker": self.worker}
+        return all(value is None or key[name] == value for name, value in asked.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSlice:
+    """What one look found. `more`: there may be more at once; `over`: all was sent, nothing follows."""
+
+    messages: tuple[Message, ...]
+    more: bool
+    over: bool
+
+
+def no_secrets(_run: Run) -> Mask:
+    """What hides the secrets of a run that has none."""
+    return NO_SECRETS
+
+
+class LogView:
+    """Follows the logs of one run for one client."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        actor: Actor,
+        reference: str,
+        query: LogQuery,
+        masks: Callable[[Run], Mask] = no_secrets,
+    ) -> None:
+        self._masks = masks
+        self._plane = plane
+        self._actor = actor
+        self._run = plane.find_here(actor, reference)
+        check_choice(
+            self._run,
+            plane.attempts(actor, self._run.id),
+            attempt=query.attempt,
+            role=query.role,
+            replica=query.replica,
+            worker=query.worker,
+            setup_role=SETUP_ROLE,
+        )
+        self._query = query
+        self._open: dict[int, _AttemptView] = {}
+        self._closed: set[int] = set()
+        self._places = dict(query.places)
+        self._state: Json | None = None
+        self._newest: Attempt | None = None
+        self._surveyed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no file is open: nothing can be new before the control plane says so."""
+        return not self._open
+
+    @property
+    def run_id(self) -> str:
+        return self._run.id
+
+    @property
+    def run(self) -> Json:
+        """The run as it was last seen."""
+        return run_record(self._run)
+
+    def places(self) -> dict[str, int]:
+        """The next offset of every log that was sent from, as a client gives them back."""
+        for view in self._open.values():
+            self._places.update(view.places())
+        return self._places
+
+    def look(self, *, survey: bool) -> LogSlice:
+        """What is new. With `survey` the control plane is asked about the run too, not only its files."""
+        messages: list[Message] = []
+        if survey or not self._surveyed:
+            messages += self._survey()
+        found = [message for view in self._open.values() for message in view.look()]
+        if not found:
+            found += self._last_words()
+        over = not found and self._over()
+        if over:
+            messages += self._state_messages()
+        return LogSlice(messages=(*messages, *found), more=bool(found), over=over)
+
+    def _survey(self) -> list[Message]:
+        """Take up the run as it is now. That it has ended is said only after its last byte."""
+        self._run = self._plane.find(self._actor, self._run.id)
+        attempts = self._plane.attempts(self._actor, self._run.id)
+        self._newest = attempts[-1] if attempts else None
+        for attempt in attempts:
+            number = attempt.number
+            if number in self._closed or self._query.attempt not in (None, number):
+                continue
+            if number not in self._open:
+                self._open[number] = _AttemptView(
+                    self._plane, self._actor, attempt, self._query, mask=self._mask, old=not self._surveyed
+                )
+            self._open[number].update(attempt, setup=_sets_up(self._run.spec))
+        self._surveyed = True
+        return [] if self._run.state is RunState.ENDED else self._state_messages()
+
+    def _mask(self) -> Mask:
+        return self._masks(self._run)
+
+    def _state_messages(self) -> list[Message]:
+        state = state_record(self._run, self._newest)
+        if state == self._state:
+            return []
+        self._state = state
+        return [("state", state)]
+
+    def _last_words(self) -> list[Message]:
+        """Close the attempts that have ended, now that their files have nothing new."""
+        messages: list[Message] = []
+        for number, view in list(self._open.items()):
+            if view.ended:
+                messages += view.last_words()
+                self._places.update(view.places())
+                self._closed.add(number)
+                del self._open[number]
+        return messages
+
+    def _over(self) -> bool:
+        """Whether nothing can follow what was found: the run has ended, or the only attempt asked for has."""
+        return self._run.state is RunState.ENDED or self._query.attempt in self._closed
+
+
+def _sets_up(spec: RunSpec) -> bool:
+    """Whether something beside the workers may write: setup steps, or commands around the workers."""
+    return bool(spec.setup) or spec.hooks != _NO_HOOKS
+
+
+class _AttemptView:
+    """The files of one attempt. `old`: it was there when the client came, so tail and since apply."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        actor: Actor,
+        attempt: Attempt,
+        query: LogQuery,
+        *,
+        mask: Callable[[], Mask],
+        old: bool,
+    ) -> None:
+        self.ended = False
+        self._mask = mask
+        self._plane = plane
+        self._actor = actor
+        self._attempt = attempt
+        self._query = query
+        self._old = old
+        self._read = reader(plane, actor, attempt.id)
+        self._logs: dict[str, LogFile] = {}
+        self._told: set[Notice] = set()
+
+    def update(self, attempt: Attempt, *, setup: bool) -> None:
+        """Take up the attempt as it is now, and workers that have started since."""
+        self.ended = attempt.state is AttemptState.ENDED
+        if setup:
+            for rank, node in enumerate(attempt.allocation.nodes):
+                self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
+        for worker in self._plane.workers(self._actor, attempt.id):
+            self._add(worker.role, worker.replica, worker.index, node=worker.node, path=worker.log)
+
+    def places(self) -> dict[str, int]:
+        return {log.name: log.next for log in self._logs.values()}
+
+    def look(self) -> Iterator[Message]:
+        """New notices, and up to a block from each log."""
+        for notice in self._plane.notices(self._actor, self._attempt.id):
+            if notice not in self._told:
+                self._told.add(notice)
+                yield "notice", {"text": notice.text, "attempt": self._attempt.number, "node": notice.node}
+        for log in self._logs.values():
+            if chunk := log.chunk():
+                yield "log", chunk
+
+    def last_words(self) -> Iterator[Message]:
+        """What was held back because it might have become a whole character."""
+        for log in self._logs.values():
+            if chunk := log.rest():
+                yield "log", chunk
+
+    def _add(self, role: str, replica: int, worker: int, *, node: str, path: str) -> None:
+        key = {
+            "attempt": self._attempt.number,
+            "role": role,
+            "replica": replica,
+            "worker": worker,
+            "node": node,
+        }
+        log = LogFile(self._read, path, key=key, mask=self._mask)
+        if log.name in self._logs or not self._query.wants(key):
+            return
+        log.seek(self._first_offset(log.name, path))
+        self._logs[log.name] = log
+
+    def _first_offset(self, name: str, path: str) -> int:
+        if name in self._query.places:
+            return self._query.places[name]
+        if not self._old:
+            return 0
+        offset = 0
+        if self._query.since is not None:
+            offset = since_offset(self._read, path, self._query.since)
+        if self._query.tail is not None:
+            offset = max(offset, tail_offset(self._read, path, self._query.tail))
+        return offset

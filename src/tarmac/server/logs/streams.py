@@ -1,0 +1,146 @@
+"""The live streams: a run's history and its logs, as async iterators of frames for `sse.StreamResponse`.
+
+A stream costs no thread: it waits in the event loop for news of the control plane (`Changes`), and while
+log files are open it looks at them twenty times a second; only the reading happens in the thread pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tarmac.model.actor import Actor
+from tarmac.model.errors import Unavailable
+from tarmac.model.lifecycle import TERMINAL_STATES
+from tarmac.server.http.sse import COMMENT, KEEP_ALIVE_S, frame, stopping_frame
+from tarmac.server.logs.log_view import LogSlice, LogView
+from tarmac.server.logs.positions import format_places
+from tarmac.server.records.runs import event_record, run_record
+from tarmac.server.service import Service
+
+FILE_PERIOD_S = 0.05
+"""How often open log files are looked at: a follower's lag is this and a little."""
+
+SURVEY_PERIOD_S = 1.0
+"""How often a stream asks about its run although nothing was told (another server may have acted)."""
+
+SURVEY_GAP_S = 0.02
+"""How long a stream rests between two surveys, so that a storm of changes does not make a storm of reads."""
+
+
+async def event_frames(
+    service: Service, actor: Actor, request: Request, run_id: str, after: int
+) -> AsyncIterator[bytes]:
+    """The history of a run after event number `after`, then what happens, until its end."""
+    pace = _Pace(request)
+    run = await run_in_threadpool(service.plane.find, actor, run_id)
+    over = run.state in TERMINAL_STATES
+    with service.changes.watch(run_id) as watch:
+        while True:
+            version = watch.version
+            pace.surveyed()
+            events = await run_in_threadpool(service.plane.events, actor, run_id, after)
+            for event in events:
+                yield frame("event", event_record(event), identifier=str(event.seq))
+                after = event.seq
+                pace.spoke()
+            if over or (events and events[-1].state in TERMINAL_STATES):
+                run = await run_in_threadpool(service.plane.find, actor, run_id)
+                yield frame("end", run_record(run))
+                return
+            if service.changes.stopping:
+                yield stopping_frame()
+                return
+            if await pace.abandoned():
+                return
+            if pace.silent():
+                yield COMMENT
+            await watch.after(version, SURVEY_PERIOD_S)
+            await pace.gap()
+
+
+async def log_frames(
+    service: Service, request: Request, view: LogView, *, follow: bool
+) -> AsyncIterator[bytes]:
+    """The logs of a run as `view` finds them; without `follow`, what is there now."""
+    pace = _Pace(request)
+    survey = True
+    with service.changes.watch(view.run_id) as watch:
+        while True:
+            version = watch.version
+            if survey:
+                pace.surveyed()
+            look = LogSlice(messages=(), more=False, over=False)
+            with suppress(Unavailable):  # the engine or the store cannot be reached now: look again later
+                look = await run_in_threadpool(view.look, survey=survey)
+            if look.messages:
+                yield _framed(look, view)
+                pace.spoke()
+            if look.over or (not follow and not look.more):
+                yield frame("end", view.run)
+                return
+            if service.changes.stopping:
+                yield stopping_frame()
+                return
+            if await pace.abandoned():
+                return
+            if pace.silent():
+                yield COMMENT
+            survey = look.more and watch.version > version
+            if not look.more:
+                changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else FILE_PERIOD_S)
+                survey = changed or pace.survey_due()
+            if survey:
+                await pace.gap()
+
+
+class _Pace:
+    """When one stream looks again, says that it is there, or gives up because nobody listens."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._spoke_at = time.monotonic()
+        self._surveyed_at = 0.0
+
+    def surveyed(self) -> None:
+        """The control plane is being asked now."""
+        self._surveyed_at = time.monotonic()
+
+    def survey_due(self) -> bool:
+        """Whether to ask the control plane although nothing was told."""
+        return time.monotonic() - self._surveyed_at >= SURVEY_PERIOD_S
+
+    async def gap(self) -> None:
+        """Rest until it may be asked again."""
+        left_s = self._surveyed_at + SURVEY_GAP_S - time.monotonic()
+        if left_s > 0:
+            await asyncio.sleep(left_s)
+
+    def spoke(self) -> None:
+        """Something was sent."""
+        self._spoke_at = time.monotonic()
+
+    def silent(self) -> bool:
+        """Whether nothing was sent for so long that a comment is due (and then counts as sent)."""
+        due = time.monotonic() - self._spoke_at >= KEEP_ALIVE_S
+        if due:
+            self.spoke()
+        return due
+
+    async def abandoned(self) -> bool:
+        """Whether the client went away."""
+        return await self._request.is_disconnected()
+
+
+def _framed(look: LogSlice, view: LogView) -> bytes:
+    """A batch of messages; the last log among them carries the place in the whole stream."""
+    last_log = max((at for at, (name, _) in enumerate(look.messages) if name == "log"), default=None)
+    return b"".join(
+        frame(name, data, identifier=format_places(view.places()) if at == last_log else None)
+        for at, (name, data) in enumerate(look.messages)
+    )

@@ -1,0 +1,1 @@
+"""Records of the model as JSON objects, for the routes and streams."""

@@ -1,0 +1,141 @@
+"""The artifacts of runs, for the routes: what users may see, fetch and remove; inputs of new runs settled.
+
+Made by `wiring`. The store of artifacts is the record: what stands there is there, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tarmac.artifacts.versions.catalog import Catalog, Kept
+from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
+from tarmac.artifacts.versions.retention import Rules, collect, expired
+from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
+from tarmac.model.ports import Clock, Store
+from tarmac.model.run import Run
+from tarmac.server.storage.janitor import Janitor
+
+TIDY_EVERY_S = 600.0
+
+_CHECKPOINT = "checkpoint"
+
+log = logging.getLogger(__name__)
+
+
+class ArtifactService:
+    """Commands and questions about artifacts. From any thread."""
+
+    def __init__(
+        self, catalog: Catalog, store: Store, clock: Clock, rules: Rules, *, remembered: Path
+    ) -> None:
+        """`remembered` is a file that says that the store of artifacts was begun."""
+        self._remembered = remembered
+        self._catalog = catalog
+        self._store = store
+        self._clock = clock
+        self._rules = rules
+        self.janitor = Janitor("artifacts", self.tidy, every_s=TIDY_EVERY_S, begin=self._begin)
+
+    # --- questions
+
+    def kept(self, run: Run | None) -> list[Kept]:
+        """Every version of a run's artifacts, or of all runs'."""
+        return self._catalog.kept(run.id if run is not None else None)
+
+    def names(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """The names of runs by id, as far as they are known here."""
+        return {run_id: run.name for run_id, run in self._store.load_runs(run_ids).items()}
+
+    def find(self, reference: str, *, kind: str = _CHECKPOINT) -> Version:
+        """The version a user means: an id, or a run (by id or name) for its latest of a kind.
+
+        Raises NotFound with the nearest.
+        """
+        version = self._catalog.exact(reference)
+        if version is not None:
+            return version
+        runs = self._store.find_runs(reference, limit=2)
+        if not runs or (len(runs) > 1 and runs[0].name != reference):
+            raise self._catalog.unknown(reference, others=[run.name for run in self._store.live_runs()])
+        latest = self._catalog.latest(runs[0].id, kind)
+        if latest is None:
+            raise NotFound(
+                f"{runs[0].name} ({runs[0].id}) has no {kind} artifact",
+                hint=f"tarmac artifacts ls {runs[0].id} lists what it has",
+            )
+        return latest
+
+    def manifest(self, version: Version) -> Manifest:
+        """What a version holds."""
+        return self._catalog.manifest(version)
+
+    def piece(self, digest: str) -> bytes:
+        """A piece of a file."""
+        return self._catalog.piece(digest)
+
+    # --- commands
+
+    def remove(self, reference: str) -> Version:
+        """Remove one version; raises Refused for one that is in use."""
+        version = self._catalog.exact(reference)
+        if version is None:
+            raise self._catalog.unknown(reference)
+        live = self._store.live_runs()
+        reader = next((run for run in live if version.id in run.spec.input_artifacts), None)
+        if reader is not None:
+            raise Refused(f"{version.id} is the input of {reader.name} ({reader.id}, {reader.state})")
+        owner = next((run for run in live if run.id == version.run_id), None)
+        if owner is not None and version == self._catalog.latest(version.run_id, version.kind, version.rank):
+            raise Refused(
+                f"{version.id} is what {owner.name} ({owner.state}) would resume from",
+                hint="it can be removed once the run has ended",
+            )
+        self._catalog.remove([version])
+        return version
+
+    def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
+        """What a new run names as its input, as versions that stand now; and what is wrong with it."""
+        problems: list[Problem] = []
+        found: list[Version] = []
+        for text in inputs:
+            try:
+                found.append(self.find(text.strip()))
+            except (NotFound, Refused) as error:
+                problems.append(Problem(message=f"input artifact: {error.message}", hint=error.hint))
+        if not problems:
+            manifests = [self._catalog.manifest(version) for version in dict.fromkeys(found)]
+            for path, (one, other) in clashes(manifests).items():
+                message = f"input artifacts {one} and {other} both hold {path!r}"
+                problems.append(Problem(message=message, hint="one directory cannot hold both"))
+        return tuple(dict.fromkeys(version.id for version in found)), problems
+
+    def tidy(self) -> None:
+        """Remove what has had its time, and the pieces that no version needs any more."""
+        kept = self._catalog.kept()
+        runs = self._store.load_runs(sorted({item.version.run_id for item in kept}))
+        gone = expired(
+            kept,
+            rules=self._rules,
+            now=self._clock.now(),
+            ended_at={run_id: run.ended_at for run_id, run in runs.items()},
+            inputs={text for run in self._store.live_runs() for text in run.spec.input_artifacts},
+        )
+        self._catalog.remove(gone)
+        removed = collect(self._catalog.blobs)
+        if gone or removed:
+            log.info("artifacts: %d versions and %d pieces had had their time", len(gone), removed or 0)
+
+    def _begin(self, ending: threading.Event) -> None:
+        """See to it that there is a store; until there is, attempts keep what they have on their nodes."""
+        rest_s = 0.0
+        while not ending.wait(rest_s):
+            try:
+                self._catalog.begin(self._remembered)
+            except (TarmacError, OSError) as error:
+                log.warning("artifacts cannot be kept now: %s", error)
+                rest_s = min(max(1.0, rest_s * 2), TIDY_EVERY_S)
+            else:
+                return

@@ -1,0 +1,150 @@
+"""Secrets, for the routes: set, listed, removed; checked when a run is submitted; hidden in what runs show.
+
+Made by `wiring`, over the vault. A value comes in with a request and goes out to a runner, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+from tarmac.dialects.names import reserved
+from tarmac.model.errors import InvalidInput, Problem, Refused
+from tarmac.model.ports import Store
+from tarmac.model.run import Run
+from tarmac.model.secret import SecretForm, SecretUse, SecretVersion, variables_of
+from tarmac.model.spec import RunSpec
+from tarmac.node.files.masking import NO_SECRETS, Mask
+from tarmac.node.files.secrecy import LEAST_INLINE, keys_among
+from tarmac.vault.vault import NewSecret, Vault
+
+EVERY_SECRET = frozenset({"mcli"})
+"""Systems that give every secret to every run."""
+
+LOOK_AGAIN_S = 1.0
+"""How old what is known of a run's secrets may be: another server may have set a new value."""
+
+_MASKS_KEPT = 64
+
+MaskKey = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class SecretService:
+    """Commands and questions about secrets. From any thread."""
+
+    def __init__(self, vault: Vault, store: Store) -> None:
+        self.vault = vault
+        self._store = store
+        self._masks: OrderedDict[MaskKey, tuple[float, Mask]] = OrderedDict()
+        self._lock = Lock()
+
+    def values(self, names: Sequence[str]) -> Mapping[str, str]:
+        """The values that secrets have now: `model.secret.SecretValues`."""
+        return self.vault.values(names)
+
+    def set(self, new: NewSecret, *, user: str) -> SecretVersion:
+        """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
+        _check_form(new)
+        version = self.vault.set(new, user=user)
+        self._forget_masks()
+        return version
+
+    def remove(self, name: str, *, force: bool, purge: bool) -> SecretVersion | None:
+        """Give a secret to no run any more; raises Refused while a run is to be given it, unless forced.
+
+        With `purge` its values are forgotten as well, and logs that show them are no longer hidden; None
+        where it had been removed before.
+        """
+        if not force:
+            for run in self._store.live_runs():
+                if any(use.name == name for use in run.spec.secrets):
+                    raise Refused(
+                        f"{run.name} ({run.id}, {run.state}) is given {name}",
+                        hint="--force removes it all the same: the run fails when it is started again",
+                    )
+        known = {version.name: version for version in self.vault.all()}
+        version = known.get(name) if purge else self.vault.find(name)
+        if purge:
+            self.vault.purge(name)
+        else:
+            version = self.vault.remove(name)
+        self._forget_masks()
+        return version
+
+    def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
+        """The spec of a new run with the form of each of its secrets, and what is wrong with them."""
+        every = spec.conventions.system in EVERY_SECRET
+        if not spec.secrets and not every:
+            return spec, []
+        uses, problems = self.vault.resolved(spec.secrets, every=every)
+        uses, clashes = _without_clashes(spec, uses)
+        return replace(spec, secrets=tuple(uses)), [*problems, *clashes]
+
+    def mask(self, run: Run) -> Mask:
+        """What hides the secrets of a run: every value that they have had, and keys written in its file."""
+        inline = [key.value for key in keys_among(run.spec.environment.variables)]
+        names = tuple(sorted({use.name for use in run.spec.secrets}))
+        key = (names, tuple(value for value in inline if len(value) >= LEAST_INLINE))
+        if key == ((), ()):
+            return NO_SECRETS
+        now = time.monotonic()
+        with self._lock:
+            made_at, mask = self._masks.get(key, (0.0, NO_SECRETS))
+            if mask is not NO_SECRETS and now - made_at < LOOK_AGAIN_S:
+                return mask
+        mask = Mask([*self.vault.past_values(names), *key[1]])
+        with self._lock:
+            self._masks[key] = (now, mask)
+            while len(self._masks) > _MASKS_KEPT:
+                self._masks.popitem(last=False)
+        return mask
+
+    def _forget_masks(self) -> None:
+        with self._lock:
+            self._masks.clear()
+
+
+def _check_form(new: NewSecret) -> None:
+    """Raise InvalidInput for a form that no run could be given."""
+    if new.form is SecretForm.VARIABLE and new.variable is None:
+        raise InvalidInput("a secret given as a variable needs its name", hint="--variable WANDB_API_KEY")
+    if new.form is not SecretForm.FILE and new.path is not None:
+        raise InvalidInput("a path is for a secret that is given as a file", hint="--as file")
+    if new.form not in (SecretForm.VARIABLE, SecretForm.FILE) and new.variable is not None:
+        raise InvalidInput("a variable is for a secret given as a variable or a file", hint="--as variable")
+    if new.variable is not None and (not _is_variable(new.variable) or reserved(new.variable)):
+        raise InvalidInput(f"{new.variable!r} cannot be the variable of a secret")
+    if new.path is not None and not _is_plain_path(new.path):
+        raise InvalidInput(f"{new.path!r} is no plain absolute path")
+
+
+def _is_variable(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and len(name) < 256
+
+
+def _is_plain_path(path: str) -> bool:
+    parts = path.split("/")
+    plain = path.isprintable() and len(path) < 4096
+    return plain and path.startswith("/") and not {"", ".", ".."} & set(parts[1:])
+
+
+def _without_clashes(spec: RunSpec, uses: list[SecretUse]) -> tuple[list[SecretUse], list[Problem]]:
+    """Each variable is set once: two secrets for one are refused; what every run is given gives way."""
+    taken: dict[str, str] = {}
+    kept, problems = [], []
+    asked = {use.name for use in spec.secrets}
+    for use in uses:
+        names = variables_of(use)
+        clash = next((name for name in names if name in taken), None)
+        own = next((name for name in names if name in spec.environment.variables), None)
+        if clash is not None and use.name in asked:
+            problems.append(Problem(message=f"secrets {taken[clash]} and {use.name} would share {clash}"))
+        elif own is not None and use.name in asked:
+            problems.append(Problem(message=f"{own} is set both by env and by secret {use.name}"))
+        elif clash is None and own is None:
+            kept.append(use)
+            taken |= dict.fromkeys(names, use.name)
+    return kept, problems

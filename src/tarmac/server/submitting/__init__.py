@@ -1,0 +1,1 @@
+"""From the body of a request to a run in the store."""

@@ -1,0 +1,166 @@
+"""From the body of a request to a `control.Submission`: read, override, clone, inherit, check the code.
+
+Called by the intake, in its thread, and by the routes for dry runs and checks. Everything wrong with a
+submission is found here, before anything is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+from tarmac.artifacts.code.present import refuse_unfit
+from tarmac.control.admission import Submission
+from tarmac.control.service import ControlPlane
+from tarmac.dialects import Reading, override, read
+from tarmac.dialects.dialect import NO_EXTRAS, Dialect, Extras
+from tarmac.dialects.registry import DIALECTS
+from tarmac.dialects.site_names import NO_NAMES, Names, use_local_names
+from tarmac.model.errors import InvalidInput
+from tarmac.model.home import INHERITED_VARIABLES
+from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.server.http.auth import Caller
+from tarmac.server.setting_tables import DEFAULT_CODE_LIMIT_BYTES
+from tarmac.server.submitting.repositories import check_repositories
+
+_STAND_IN = frozenset({"name", "slots"})
+"""Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
+
+
+_READINGS_KEPT = 64
+_END = 6
+_ALPHANUMERIC = string.ascii_letters + string.digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A submission as it was sent: `source` or `clone`, and what goes with it."""
+
+    caller: Caller
+    source: str | None = None
+    filename: str = "run.yaml"
+    directory: str = "/"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    dialect: str | None = None
+    extras: Extras = NO_EXTRAS
+    code_digest: str | None = None
+    clone: str | None = None
+    submitter: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    dialects: Sequence[Dialect] = DIALECTS
+    names: Names = NO_NAMES
+    code_limit_bytes: int = DEFAULT_CODE_LIMIT_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A submission ready for the control plane, and what its reader warned of."""
+
+    submission: Submission
+    warnings: tuple[str, ...]
+
+
+def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
+    """Make a draft ready; raises InvalidInput with all that is wrong, NotFound for an unknown clone."""
+    prepared = planned(draft, plane)
+    code = prepared.submission.spec.code
+    if isinstance(code, LocalDirectory):
+        if code.digest is not None:
+            plane.control.code.check_sent(code)
+        elif not draft.caller.local:
+            raise InvalidInput(
+                f"code: {code.path} is a directory of your machine, and this server cannot read it",
+                hint="tarmac run sends it first; a program does with /code/missing, /code/packs, /code/trees",
+            )
+    return prepared
+
+
+def directory_wanted(draft: Draft, plane: ControlPlane) -> LocalDirectory | None:
+    """The directory of the submitter's machine that a draft brings, if it is not here already."""
+    code = _spec(draft, plane).spec.code
+    return code if isinstance(code, LocalDirectory) and code.digest is None else None
+
+
+def planned(draft: Draft, plane: ControlPlane) -> Prepared:
+    """A draft as `prepare` makes it, whether its code has been sent or not: for what keeps nothing."""
+    reading = _spec(draft, plane)
+    spec = reading.spec
+    check_repositories(spec, filename=draft.filename)
+    if draft.caller.local:
+        spec = _inheriting(spec, draft.submitter)
+    # Without a key of its own it gets one, so that the intake may submit it again after a clash.
+    key = draft.idempotency_key or uuid4().hex
+    if spec.unique_name:
+        spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
+    if isinstance(spec.code, LocalDirectory) and spec.code.digest is None and draft.caller.local:
+        refuse_unfit(spec.code, filename=draft.filename, usual_bytes=draft.code_limit_bytes)
+    submission = Submission(spec=spec, actor=draft.caller.actor, idempotency_key=key)
+    return Prepared(submission=submission, warnings=reading.warnings)
+
+
+@lru_cache(maxsize=_READINGS_KEPT)
+def read_once(
+    source: str,
+    filename: str,
+    directory: str,
+    *,
+    dialect: str | None = None,
+    extras: Extras = NO_EXTRAS,
+    dialects: Sequence[Dialect] = DIALECTS,
+) -> Reading:
+    """The reading of a text. Readers are pure, so a text that is submitted a thousand times is read once."""
+    return read(
+        source, filename=filename, directory=directory, dialect=dialect, extras=extras, dialects=dialects
+    )
+
+
+def _random_end(seed: str) -> str:
+    """Six characters that look random, and are the same for the same submission."""
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8])
+    return "".join(_ALPHANUMERIC[number // 62**place % 62] for place in range(_END))
+
+
+def _spec(draft: Draft, plane: ControlPlane) -> Reading:
+    """What a draft says, with what the command line changes, and the snapshot of its code if it was sent."""
+    reading = _reading(draft, plane)
+    spec = override(reading.spec, draft.overrides) if draft.overrides else reading.spec
+    notes: tuple[str, ...] = ()
+    if draft.clone is None:  # the names of a run that is cloned are those of here already
+        spec, notes = use_local_names(spec, draft.names)
+    if draft.code_digest is not None and isinstance(spec.code, LocalDirectory):
+        spec = replace(spec, code=replace(spec.code, digest=draft.code_digest))
+    return replace(reading, spec=spec, warnings=(*reading.warnings, *notes))
+
+
+def _reading(draft: Draft, plane: ControlPlane) -> Reading:
+    if draft.clone is not None:
+        if draft.source is not None:
+            raise InvalidInput("a submission is either a run file or a clone of a run, not both")
+        run = plane.find(draft.caller.actor, draft.clone)
+        spec = replace(run.spec, start_paused=False)
+        if isinstance(spec.code, LocalDirectory) and not draft.caller.local:
+            # Its path is one of whoever submitted it: what was copied from there is what can be had.
+            spec = replace(spec, code=replace(spec.code, digest=run.code_digest or spec.code.digest))
+        return Reading(spec=replace(spec, name=spec.name[: -_END - 1]) if spec.unique_name else spec)
+    if draft.source is None:
+        raise InvalidInput("a submission needs the text of a run file, or a run to clone")
+    return read_once(
+        draft.source,
+        draft.filename,
+        draft.directory,
+        dialect=draft.dialect,
+        extras=replace(draft.extras, given=_STAND_IN.intersection(draft.overrides)),
+        dialects=draft.dialects,
+    )
+
+
+def _inheriting(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
+    inherited = {name: submitter[name] for name in INHERITED_VARIABLES if name in submitter}
+    if not inherited:
+        return spec
+    return replace(spec, environment=replace(spec.environment, inherited=inherited))

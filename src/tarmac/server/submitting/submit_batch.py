@@ -1,0 +1,116 @@
+"""The hot path of submitting: what arrives while a transaction is under way is committed together after it.
+
+One commit waits for the disk; a hundred submissions in it wait no longer than one. Used by `POST /runs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+
+from tarmac.control.admission import Accepted
+from tarmac.control.service import ControlPlane
+from tarmac.model.errors import InvalidInput, NotFound, Refused, TarmacError
+from tarmac.server.submitting.submissions import Draft, Prepared, prepare
+
+BATCH_LIMIT = 200
+"""The most submissions in one transaction: enough to fill the wait for the disk, and not much more."""
+
+_OWN_FAULTS = (InvalidInput, NotFound, Refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A submission that is durable, and what its reader warned of."""
+
+    accepted: Accepted
+    warnings: tuple[str, ...]
+
+
+class BatchSubmitter:
+    """Collects drafts in the event loop and submits them in a thread, one batch at a time."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._turn = asyncio.Lock()
+        self._forming: _Batch | None = None
+
+    async def enter(self, draft: Draft) -> Submitted:
+        """Submit a draft; on return it is durable. Raises what is wrong with it alone."""
+        batch = self._forming
+        if batch is None or len(batch.drafts) >= BATCH_LIMIT:
+            batch = self._forming = _Batch()
+            batch.results = asyncio.create_task(self._submit(batch))
+        place = len(batch.drafts)
+        batch.drafts.append(draft)
+        assert batch.results is not None
+        # Shielded: a client that goes away must not take the others of its batch along.
+        result = (await asyncio.shield(batch.results))[place]
+        if isinstance(result, TarmacError):
+            raise result
+        return result
+
+    async def _submit(self, batch: _Batch) -> list[Submitted | TarmacError]:
+        """Wait for the batch before, then submit what has come together meanwhile."""
+        async with self._turn:
+            if self._forming is batch:
+                self._forming = None
+            return await run_in_threadpool(submit_each, batch.drafts, self._plane)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Drafts that will be committed together, and their results to come, in the same order."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    results: asyncio.Task[list[Submitted | TarmacError]] | None = None
+
+
+def submit_each(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted | TarmacError]:
+    """Submit drafts that have nothing to do with one another in as few transactions as possible.
+
+    One that is wrong, or refused, does not touch the others. Trouble with the store is everybody's.
+    """
+    prepared = [_prepared(draft, plane) for draft in drafts]
+    good = [item for item in prepared if isinstance(item, Prepared)]
+    entered = iter(_submitted(good, plane))
+    return [next(entered) if isinstance(item, Prepared) else item for item in prepared]
+
+
+def submit_together(drafts: Sequence[Draft], plane: ControlPlane) -> list[Submitted]:
+    """Submit drafts that belong together: all in one transaction, or none. Raises the first error."""
+    prepared = [prepare(draft, plane) for draft in drafts]
+    accepted = plane.submit([item.submission for item in prepared])
+    return [
+        Submitted(accepted=run, warnings=item.warnings + run.warnings)
+        for run, item in zip(accepted, prepared, strict=True)
+    ]
+
+
+def _prepared(draft: Draft, plane: ControlPlane) -> Prepared | TarmacError:
+    try:
+        return prepare(draft, plane)
+    except TarmacError as problem:
+        return problem
+    except RecursionError:  # others of the batch have nothing to do with it
+        return InvalidInput("the run file is nested too deeply")
+
+
+def _submitted(prepared: Sequence[Prepared], plane: ControlPlane) -> list[Submitted | TarmacError]:
+    if not prepared:
+        return []
+    try:
+        accepted = plane.submit([item.submission for item in prepared])
+    except _OWN_FAULTS as problem:
+        if len(prepared) == 1:
+            return [problem]
+        return [result for item in prepared for result in _submitted([item], plane)]
+    except TarmacError as problem:
+        return [problem] * len(prepared)
+    return [
+        Submitted(accepted=run, warnings=item.warnings + run.warnings)
+        for run, item in zip(accepted, prepared, strict=True)
+    ]
