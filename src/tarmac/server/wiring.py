@@ -19,9 +19,10 @@ from tarmac.control.service import ControlPlane
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.registry import apply_conventions, for_cluster
 from tarmac.dialects.site_names import Names
-from tarmac.engines.local import ArtifactStoring, LocalEngine
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import ArtifactStoring
+from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
-from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.nodes import local_nodes
 from tarmac.model.cluster import Node
 from tarmac.model.home import Home

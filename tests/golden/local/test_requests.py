@@ -7,8 +7,8 @@ from pathlib import Path
 
 from engine_harness import make_launch
 from golden import assert_golden
-from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.request import render
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import render
 from tarmac.model.launch import Launch
 
 HERE = Path(__file__).parent

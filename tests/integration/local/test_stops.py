@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine_harness import LocalHarness, Work, ended
-from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.staging import prepare, stage_fence, write_ask
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.staging import prepare, stage_fence
+from tarmac.engines.attempts.writing import write_ask
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, Outcome

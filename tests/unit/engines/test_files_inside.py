@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.engines.local.files import read_inside
+from tarmac.engines.attempts.files import read_inside
 
 
 @pytest.fixture

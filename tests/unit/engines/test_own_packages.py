@@ -9,8 +9,8 @@ import pytest
 
 from launches import launch, node, seat
 from tarmac.dialects.registry import apply_conventions, read
-from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.request import render
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.server.settings import Settings

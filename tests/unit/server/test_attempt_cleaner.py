@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulated import spec
-from tarmac.engines.local.cleared import cleared_notices
+from tarmac.engines.attempts.cleared import cleared_notices
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run

@@ -3,7 +3,6 @@
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.engine import LocalEngine
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.engines.local.request import ArtifactStoring, LocalRequest
 from tarmac.model.cluster import NodeGroup
 
-__all__ = ["ArtifactStoring", "LocalEngine", "LocalRequest", "Machine", "NodeGroup", "local_nodes", "survey"]
+__all__ = ["LocalEngine", "Machine", "NodeGroup", "local_nodes", "survey"]

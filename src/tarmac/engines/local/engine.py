@@ -6,41 +6,37 @@ they report; it keeps nothing that the directories do not tell, so that the next
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.local import devices, ports, remains, staging, supervision
+from tarmac.engines.attempts import staging, writing
+from tarmac.engines.attempts.aggregate_outcome import observation
+from tarmac.engines.attempts.cleared import cleared_notices
+from tarmac.engines.attempts.files import read_inside
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, render
+from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.local import devices, ports, remains, supervision
 from tarmac.engines.local.addresses import addressed
-from tarmac.engines.local.cleared import cleared_notices
 from tarmac.engines.local.examining import examined
-from tarmac.engines.local.files import read_inside
-from tarmac.engines.local.layout import Layout
 from tarmac.engines.local.news import NewsBoard
 from tarmac.engines.local.nodes import cluster_nodes
-from tarmac.engines.local.request import NO_RULES, ArtifactStoring, LocalRequest, render
 from tarmac.engines.local.starter import Starter
-from tarmac.engines.local.verdict import observation
-from tarmac.engines.local.view import AttemptView, open_view
 from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.errors import NotFound
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
-from tarmac.node.attempt import words
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.kernel import fifo
 from tarmac.node.starting import SDK_DIRECTORY
-
-REMEMBERED_VIEWS = 8192
 
 ABSENT = Observation(state=ObservedState.ABSENT)
 
@@ -81,8 +77,7 @@ class LocalEngine:
         self._log_limit_bytes = log_limit_bytes
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
-        self._views: OrderedDict[str, AttemptView] = OrderedDict()
-        self._views_lock = Lock()
+        self._views = Views(self._layout)
         self._staging_lock = Lock()
         staging.prepare(self._layout)
         self._warm = WarmParent(python, open_files=open_files)
@@ -100,7 +95,7 @@ class LocalEngine:
 
     # --- the port --------------------------------------------------------------------------------
 
-    def render(self, launch: Launch) -> LocalRequest:
+    def render(self, launch: Launch) -> AttemptRequest:
         return render(
             launch,
             self._layout,
@@ -111,11 +106,11 @@ class LocalEngine:
             log_limit_bytes=self._log_limit_bytes,
         )
 
-    def submit(self, request: LocalRequest) -> None:
+    def submit(self, request: AttemptRequest) -> None:
         self._starter.check(request.secrets)
         with self._staging_lock:
             staging.stage(request, self._layout)
-        view = self._view(request.attempt_id)
+        view = self._views.find(request.attempt_id)
         if view is not None:
             with view.lock:
                 view.refresh()
@@ -125,7 +120,7 @@ class LocalEngine:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
     def ask(self, attempt_id: str, ask: Ask) -> None:
-        view = self._view(attempt_id)
+        view = self._views.find(attempt_id)
         if view is None and ask is Ask.STOP:
             view = self._fenced(attempt_id, ask)
         if view is None:
@@ -134,16 +129,15 @@ class LocalEngine:
             view.refresh()
             if all(node.over for node in view.nodes):
                 return
-            if _replaces(ask, view.ask()):
-                self._write_ask(view, ask)
+            writing.pass_on(view, ask)
             if ask is Ask.STOP:
-                supervision.fence(view)
-            supervision.wake(view)
+                writing.fence(view)
+            writing.wake(view)
         if ask is Ask.STOP:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
-        view = self._view(attempt_id)
+        view = self._views.find(attempt_id)
         if view is None:
             return ()
         with view.lock:
@@ -151,7 +145,7 @@ class LocalEngine:
             return [worker for node in view.nodes for worker in node.workers.values()]
 
     def notices(self, attempt_id: str) -> Sequence[Notice]:
-        view = self._view(attempt_id)
+        view = self._views.find(attempt_id)
         if view is None:
             return ()
         with view.lock:
@@ -187,7 +181,7 @@ class LocalEngine:
         self._news.subscribe(listener)
 
     def reap(self, attempt_id: str) -> None:
-        view = self._view(attempt_id) or self._fenced(attempt_id, None)
+        view = self._views.find(attempt_id) or self._fenced(attempt_id, None)
         if view is not None:
             with view.lock:
                 view.refresh()
@@ -209,7 +203,7 @@ class LocalEngine:
     # --- inside ----------------------------------------------------------------------------------
 
     def _observe(self, attempt_id: str) -> Observation:
-        view = self._view(attempt_id)
+        view = self._views.find(attempt_id)
         if view is None:
             return ABSENT
         with view.lock:
@@ -234,31 +228,6 @@ class LocalEngine:
             )
         return seen if over else replace(seen, released=remains.released(view))
 
-    def _write_ask(self, view: AttemptView, ask: Ask) -> None:
-        """Put the ask down; on a full disk tell the runners at least, and have the caller try again."""
-        try:
-            staging.write_ask(view.directory, ask)
-        except Unavailable:
-            supervision.wake(view, json.dumps(staging.pending_request(ask)).encode() + b"\n")
-            raise
-
-    def _view(self, attempt_id: str) -> AttemptView | None:
-        """The view of an attempt, from memory where possible; None if it is unknown."""
-        with self._views_lock:
-            view = self._views.get(attempt_id)
-            if view is not None:
-                self._views.move_to_end(attempt_id)
-                return view
-        directory = self._layout.attempt(attempt_id)
-        opened = open_view(attempt_id, directory) if directory is not None else None
-        if opened is None:
-            return None
-        with self._views_lock:
-            view = self._views.setdefault(attempt_id, opened)
-            while len(self._views) > REMEMBERED_VIEWS:
-                self._views.popitem(last=False)
-            return view
-
     def _fenced(self, attempt_id: str, ask: Ask | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""
         directory = self._layout.attempt(attempt_id)
@@ -266,11 +235,4 @@ class LocalEngine:
             return None
         with self._staging_lock:
             staging.stage_fence(attempt_id, directory, self._layout, ask)
-        return self._view(attempt_id)
-
-
-def _replaces(ask: Ask, current: Ask | None) -> bool:
-    """Whether an ask says something new, and is not weaker than the one it would replace."""
-    if current is None:
-        return True
-    return ask is not current and words.ASK_STRENGTH[ask] >= words.ASK_STRENGTH[current]
+        return self._views.find(attempt_id)

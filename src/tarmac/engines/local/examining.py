@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 
-from tarmac.engines.local.layout import Layout
+from tarmac.engines.attempts.layout import Layout
 from tarmac.model.engine_kinds import Finding
 
 LEAST_FREE_BYTES = 1 << 30

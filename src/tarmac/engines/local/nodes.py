@@ -7,11 +7,11 @@ real cluster. Slots are virtual wherever they are more than this machine's, and 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
+from tarmac.engines.attempts.layout import NODE_NAME
 from tarmac.engines.local.devices import Machine
 from tarmac.model.cluster import (
     LOCAL_CLUSTER,
@@ -27,8 +27,6 @@ LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))
 REHEARSAL_LAST = int(IPv4Address("127.127.255.254"))
 """Above them, to the end of the loopback network, are clusters that were added (`addresses`)."""
-
-NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def local_nodes(

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tarmac.engines.local.verdict import Phase
-from tarmac.engines.local.view import AttemptView, NodeView
+from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.view import AttemptView, NodeView
+from tarmac.engines.local.supervision import runner_alive
 from tarmac.model.run import Release
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
@@ -44,11 +45,11 @@ def _is_clear(node: NodeView, view: AttemptView) -> bool:
     """Whether nothing lives on the node but workers that have not ended. The end of the runner is the end."""
     if node.over:
         return node.facts.phase is Phase.ENDED and not node.lost
-    if node.claim is None or node.claim.process is None or not node.runner_alive():
+    if node.claim is None or node.claim.process is None or not runner_alive(node):
         return False
     runner = node.claim.process.pid
     workers = {worker.pid for worker in node.workers.values() if worker.ended_at is None}
-    return all(_only(workers, runner, node, view) for _ in range(_LOOKS)) and node.runner_alive()
+    return all(_only(workers, runner, node, view) for _ in range(_LOOKS)) and runner_alive(node)
 
 
 def _only(workers: set[int | None], runner: int, node: NodeView, view: AttemptView) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.engines.local.view import AttemptView, NodeView
+from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.local.warm import WarmParent
 from tarmac.model.secret import SecretValues
 

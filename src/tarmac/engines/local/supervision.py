@@ -7,23 +7,22 @@ crash at any point: claims, fences and the note of a failure are each created ex
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
 import time
 from dataclasses import dataclass
 
+from tarmac.engines.attempts import writing
+from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.local.starter import Starter
-from tarmac.engines.local.verdict import Phase
-from tarmac.engines.local.view import AttemptView, NodeView
-from tarmac.model import codec
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import Ask, Cause, CauseCode
-from tarmac.node.attempt import claims, liveness
+from tarmac.node.attempt import liveness
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
-from tarmac.node.files import secretfiles, untrusted
-from tarmac.node.kernel import fifo, signals, workergroup
+from tarmac.node.files import secretfiles
+from tarmac.node.kernel import procfs, signals, workergroup
 from tarmac.node.processes import orphans
 
 END_TIMEOUT_S = 5.0
@@ -48,7 +47,7 @@ DEFAULT_TIMEOUTS = RunnerTimeouts()
 def start(view: AttemptView, starter: Starter) -> None:
     """Start the runner of every node that has none, unless the attempt was stopped before."""
     if view.ask() is Ask.STOP:
-        fence(view)
+        writing.fence(view)
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
             _start(view, node, starter)
@@ -65,46 +64,39 @@ def supervise(view: AttemptView, starter: Starter, patience: RunnerTimeouts) -> 
         _end_strays(view)
 
 
-def fence(view: AttemptView) -> None:
-    """See to it that no node that nobody has claimed ever starts. Raises Unavailable if that cannot be."""
-    try:
-        for node in view.nodes:
-            if node.facts.phase is Phase.UNCLAIMED:
-                claims.fence(node.paths)
-    except OSError as error:
-        raise Unavailable(f"cannot fence attempt {view.attempt_id}: {error.strerror}") from None
-    view.refresh()
-
-
-def wake(view: AttemptView, message: bytes = fifo.RING) -> None:
-    """Make every runner look at what it was asked; `message` may be the ask itself."""
-    for node in view.nodes:
-        fifo.ring(node.paths.wake, message)
-
-
 def reap(view: AttemptView) -> None:
     """End runners and all that carries the attempt's token."""
-    fence(view)
+    writing.fence(view)
     for node in view.nodes:
         if not node.over:
             _end_runner(node)
     _end_strays(view)
 
 
+def runner_alive(node: NodeView) -> bool:
+    """Whether the process that claimed this node still is that process."""
+    return node.claim is not None and liveness.is_alive(node.claim)
+
+
+def of_this_boot(node: NodeView) -> bool:
+    """Whether it was claimed since this machine was started: if not, nothing of it can be left."""
+    return node.claim is not None and node.claim.boot_id == procfs.boot_id()
+
+
 def _start(view: AttemptView, node: NodeView, starter: Starter) -> None:
-    node.care.starts += 1
-    node.care.asked_for_at = time.monotonic()
+    node.supervision.starts += 1
+    node.supervision.asked_for_at = time.monotonic()
     starter.start(view, node)
 
 
 def _tend_unclaimed(view: AttemptView, node: NodeView, starter: Starter, patience: RunnerTimeouts) -> None:
     """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
     with contextlib.suppress(Unavailable):  # the next look tries again
-        asked_for_at = node.care.asked_for_at
+        asked_for_at = node.supervision.asked_for_at
         if view.ask() is Ask.STOP:
-            fence(view)
+            writing.fence(view)
         elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
-            if node.care.starts < patience.starts:
+            if node.supervision.starts < patience.starts:
                 _start_or_refuse(view, node, starter)
             else:
                 _give_up(view, node)
@@ -115,34 +107,41 @@ def _start_or_refuse(view: AttemptView, node: NodeView, starter: Starter) -> Non
     try:
         _start(view, node, starter)
     except InvalidInput as error:
-        fence(view)
+        writing.fence(view)
         if node.facts.phase is Phase.FENCED:
             node.fail(Cause(code=CauseCode.SETUP_FAILED, message=str(error), node=node.node))
 
 
 def _give_up(view: AttemptView, node: NodeView) -> None:
-    fence(view)
+    writing.fence(view)
     if node.facts.phase is Phase.FENCED:
         message = f"no runner could be started on {node.node}"
-        _lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
+        writing.lose(view, node, Cause(code=CauseCode.PLATFORM_FAULT, message=message, node=node.node))
 
 
 def _tend_claimed(view: AttemptView, node: NodeView, patience: RunnerTimeouts) -> None:
     """An end is believed once its runner is gone: until then a worker may have written it."""
-    node.await_leaving(LAST_WORD_S)
+    _await_leaving(node)
     code = CauseCode.PLATFORM_FAULT
-    if node.runner_alive():
+    if runner_alive(node):
         if not _silent(node, patience):
             return
         why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"
         _end_runner(node)
-    elif node.of_this_boot():
+    elif of_this_boot(node):
         why = f"the runner on {node.node} died"
     else:
         code, why = CauseCode.NODE_LOST, f"{node.node} was restarted"
     node.take_last_word()
     if not node.over:
-        _lose(view, node, Cause(code=code, message=why, node=node.node))
+        writing.lose(view, node, Cause(code=code, message=why, node=node.node))
+
+
+def _await_leaving(node: NodeView) -> None:
+    """Where the runner has said that it is done, give it a moment to leave; once."""
+    if node.done and not node.supervision.awaited and node.claim is not None:
+        node.supervision.awaited = True
+        liveness.wait_for_end(node.claim, LAST_WORD_S)
 
 
 def _silent(node: NodeView, patience: RunnerTimeouts) -> bool:
@@ -151,23 +150,9 @@ def _silent(node: NodeView, patience: RunnerTimeouts) -> bool:
     By our own clock, which stops with the machine: waking from sleep is no loss.
     """
     heartbeat, now = node.heartbeat(), time.monotonic()
-    if node.care.heartbeat_seen_at is None or heartbeat != node.care.heartbeat:
-        node.care.heartbeat, node.care.heartbeat_seen_at = heartbeat, now
-    return now - node.care.heartbeat_seen_at > patience.silence_s
-
-
-def _lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
-    """Take a node's part as lost; the peers end their workers, as after any failure."""
-    node.lose(cause)
-    note = json.dumps({"node": node.node, "cause": codec.encode(cause)})
-    draft = f"{view.paths.failed}.{node.node}"
-    with contextlib.suppress(OSError):  # on a full disk the peers are left to find out by themselves
-        untrusted.write_new(draft, note.encode())
-        try:
-            os.link(draft, view.paths.failed)
-        finally:
-            os.unlink(draft)  # noqa: PTH108
-    wake(view)
+    if node.supervision.heartbeat_seen_at is None or heartbeat != node.supervision.heartbeat:
+        node.supervision.heartbeat, node.supervision.heartbeat_seen_at = heartbeat, now
+    return now - node.supervision.heartbeat_seen_at > patience.silence_s
 
 
 def _end_runner(node: NodeView) -> None:
@@ -188,7 +173,7 @@ def _end_runner(node: NodeView) -> None:
 
 def _end_strays(view: AttemptView) -> None:
     """Only now that no runner is left: the token is the same on all nodes of an attempt."""
-    if not any(node.claim is None or node.of_this_boot() for node in view.nodes):
+    if not any(node.claim is None or of_this_boot(node) for node in view.nodes):
         _remove_secrets(view)
         view.reaped = True
         return

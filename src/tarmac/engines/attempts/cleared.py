@@ -1,4 +1,4 @@
-"""What was cleared up of an attempt since its run ended, in words. Called by `LocalEngine`.
+"""What was cleared up of an attempt since its run ended, in words. Called by engines.
 
 `server/storage/attempt_cleaner.py` writes the file. The run could have: only numbers are taken from it.
 """

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path, PosixPath
 
-from tarmac.engines.local.view import NodeView, open_view
+from tarmac.engines.attempts.view import NodeView, open_view
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.paths import NodePaths

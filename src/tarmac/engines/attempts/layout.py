@@ -1,6 +1,6 @@
-"""Where the local engine keeps things under the tarmac home.
+"""Where an engine keeps things under one directory: the tarmac home, or a place of its own at a site.
 
-Every module of this package asks here for paths. An attempt id becomes a path only if it looks like one
+Engines ask here for paths. An attempt id becomes a path only if it looks like one
 of ours: whatever else a user types finds nothing.
 """
 
@@ -13,12 +13,15 @@ from pathlib import Path
 
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""A node's part of an attempt lies in a directory of its name."""
+
 _ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths below one tarmac home."""
+    """The paths below one such directory."""
 
     home: Path
 

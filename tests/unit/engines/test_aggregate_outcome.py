@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.engines.local.verdict import NodeFacts, Phase, lost, observation
+from tarmac.engines.attempts.aggregate_outcome import NodeFacts, Phase, lost, observation
 from tarmac.model.ports import ObservedState
 from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
 

@@ -1,6 +1,6 @@
 """Making attempt directories: whole or not at all, once.
 
-Called by `LocalEngine`. A directory is made in the staging area and renamed to its place; whoever comes
+Called by engines. A directory is made in the staging area and renamed to its place; whoever comes
 second finds it there. It holds little: what else a runner needs, the runner makes. Nothing is flushed to the
 disk: a power loss ends what runs here anyway, and what it leaves of a directory is seen as damaged.
 """
@@ -10,19 +10,16 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.local.layout import Layout
-from tarmac.engines.local.request import LocalRequest
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import AttemptRequest
+from tarmac.engines.attempts.writing import hint, pending_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask
 from tarmac.node.attempt import protocol
-from tarmac.node.files import untrusted
-
-SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def prepare(layout: Layout) -> None:
@@ -31,7 +28,7 @@ def prepare(layout: Layout) -> None:
     layout.staging.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def stage(request: LocalRequest, layout: Layout) -> None:
+def stage(request: AttemptRequest, layout: Layout) -> None:
     """Make the directory of an attempt, unless there is one. Raises Unavailable, having done nothing."""
     if not request.directory.exists():
         _make(request.attempt_id, request.directory, layout, {protocol.ATTEMPT_FILE: request.document})
@@ -44,19 +41,6 @@ def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | Non
     if ask is not None:
         files[protocol.ASK_FILE] = pending_request(ask)
     _make(attempt_id, directory, layout, files)
-
-
-def write_ask(directory: Path, ask: Ask) -> None:
-    """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
-    try:
-        untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(ask)).encode())
-    except OSError as error:
-        raise Unavailable(f"cannot pass on the {ask}: {error.strerror}", hint=_hint(error)) from None
-
-
-def pending_request(ask: Ask) -> Mapping[str, Any]:
-    """The content of an ask file."""
-    return {"ask": ask.value, "at": time.time()}
 
 
 def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, Mapping[str, Any]]) -> None:
@@ -73,8 +57,4 @@ def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, 
         shutil.rmtree(partial, ignore_errors=True)
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
-            raise Unavailable(message, hint=_hint(error)) from None
-
-
-def _hint(error: OSError) -> str | None:
-    return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
+            raise Unavailable(message, hint=hint(error)) from None

@@ -1,33 +1,34 @@
 """An attempt as its directory tells it: read a little further at every look, never from the start again.
 
-Called by `LocalEngine`, which keeps a view for each attempt it was asked about lately. What the facts mean
-is said in `verdict.py`; what is to be done about them in `care.py`.
+Called by engines, through `Views`, which keeps one for each attempt that was asked about lately. What the
+facts mean is said in `aggregate_outcome`; what is to be done about them, each engine knows.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
-from tarmac.engines.local.nodes import NODE_NAME
-from tarmac.engines.local.verdict import OVER, NodeFacts, Phase, lost
+from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, Phase, lost
+from tarmac.engines.attempts.layout import NODE_NAME, Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Release
-from tarmac.node.attempt import claims, liveness, protocol
+from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
-from tarmac.node.kernel import procfs
 
 WorkerKey = tuple[str, int, int]
+
+REMEMBERED_VIEWS = 8192
 
 _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
 """The runner's events that are evidence, and what each says of."""
@@ -46,7 +47,7 @@ class NodeView:
     def __init__(self, paths: NodePaths, node: str, workers: Sequence[Mapping[str, Any]]) -> None:
         self.node = node
         self.paths = paths
-        self.care = Supervision()
+        self.supervision = Supervision()
         self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
         self.claim: Claim | None = None
         self.workers: dict[WorkerKey, WorkerStatus] = {}
@@ -72,6 +73,11 @@ class NodeView:
         return self.facts.phase in OVER
 
     @property
+    def done(self) -> bool:
+        """Whether the runner has said its last word, which holds once it is gone."""
+        return self._ending is not None
+
+    @property
     def lost(self) -> bool:
         """Whether the runner left without a last word."""
         return self.facts.ended is not None and self.facts.ended["outcome"] == Outcome.LOST
@@ -84,14 +90,6 @@ class NodeView:
             self._read_claim()
         if self.facts.phase not in (Phase.UNCLAIMED, Phase.FENCED):
             self._read_events(self._lines.added)
-
-    def runner_alive(self) -> bool:
-        """Whether the process that claimed this node still is that process."""
-        return self.claim is not None and liveness.is_alive(self.claim)
-
-    def of_this_boot(self) -> bool:
-        """Whether it was claimed since this machine was started: if not, nothing of it can be left."""
-        return self.claim is not None and self.claim.boot_id == procfs.boot_id()
 
     def heartbeat(self) -> float | None:
         """The time of the runner's last sign of life; None before the first."""
@@ -120,13 +118,6 @@ class NodeView:
         if self.claim is not None:
             phase = Phase.FENCED if self.claim.fenced else Phase.CLAIMED
             self.facts = replace(self.facts, phase=phase, ended_at=time.time() if self.claim.fenced else None)
-
-    def await_leaving(self, patience_s: float) -> None:
-        """Where the runner has said that it is done, give it a moment to leave; once."""
-        if self._ending is None or self.care.awaited or self.claim is None:
-            return
-        self.care.awaited = True
-        liveness.wait_for_end(self.claim, patience_s)
 
     def take_last_word(self) -> None:
         """The runner is gone: whatever it wrote is there now, and the end in it holds."""
@@ -230,7 +221,7 @@ def _unstarted(worker: WorkerStatus) -> WorkerStatus:
 
 @dataclass(slots=True)
 class Supervision:
-    """What `care.py` remembers of a node: how often its runner was asked for, and its last sign of life.
+    """What an engine remembers of a node: how often its runner was asked for, and its last sign of life.
 
     `awaited`: the runner that had said its last word was waited for.
     """
@@ -274,6 +265,32 @@ class AttemptView:
             return Ask(untrusted.read_object(self.paths.ask)["ask"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+class Views:
+    """The attempts below a layout, each opened once and remembered while it is asked about. Thread-safe."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._lock = Lock()
+        self._views: OrderedDict[str, AttemptView] = OrderedDict()
+
+    def find(self, attempt_id: str) -> AttemptView | None:
+        """The view of an attempt, from memory where possible; None if it is unknown."""
+        with self._lock:
+            view = self._views.get(attempt_id)
+            if view is not None:
+                self._views.move_to_end(attempt_id)
+                return view
+        directory = self._layout.attempt(attempt_id)
+        opened = open_view(attempt_id, directory) if directory is not None else None
+        if opened is None:
+            return None
+        with self._lock:
+            view = self._views.setdefault(attempt_id, opened)
+            while len(self._views) > REMEMBERED_VIEWS:
+                self._views.popitem(last=False)
+            return view
 
 
 def open_view(attempt_id: str, directory: Path) -> AttemptView | None:

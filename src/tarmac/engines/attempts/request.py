@@ -1,6 +1,6 @@
-"""What the local engine is sent: an attempt directory to be made, and the runners to start in it.
+"""What an engine makes of a launch: an attempt directory, and the runners to start in it.
 
-Rendered by `LocalEngine.render` without touching the disk; the dry run prints this very object.
+Rendered by engines without touching the disk; the dry run prints this very object.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tarmac.engines.local.layout import Layout
+from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
 from tarmac.model.errors import InvalidInput
 from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, WorkerLaunch
@@ -37,8 +37,8 @@ NO_RULES = GitRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalRequest:
-    """One attempt for this machine: `document` becomes attempt.json in `directory`.
+class AttemptRequest:
+    """One attempt: `document` becomes attempt.json in `directory`.
 
     Printed, it shows everything but the token.
     """
@@ -80,7 +80,7 @@ def render(
     *,
     own_packages: bool = False,
     log_limit_bytes: int | None = None,
-) -> LocalRequest:
+) -> AttemptRequest:
     """The request for a launch; raises InvalidInput for an attempt id that cannot be a path.
 
     With `own_packages` each run has packages of its own, whatever its launch says.
@@ -126,7 +126,7 @@ def render(
     document.update(_own(launch, layout, packages=own_packages or launch.own_packages))
     if any(isinstance(step, Checkout) for step in launch.setup):
         document["git"] = {"transports": list(git.transports), "key": git.key, "known_hosts": git.known}
-    return LocalRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
+    return AttemptRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
 
 
 def _own(launch: Launch, layout: Layout, *, packages: bool) -> dict[str, Any]:
