@@ -33,8 +33,8 @@ from random import Random
 from checkpoint_count import EVENTS, IN_THE_MOMENT, WITH_NODE, WITH_RUNNER, Count, Ledger, told
 from checkpoint_ways import COMMON, WAYS
 
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import RunRecord
 from tarmac.control.decisions.retrying import MAX_FAULTS
 from tarmac.node.attempt.protocol import HEARTBEAT_PERIOD_S
 
@@ -105,7 +105,7 @@ class Lineage:
         self.starts = self.losses = 0
         self.run = self.submit(more)
 
-    def submit(self, more: str = "") -> RunRecord:
+    def submit(self, more: str = "") -> api.Run:
         """A run of this script."""
         source = RUN.format(
             name=self.label,

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from timeline import LEGEND, Row, Stretch, draw
 
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import RunRecord
 
 NODES, SLOTS = 2, 2
 COLUMNS = 96
@@ -86,7 +86,7 @@ class Sharing:
     periods: int = 2
     promised: dict[str, dict[float, float]] = field(default_factory=dict)
     credits: dict[str, dict[float, float]] = field(default_factory=dict)
-    runs: dict[str, RunRecord] = field(default_factory=dict)
+    runs: dict[str, api.Run] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     ended_at: float = 0.0
 

@@ -25,8 +25,8 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import RunRecord
 from tarmac.model.errors import Unavailable
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Ordeal:
     random: Random
     kills: int = 0
     expected: dict[str, int] = field(default_factory=dict)
-    ended: dict[str, RunRecord] = field(default_factory=dict)
+    ended: dict[str, api.Run] = field(default_factory=dict)
     submitted: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 

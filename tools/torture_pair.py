@@ -37,8 +37,8 @@ from sqlalchemy import make_url
 from torture import RESTS, SHORT, is_server, until_answered
 
 from postgres import running_server
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import RunRecord
 from tarmac.model.home import Home
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ class Ordeal:
     outage_s: float
     struck: Counter[str] = field(default_factory=Counter)
     let_in: int = 0
-    ended: dict[str, RunRecord] = field(default_factory=dict)
+    ended: dict[str, api.Run] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +337,7 @@ def _count(ordeal: Ordeal) -> Count:
     )
 
 
-def _as_expected(run: RunRecord, status: int | None) -> bool:
+def _as_expected(run: api.Run, status: int | None) -> bool:
     return run["outcome"] == "stopped" if status is None else run["exit_status"] == status
 
 

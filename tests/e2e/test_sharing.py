@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from processes import home_at
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import AttemptRecord, RunRecord
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -98,9 +98,7 @@ time.sleep(600)
 class Cycles:
     """What became of the cycle runs, by what their scripts do."""
 
-    def __init__(
-        self, home: Path, runs: dict[str, RunRecord], attempts: dict[str, list[AttemptRecord]]
-    ) -> None:
+    def __init__(self, home: Path, runs: dict[str, api.Run], attempts: dict[str, list[api.Attempt]]) -> None:
         self.home = home
         self.runs = runs
         self.attempts = attempts

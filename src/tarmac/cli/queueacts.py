@@ -18,8 +18,8 @@ from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.model.errors import InvalidInput, NotFound, Problem
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import QueuePoolRecord
 
 _DETERMINED = "determined"
 _ITS_SCALE = "tarmac.dialects.determined.statuses"
@@ -41,7 +41,7 @@ def shown_runs(*, as_json: bool) -> int | None:
     return None if as_json or stdout_terminal().width is None else LISTED
 
 
-def print_queue(pools: Sequence[QueuePoolRecord], *, as_json: bool) -> None:
+def print_queue(pools: Sequence[api.QueuePool], *, as_json: bool) -> None:
     """The queues as tables, or as JSON."""
     if as_json:
         print_json({"pools": pools})

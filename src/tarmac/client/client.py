@@ -24,19 +24,8 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.home import INHERITED_VARIABLES, Home
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client.launching import Run
-    from tarmac.client.records import (
-        AttemptRecord,
-        CheckRecord,
-        DryRunRecord,
-        EventRecord,
-        LogChunk,
-        ReportRecord,
-        RunPage,
-        RunRecord,
-        VersionRecord,
-        WhyRecord,
-    )
     from tarmac.client.streams import Message
 
 URL_VARIABLE = "TARMAC_URL"
@@ -93,10 +82,9 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         """Close idle connections. The server and its runs go on."""
         self._transport.close()
 
-    def version(self) -> VersionRecord:
+    def version(self) -> api.Version:
         """Which server answers."""
-        answer: VersionRecord = self._get("/version")
-        return answer
+        return self._get("/version")
 
     def submit(
         self,
@@ -109,7 +97,7 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         overrides: Mapping[str, Any] | None = None,
         clone: str | None = None,
         idempotency_key: str | None = None,
-    ) -> RunRecord:
+    ) -> api.Run:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 
         `directory` is where relative code paths start (default: here). `dialect` names the one of the
@@ -127,14 +115,12 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
             clone=clone,
             idempotency_key=idempotency_key or _new_key(),
         )
-        answer: RunRecord = self._send("POST", "/runs", self._bringing([body])[0])
-        return answer
+        return self._send("POST", "/runs", self._bringing([body])[0])
 
-    def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[RunRecord]:
+    def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
         """Submit many, all or none; each is a mapping of the arguments of `submit`."""
         bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
-        answer: list[RunRecord] = self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
-        return answer
+        return self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
 
     def dry_run(
         self,
@@ -146,7 +132,7 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         extras: Mapping[str, Any] | None = None,
         overrides: Mapping[str, Any] | None = None,
         clone: str | None = None,
-    ) -> DryRunRecord:
+    ) -> api.DryRun:
         """What a submission would do now: placement, command and variables per node. Nothing is kept."""
         body = _submission(
             source=source,
@@ -157,10 +143,9 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
             overrides=overrides,
             clone=clone,
         )
-        answer: DryRunRecord = self._send("POST", "/runs?dry_run=true", body)
-        return answer
+        return self._send("POST", "/runs?dry_run=true", body)
 
-    def launch(self, run: Run, **overrides: Any) -> RunRecord:
+    def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
         from tarmac.client.launching import run_file  # noqa: PLC0415 - commands describe no runs
 
@@ -168,11 +153,10 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
 
     def check(
         self, source: str, *, filename: str = "run.yaml", directory: str | Path | None = None
-    ) -> CheckRecord:
+    ) -> api.CheckReport:
         """Everything that is wrong with a run file."""
         body = {"source": source, "filename": filename, "directory": str(Path(directory or "").absolute())}
-        answer: CheckRecord = self._send("POST", "/check", body)
-        return answer
+        return self._send("POST", "/check", body)
 
     def runs(
         self,
@@ -186,7 +170,7 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         limit: int = 100,
         everything: bool = False,
         mine: bool = False,
-    ) -> RunPage:
+    ) -> api.RunPage:
         """A page of the list of runs (with `mine` your own), newest first; `before` is the `next` of the page
         above.
         """
@@ -199,48 +183,41 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
             pairs.append(("all", "true"))
         if mine:
             pairs.append(("scope", "mine"))
-        answer: RunPage = self._get(f"/runs?{urlencode(pairs)}")
-        return answer
+        return self._get(f"/runs?{urlencode(pairs)}")
 
-    def run(self, reference: str) -> RunRecord:
+    def run(self, reference: str) -> api.Run:
         """A run, by id, unique beginning of an id, name (the newest of that name), or `@last`."""
-        answer: RunRecord = self._get(_run_path(reference))
-        return answer
+        return self._get(_run_path(reference))
 
-    def stop(self, reference: str) -> RunRecord:
+    def stop(self, reference: str) -> api.Run:
         """End a run for good."""
-        answer: RunRecord = self._send("POST", _run_path(reference, "/stop"))
-        return answer
+        return self._send("POST", _run_path(reference, "/stop"))
 
-    def pause(self, reference: str) -> RunRecord:
+    def pause(self, reference: str) -> api.Run:
         """Ask a run to leave its slots until it is resumed."""
-        answer: RunRecord = self._send("POST", _run_path(reference, "/pause"))
-        return answer
+        return self._send("POST", _run_path(reference, "/pause"))
 
-    def resume(self, reference: str) -> RunRecord:
+    def resume(self, reference: str) -> api.Run:
         """Put a paused run back in the queue."""
-        answer: RunRecord = self._send("POST", _run_path(reference, "/resume"))
-        return answer
+        return self._send("POST", _run_path(reference, "/resume"))
 
-    def wait(self, reference: str, *, timeout_s: float | None = None) -> RunRecord:
+    def wait(self, reference: str, *, timeout_s: float | None = None) -> api.Run:
         """Wait for a run to end, and return it; as it is then, if `timeout_s` runs out before."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         run_id = self.run(reference)["id"]
         for message in follow(self._transport, EventCursor(run_id), deadline=deadline):
             if message.event == "end":
-                ended: RunRecord = message.data
+                ended: api.Run = message.data
                 return ended
         return self.run(run_id)
 
-    def attempts(self, reference: str) -> list[AttemptRecord]:
+    def attempts(self, reference: str) -> list[api.Attempt]:
         """The attempts of a run, with their workers."""
-        answer: list[AttemptRecord] = self._get(_run_path(reference, "/attempts"))
-        return answer
+        return self._get(_run_path(reference, "/attempts"))
 
-    def events(self, reference: str) -> list[EventRecord]:
+    def events(self, reference: str) -> list[api.Event]:
         """The history of a run."""
-        answer: list[EventRecord] = self._get(_run_path(reference, "/events"))
-        return answer
+        return self._get(_run_path(reference, "/events"))
 
     def follow_events(self, reference: str, *, after: int = 0) -> Iterator[Message]:
         """`event` messages: the history of a run, then what happens, until its `end`."""
@@ -276,7 +253,7 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         attempt: int | None = None,
         tail: int | None = None,
         since_s: float | None = None,
-    ) -> Iterator[LogChunk]:
+    ) -> Iterator[api.LogChunk]:
         """What has been written to the logs of a run so far."""
         for message in self._log_messages(
             reference,
@@ -289,18 +266,16 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
             follow="false",
         ):
             if message.event == "log":
-                chunk: LogChunk = message.data
+                chunk: api.LogChunk = message.data
                 yield chunk
 
-    def reports(self, reference: str) -> list[ReportRecord]:
+    def reports(self, reference: str) -> list[api.Report]:
         """The metrics and progress that a run's workers reported."""
-        answer: list[ReportRecord] = self._get(_run_path(reference, "/reports"))
-        return answer
+        return self._get(_run_path(reference, "/reports"))
 
-    def why(self, reference: str) -> WhyRecord:
+    def why(self, reference: str) -> api.Why:
         """Why a run is where it is: what it waits for, and what would unblock it."""
-        answer: WhyRecord = self._get(_run_path(reference, "/why"))
-        return answer
+        return self._get(_run_path(reference, "/why"))
 
     def stop_server(self) -> None:
         """Ask the server to end. Runs go on, and the next server finds them."""

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from tarmac.client.calls import Calls, segment
 
 if TYPE_CHECKING:
-    from tarmac.client.cluster_records import ClusterRecord, FindingRecord
-    from tarmac.client.records import NodeRecord, QueuePoolRecord
+    from tarmac import api
 
 
 class ClusterCalls(Calls):
@@ -24,7 +23,7 @@ class ClusterCalls(Calls):
         mine: bool = False,
         limit: int | None = None,
         after: int | None = None,
-    ) -> list[QueuePoolRecord]:
+    ) -> list[api.QueuePool]:
         """The queue of each pool: what holds slots and what waits for them, in scheduling order.
 
         `limit`: so many runs of each pool, those that follow the `number` `after`.
@@ -32,70 +31,60 @@ class ClusterCalls(Calls):
         mine_only = "true" if mine else None
         given = {"cluster": cluster, "pool": pool, "mine": mine_only, "limit": limit, "after": after}
         query = urlencode({key: value for key, value in given.items() if value is not None})
-        answer: list[QueuePoolRecord] = self._get(f"/queue?{query}")
-        return answer
+        return self._get(f"/queue?{query}")
 
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
-    ) -> list[QueuePoolRecord]:
+    ) -> list[api.QueuePool]:
         """Change places in the queue, all or none; each is a `QueueChange` of docs/api.md.
 
         Answers the queues of the pools that were touched; with `limit` their first runs and the changed ones.
         """
         body = {"changes": [dict(change) for change in changes]}
         path = "/queue/changes" if limit is None else f"/queue/changes?limit={limit}"
-        answer: list[QueuePoolRecord] = self._send("POST", path, body)
-        return answer
+        return self._send("POST", path, body)
 
     def nodes(
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
+    ) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), and what runs on them."""
         given = {"cluster": cluster, "pool": pool, "shard": shard}
         query = urlencode({key: value for key, value in given.items() if value is not None})
-        answer: list[NodeRecord] = self._get(f"/nodes?{query}" if query else "/nodes")
-        return answer
+        return self._get(f"/nodes?{query}" if query else "/nodes")
 
     def drain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
+    ) -> list[api.Node]:
         """Give nodes no new work: those named, or every one of a cluster, pool and shard. All, or none."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        answer: list[NodeRecord] = self._send("POST", "/nodes/drain", body)
-        return answer
+        return self._send("POST", "/nodes/drain", body)
 
     def undrain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None
-    ) -> list[NodeRecord]:
+    ) -> list[api.Node]:
         """Give drained nodes work again."""
         body = {"nodes": nodes, "cluster": cluster, "pool": pool, "shard": shard}
-        answer: list[NodeRecord] = self._send("POST", "/nodes/undrain", body)
-        return answer
+        return self._send("POST", "/nodes/undrain", body)
 
-    def clusters(self) -> list[ClusterRecord]:
+    def clusters(self) -> list[api.Cluster]:
         """Every lasting cluster, its pools with their rules and its nodes by kind."""
-        answer: list[ClusterRecord] = self._get("/clusters")
-        return answer
+        return self._get("/clusters")
 
-    def cluster(self, name: str) -> ClusterRecord:
+    def cluster(self, name: str) -> api.Cluster:
         """One cluster, of a rehearsal too."""
-        answer: ClusterRecord = self._get(f"/clusters/{segment('cluster', name)}")
-        return answer
+        return self._get(f"/clusters/{segment('cluster', name)}")
 
-    def check_cluster(self, name: str) -> list[FindingRecord]:
+    def check_cluster(self, name: str) -> list[api.Finding]:
         """Try what a run needs on a cluster: what was found, one by one."""
-        answer: list[FindingRecord] = self._get(f"/clusters/{segment('cluster', name)}/check")
-        return answer
+        return self._get(f"/clusters/{segment('cluster', name)}/check")
 
     def add_cluster(
         self, source: str, *, filename: str = "cluster.yaml", replace: bool = False
-    ) -> ClusterRecord:
+    ) -> api.Cluster:
         """Add the cluster that a text describes; with `replace`, in place of the one of its name."""
         body = {"source": source, "filename": filename, "replace": replace}
-        answer: ClusterRecord = self._send("POST", "/clusters", body)
-        return answer
+        return self._send("POST", "/clusters", body)
 
-    def remove_cluster(self, name: str) -> ClusterRecord:
+    def remove_cluster(self, name: str) -> api.Cluster:
         """Forget a described cluster; the answer is what it was."""
-        answer: ClusterRecord = self._send("DELETE", f"/clusters/{segment('cluster', name)}")
-        return answer
+        return self._send("DELETE", f"/clusters/{segment('cluster', name)}")

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tarmac import api
 from tarmac.client.kept_calls import KeptCalls
-from tarmac.client.kept_records import ArtifactEntryRecord
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PART = ".part"
@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 def fetch(
-    client: KeptCalls, entries: list[ArtifactEntryRecord], target: Path, progress: Progress = lambda _: None
+    client: KeptCalls, entries: list[api.ArtifactEntry], target: Path, progress: Progress = lambda _: None
 ) -> None:
     """Every entry below `target`. Raises InvalidInput for a path that would lie elsewhere."""
     target.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def fetch(
             path.symlink_to(link)
 
 
-def selected(entries: list[ArtifactEntryRecord], path: str | None) -> list[ArtifactEntryRecord]:
+def selected(entries: list[api.ArtifactEntry], path: str | None) -> list[api.ArtifactEntry]:
     """The entries at a path of the artifact or below it; raises InvalidInput where there is none."""
     if path is None:
         return entries
@@ -56,7 +56,7 @@ def selected(entries: list[ArtifactEntryRecord], path: str | None) -> list[Artif
     return found
 
 
-def _fetch_file(client: KeptCalls, entry: ArtifactEntryRecord, path: Path, progress: Progress) -> None:
+def _fetch_file(client: KeptCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
     if _is_whole(entry, path):
         progress(entry["bytes"])
         return
@@ -81,7 +81,7 @@ def _fetch_file(client: KeptCalls, entry: ArtifactEntryRecord, path: Path, progr
     part.replace(path)
 
 
-def _is_whole(entry: ArtifactEntryRecord, path: Path) -> bool:
+def _is_whole(entry: api.ArtifactEntry, path: Path) -> bool:
     """Whether the file is there already."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != entry["bytes"]:
         return False

@@ -8,44 +8,38 @@ from urllib.parse import urlencode
 from tarmac.client.calls import Calls, segment
 
 if TYPE_CHECKING:
-    from tarmac.client.kept_records import ArtifactContentRecord, ArtifactRecord, DatasetRecord
+    from tarmac import api
 
 
 class KeptCalls(Calls):
     """One method per route. Inherited by `Client`."""
 
-    def artifacts(self, run: str | None = None) -> list[ArtifactRecord]:
+    def artifacts(self, run: str | None = None) -> list[api.Artifact]:
         """Every version of the artifacts of a run (by id or name), or of all runs."""
         query = f"?{urlencode({'run': run})}" if run is not None else ""
-        answer: list[ArtifactRecord] = self._get(f"/artifacts{query}")
-        return answer
+        return self._get(f"/artifacts{query}")
 
-    def artifact(self, reference: str, *, kind: str = "checkpoint") -> ArtifactContentRecord:
+    def artifact(self, reference: str, *, kind: str = "checkpoint") -> api.ArtifactContent:
         """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
         query = urlencode({"kind": kind})
-        answer: ArtifactContentRecord = self._get(f"/artifacts/{segment('artifact', reference)}?{query}")
-        return answer
+        return self._get(f"/artifacts/{segment('artifact', reference)}?{query}")
 
     def artifact_piece(self, digest: str) -> bytes:
         """A piece of a file of an artifact."""
         return self._transport.request("GET", f"/artifact-pieces/{segment('artifact piece', digest)}").body
 
-    def remove_artifact(self, reference: str) -> ArtifactContentRecord:
+    def remove_artifact(self, reference: str) -> api.ArtifactContent:
         """Remove one version, by its id; the answer is what it was."""
-        answer: ArtifactContentRecord = self._send("DELETE", f"/artifacts/{segment('artifact', reference)}")
-        return answer
+        return self._send("DELETE", f"/artifacts/{segment('artifact', reference)}")
 
-    def datasets(self) -> list[DatasetRecord]:
+    def datasets(self) -> list[api.Dataset]:
         """Every dataset and how far it has come."""
-        answer: list[DatasetRecord] = self._get("/datasets")
-        return answer
+        return self._get("/datasets")
 
-    def add_dataset(self, dataset_id: str, source: str) -> DatasetRecord:
+    def add_dataset(self, dataset_id: str, source: str) -> api.Dataset:
         """Take up a dataset: a path of the server's machine, or a URL."""
-        answer: DatasetRecord = self._send("POST", "/datasets", {"id": dataset_id, "source": source})
-        return answer
+        return self._send("POST", "/datasets", {"id": dataset_id, "source": source})
 
-    def remove_dataset(self, dataset_id: str) -> DatasetRecord:
+    def remove_dataset(self, dataset_id: str) -> api.Dataset:
         """Forget a dataset; the answer is what it was."""
-        answer: DatasetRecord = self._send("DELETE", f"/datasets/{segment('dataset', dataset_id)}")
-        return answer
+        return self._send("DELETE", f"/datasets/{segment('dataset', dataset_id)}")

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tarmac import api
 from tarmac.client import Client
-from tarmac.client.records import AttemptRecord, RunRecord, WorkerRecord
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid, process_uuid
 from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report
@@ -18,7 +18,7 @@ LOG_LINES = 10_000
 """The lines of each process that the details of a launch have."""
 
 
-def launch_form(run: RunRecord) -> dict[str, Any]:
+def launch_form(run: api.Run) -> dict[str, Any]:
     """A run as the launch that a script gets."""
     spec = run["spec"]
     facts = spec.get("conventions", {}).get("facts", {})
@@ -59,7 +59,7 @@ def _role_name(role: Mapping[str, Any]) -> str:
     return str(role.get("name", "main"))
 
 
-def _script(run: RunRecord) -> str:
+def _script(run: api.Run) -> str:
     """The text of the script that made the launch, out of the request."""
     try:
         return str(json.loads(run["source"]).get("launch_script_body", ""))
@@ -67,7 +67,7 @@ def _script(run: RunRecord) -> str:
         return ""
 
 
-def _word(run: RunRecord) -> str:
+def _word(run: api.Run) -> str:
     outcome, cause = run["outcome"], run["cause"]
     return status_word(
         Report(
@@ -78,7 +78,7 @@ def _word(run: RunRecord) -> str:
     )
 
 
-def details_form(client: Client, run: RunRecord) -> dict[str, Any]:
+def details_form(client: Client, run: api.Run) -> dict[str, Any]:
     launch = launch_form(run)
     attempts = client.attempts(run["id"])
     workers = attempts[-1]["workers"] if attempts else []
@@ -119,7 +119,7 @@ _STATES = {
 _Standing = Mapping[tuple[str, int, int], str]
 
 
-def _state(worker: WorkerRecord, attempt: AttemptRecord) -> str:
+def _state(worker: api.Worker, attempt: api.Attempt) -> str:
     if worker["exit_code"] is not None:
         return "succeeded" if worker["exit_code"] == 0 else "failed"
     if worker["signal"] is not None:
@@ -134,7 +134,7 @@ def _state(worker: WorkerRecord, attempt: AttemptRecord) -> str:
 
 
 def _command(
-    run: RunRecord, worker: WorkerRecord, form: Mapping[str, Any], standing: _Standing
+    run: api.Run, worker: api.Worker, form: Mapping[str, Any], standing: _Standing
 ) -> dict[str, Any]:
     seat = (worker["role"], worker["replica"], worker["index"])
     return {
@@ -166,7 +166,7 @@ def _counts(states: list[str]) -> dict[str, int]:
     return {**{state: states.count(state) for state in _STATES}, "total": len(states)}
 
 
-def _logs(client: Client, run: RunRecord, named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _logs(client: Client, run: api.Run, named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for chunk in client.logs(run["id"], tail=LOG_LINES):
         form = named.get(chunk["role"])
         role = form["short_name"] if form else chunk["role"]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac import api
 from tarmac.client import Client
 from tarmac.client.launching import json_text
-from tarmac.client.records import RunRecord
 from tarmac.clusterfudge.describing import details_form, launch_form
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.model.errors import InvalidInput, NeverFits, NotFound, TarmacError, Unauthorized
@@ -136,7 +136,7 @@ def error_form(error: TarmacError) -> dict[str, Any]:
     return {**form, "kind": "request" if isinstance(error, NotFound) else "tarmac"}
 
 
-def _decided(client: Client, run: RunRecord) -> RunRecord:
+def _decided(client: Client, run: api.Run) -> api.Run:
     """The run once the scheduler has placed or refused it; as it is, where that takes long."""
     deadline = time.monotonic() + DECISION_LIMIT_S
     while run["state"] in (RunState.PENDING, RunState.QUEUED) and time.monotonic() < deadline:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 import tarmac
+from tarmac import api
 from tarmac.model.home import Home
 from tarmac.server.http import errors
 from tarmac.server.http.auth import Access, AuthMiddleware
@@ -23,7 +24,6 @@ from tarmac.server.routes.runs import run_routes
 from tarmac.server.routes.secrets import secret_routes
 from tarmac.server.routes.server import server_routes
 from tarmac.server.routes.submitting import submitting_routes
-from tarmac.server.schemas.server import Error
 from tarmac.server.service import Service
 
 BASE = "/api/v1"
@@ -98,4 +98,4 @@ _TITLE: Any = {
     "docs_url": None,  # both pages would load scripts from elsewhere
     "redoc_url": None,
 }
-_ERRORS: Any = {"4XX": {"model": Error}, "5XX": {"model": Error}}
+_ERRORS: Any = {"4XX": {"model": api.Error}, "5XX": {"model": api.Error}}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tarmac import api
 from tarmac.cli.views.secretview import form_of, secret_table, usage_of, uses_text
 from tarmac.cli.views.terminal import Terminal
-from tarmac.client.secret_calls import SecretRecord
 
-PLAIN: SecretRecord = {
+PLAIN: api.Secret = {
     "name": "k",
     "number": 2,
     "user": "ada",

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from tarmac import api
 from tarmac.client.fetching import fetch, selected
 from tarmac.client.kept_calls import KeptCalls
-from tarmac.client.kept_records import ArtifactEntryRecord
 from tarmac.model.errors import InvalidInput, Unavailable
 
 
@@ -29,7 +29,7 @@ class Pieces:
         return self.held[digest]
 
 
-def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> ArtifactEntryRecord:
+def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> api.ArtifactEntry:
     told = {
         "path": path,
         "kind": kind,
@@ -43,10 +43,10 @@ def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> Ar
         "inside": False,
         **changes,
     }
-    return cast(ArtifactEntryRecord, told)
+    return cast(api.ArtifactEntry, told)
 
 
-def bring(server: Pieces, entries: list[ArtifactEntryRecord], target: Path) -> None:
+def bring(server: Pieces, entries: list[api.ArtifactEntry], target: Path) -> None:
     fetch(cast(KeptCalls, server), entries, target)
 
 

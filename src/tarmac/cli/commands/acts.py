@@ -19,8 +19,8 @@ from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import RunRecord
 
 _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
 
@@ -54,7 +54,7 @@ def resume(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
 
 def _act(
     references: tuple[str, ...],
-    ask: Callable[[Client, str], RunRecord],
+    ask: Callable[[Client, str], api.Run],
     *,
     awaited: str,
     wait: bool,
@@ -63,7 +63,7 @@ def _act(
     """Ask it of every run, whatever becomes of the others; the exit code is that of the first refusal."""
     client = connect()
     code = 0
-    asked: list[RunRecord] = []
+    asked: list[api.Run] = []
     for reference in references:
         try:
             asked.append(_ask(client, reference, ask, awaited if wait else None))
@@ -79,8 +79,8 @@ def _act(
 
 
 def _ask(
-    client: Client, reference: str, ask: Callable[[Client, str], RunRecord], awaited: str | None
-) -> RunRecord:
+    client: Client, reference: str, ask: Callable[[Client, str], api.Run], awaited: str | None
+) -> api.Run:
     """The run after it was asked; with `awaited`, once that state was reached or it ended."""
     known = len(client.events(reference)) if awaited else 0
     run = ask(client, reference)
@@ -92,7 +92,7 @@ def _ask(
     return client.run(run["id"])
 
 
-def _checkpoints(client: Client, run: RunRecord) -> str:
+def _checkpoints(client: Client, run: api.Run) -> str:
     """What a run that leaves its slots has lost, or would lose as things are; nothing for others."""
     if run["state"] not in ("pausing", "paused") or not run["attempt"]:
         return ""
@@ -103,7 +103,7 @@ def _checkpoints(client: Client, run: RunRecord) -> str:
     return f"its last checkpoint: {checkpoint_text(run['state'], attempts, time.time())}"
 
 
-def told(run: RunRecord, checkpoints: str = "") -> str:
+def told(run: api.Run, checkpoints: str = "") -> str:
     """What happens now to a run of which something was asked, and to its work."""
     name = f"{run['name']} ({run['id']})"
     sentence = {

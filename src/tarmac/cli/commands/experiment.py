@@ -28,8 +28,8 @@ from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import RunRecord
 
 SYSTEM = "determined"
 _PAGE = 500
@@ -210,13 +210,13 @@ def _check_context(directory: str) -> None:
     )
 
 
-def _follow(client: Client, record: RunRecord, *, as_json: bool) -> None:
+def _follow(client: Client, record: api.Run, *, as_json: bool) -> None:
     view = standard_view(as_json=as_json)
     view.submitted(record)
     sys.exit(follow(client, record["id"], view, LogChoice()))
 
 
-def _created(record: RunRecord, *, as_json: bool) -> None:
+def _created(record: api.Run, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return

@@ -16,8 +16,8 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.followview import View, standard_view
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import RunRecord
 
 _COUNT = click.IntRange(min=0)
 
@@ -68,7 +68,7 @@ def logs(
     _print(client, record, choice, view, as_json=as_json)
 
 
-def _print(client: Client, run: RunRecord, choice: LogChoice, view: View, *, as_json: bool) -> None:
+def _print(client: Client, run: api.Run, choice: LogChoice, view: View, *, as_json: bool) -> None:
     if run["attempt"] == 0 and not as_json:
         remark(f"it has not started; tarmac why {run['id']} says more")
     for attempt in client.attempts(run["id"]):

@@ -22,8 +22,8 @@ from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.text import nearest
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import RunSummaryRecord
 
 PAGE = 500
 ENDED_SHOWN = 20
@@ -110,7 +110,7 @@ def ls(
         remark("older runs have ended too: tarmac ls --all")
 
 
-def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Terminal) -> str:
+def run_table(runs: Sequence[api.RunSummary], *, now: float, terminal: Terminal) -> str:
     """The table of runs; who they belong to is shown only if that differs."""
     several_users = len({run["user"] for run in runs}) > 1
     rows = (
@@ -132,12 +132,12 @@ def run_table(runs: Sequence[RunSummaryRecord], *, now: float, terminal: Termina
     return render(_COLUMNS, rows, terminal)
 
 
-def _cluster(run: RunSummaryRecord) -> str:
+def _cluster(run: api.RunSummary) -> str:
     """The cluster's name; a rehearsal's own repeats the run's id."""
     return (run["cluster"] or "").removesuffix(f"-{run['id']}")
 
 
-def _recent(client: Client, query: dict[str, Any]) -> tuple[list[RunSummaryRecord], bool]:
+def _recent(client: Client, query: dict[str, Any]) -> tuple[list[api.RunSummary], bool]:
     """All that has not ended with the newest that have, newest first; whether older ones were left out."""
     live = _take(client, None, _Wanted(words=LIVE_STATES), **query)
     ended = _take(client, ENDED_SHOWN + 1, _Wanted(words=frozenset({RunState.ENDED})), **query)
@@ -182,7 +182,7 @@ class _Wanted:
             return []
         return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
 
-    def shown(self, run: RunSummaryRecord) -> bool:
+    def shown(self, run: api.RunSummary) -> bool:
         """Whether a run is one of them."""
         if self.mode is not None and run["mode"] != self.mode:
             return False
@@ -203,13 +203,13 @@ def _states() -> list[str]:
     return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 
-def _take(client: Client, limit: int | None, wanted: _Wanted, **query: Any) -> list[RunSummaryRecord]:
+def _take(client: Client, limit: int | None, wanted: _Wanted, **query: Any) -> list[api.RunSummary]:
     """At most `limit` runs of those wanted."""
     found = (run for run in _pages(client, limit, {"states": wanted.states, **query}) if wanted.shown(run))
     return list(islice(found, limit))
 
 
-def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[RunSummaryRecord]:
+def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
     """Runs as the server lists them, page by page, as far as they are read."""
     before: str | None = None
     while True:

@@ -15,7 +15,7 @@ from tarmac.cli.views.nodeview import group_table, node_table
 from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.records import NodeRecord
+    from tarmac import api
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,7 +111,7 @@ def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str
         raise click.UsageError("which nodes? Name them, or give --cluster, --pool or --shard", ctx)
 
 
-def _still_there(node: NodeRecord) -> str:
+def _still_there(node: api.Node) -> str:
     if not node["runs"]:
         return "it is empty"
     return f"still there: {', '.join(run['name'] for run in node['runs'])}"

@@ -21,8 +21,8 @@ from tarmac.cli.session import connect
 from tarmac.cli.views.errors import INTERRUPTED
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import RunRecord
 
 _COMMAND = "tarmac.command"
 
@@ -241,7 +241,7 @@ def _read_as(how: How, file: str | None) -> dict[str, Any]:
     return {"dialect": how.dialect, "extras": how.extras(str(directory))}
 
 
-def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None) -> RunRecord:
+def _submit(client: Client, request: dict[str, Any], idempotency_key: str | None) -> api.Run:
     try:
         return client.submit(**request, idempotency_key=idempotency_key)
     except KeyboardInterrupt:
@@ -260,7 +260,7 @@ def _followed(client: Client, request: dict[str, Any], idempotency_key: str | No
     return follow(client, record["id"], view, LogChoice())
 
 
-def _detached(record: RunRecord, *, as_json: bool) -> None:
+def _detached(record: api.Run, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return

@@ -18,7 +18,7 @@ from tarmac.cli.views.amounts import age
 from tarmac.model.errors import TarmacError, Unavailable
 
 if TYPE_CHECKING:
-    from tarmac.client.records import VersionRecord
+    from tarmac import api
 
 STOP_LIMIT_S = 30.0
 NOT_RUNNING = 1
@@ -103,7 +103,7 @@ def logs(*, following: bool, tail: int) -> None:
         sys.exit(NOT_RUNNING)
 
 
-def _tell(version: VersionRecord, *, as_json: bool) -> None:
+def _tell(version: api.Version, *, as_json: bool) -> None:
     if as_json:
         print_json({"running": True, **version})
         return
@@ -113,7 +113,7 @@ def _tell(version: VersionRecord, *, as_json: bool) -> None:
     )
 
 
-def _found() -> VersionRecord | None:
+def _found() -> api.Version | None:
     """The server that stands, if any."""
     try:
         return connect(start=False).version()
@@ -121,7 +121,7 @@ def _found() -> VersionRecord | None:
         return None
 
 
-def _stop() -> VersionRecord | None:
+def _stop() -> api.Version | None:
     """Stop the server and wait until its process is gone; None when there was none."""
     found = _found()
     if found is None:

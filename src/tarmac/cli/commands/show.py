@@ -31,7 +31,7 @@ from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
-    from tarmac.client.records import AttemptRecord, EventRecord, ReportRecord, RunRecord
+    from tarmac import api
 
 _ATTEMPTS = (
     Column(title="ATTEMPT", right=True),
@@ -89,11 +89,11 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
 
 
 def page(
-    run: RunRecord,
-    attempts: Sequence[AttemptRecord],
+    run: api.Run,
+    attempts: Sequence[api.Attempt],
     *,
-    reports: Sequence[ReportRecord],
-    events: Sequence[EventRecord],
+    reports: Sequence[api.Report],
+    events: Sequence[api.Event],
     now: float,
     terminal: Terminal,
 ) -> str:
@@ -107,7 +107,7 @@ def page(
     return "\n\n".join(part for part in parts if part)
 
 
-def where_text(attempt: AttemptRecord) -> str:
+def where_text(attempt: api.Attempt) -> str:
     """The nodes of an attempt; while it waits in the queue of its cluster, as what it is known there."""
     native = attempt["native"]
     if attempt["nodes"] or attempt["granted_at"] is not None:
@@ -118,7 +118,7 @@ def where_text(attempt: AttemptRecord) -> str:
     return f"{words} ({native['reason']})" if native["reason"] else words
 
 
-def _attempt_table(attempts: Sequence[AttemptRecord], now: float, terminal: Terminal) -> str:
+def _attempt_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:
     """The attempts of a run, oldest first."""
     if not attempts:
         return ""
@@ -135,7 +135,7 @@ def _attempt_table(attempts: Sequence[AttemptRecord], now: float, terminal: Term
     return render(_ATTEMPTS, rows, terminal)
 
 
-def _worker_table(attempts: Sequence[AttemptRecord], now: float, terminal: Terminal) -> str:
+def _worker_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:
     """The workers of the newest attempt."""
     if not attempts or not attempts[-1]["workers"]:
         return ""
@@ -155,7 +155,7 @@ def _worker_table(attempts: Sequence[AttemptRecord], now: float, terminal: Termi
     return render(_WORKERS, rows, terminal)
 
 
-def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) -> str:
+def _event_table(events: Sequence[api.Event], now: float, terminal: Terminal) -> str:
     """The history of a run, oldest first."""
     if not events:
         return ""
@@ -173,9 +173,9 @@ def _event_table(events: Sequence[EventRecord], now: float, terminal: Terminal) 
 
 
 def _fields(
-    run: RunRecord,
-    attempts: Sequence[AttemptRecord],
-    reports: Sequence[ReportRecord],
+    run: api.Run,
+    attempts: Sequence[api.Attempt],
+    reports: Sequence[api.Report],
     now: float,
     terminal: Terminal,
 ) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _fields(
         yield f"  {terminal.paint('|', 'dim')} {line}"
 
 
-def _notices(attempts: Sequence[AttemptRecord]) -> Iterator[str]:
+def _notices(attempts: Sequence[api.Attempt]) -> Iterator[str]:
     """What the nodes of the newest attempt told, oldest first; what several said alike comes once."""
     if not attempts:
         return
@@ -235,7 +235,7 @@ def _notices(attempts: Sequence[AttemptRecord]) -> Iterator[str]:
         yield f"{text} (on {listed(list(nodes), 1)})" if len(attempts[-1]["nodes"]) > 1 else text
 
 
-def _retries(run: RunRecord, now: float) -> str:
+def _retries(run: api.Run, now: float) -> str:
     """How many retries are used: the failure that ended a run was none. And when the next try is due."""
     retries = run["spec"].get("retries", 0)
     last = run["outcome"] == "failed" and run["failures"] > 0
@@ -245,7 +245,7 @@ def _retries(run: RunRecord, now: float) -> str:
     return f"{used}{used and ', '}next try {until(run['retry_at'], now)}"
 
 
-def _slots(run: RunRecord, attempts: Sequence[AttemptRecord]) -> str:
+def _slots(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
     """How many it asked for, and how many of them its newest attempt holds no more."""
     if not attempts or attempts[-1]["ended_at"] is not None:
         return str(run["slots"])
@@ -257,7 +257,7 @@ def _slots(run: RunRecord, attempts: Sequence[AttemptRecord]) -> str:
     return f"{run['slots']}" + (f", {count} of them free again: {who} {has} ended" if count else "")
 
 
-def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:
+def _ran(attempts: Sequence[api.Attempt], now: float) -> str:
     """How long its attempts have been running, all together: the waits between them do not count."""
     times = [ran for attempt in attempts if (ran := elapsed_s(attempt, now)) is not None]
     if not times:
@@ -265,7 +265,7 @@ def _ran(attempts: Sequence[AttemptRecord], now: float) -> str:
     return duration(sum(times)) + (f" in {len(times)} attempts" if len(times) > 1 else "")
 
 
-def _code(run: RunRecord) -> str:
+def _code(run: api.Run) -> str:
     """Exactly which code it runs: where it came from, and the commit or the snapshot."""
     code = run["spec"].get("code")
     if code is None:
@@ -284,7 +284,7 @@ def _detail(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _cause(run: RunRecord) -> str:
+def _cause(run: api.Run) -> str:
     cause = run["cause"]
     if cause is None:
         return ""

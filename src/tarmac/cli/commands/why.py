@@ -18,8 +18,8 @@ from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
+    from tarmac import api
     from tarmac.client import Client
-    from tarmac.client.records import WhyRecord
 
 _COLUMNS = (Column(title="NODE"), Column(title="REASON", flexible=True))
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
@@ -44,7 +44,7 @@ def why(*, run: str, as_json: bool) -> None:
         print_text("\n".join([explanation(answer, stdout_terminal()), *_last_lines(client, answer)]))
 
 
-def _last_lines(client: Client, answer: WhyRecord) -> Iterator[str]:
+def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
     """What the worker that made a run fail wrote last."""
     cause = client.run(answer["run_id"])["cause"] if answer["state"] == "ended" else None
     if cause is not None and cause["tail"]:
@@ -53,7 +53,7 @@ def _last_lines(client: Client, answer: WhyRecord) -> Iterator[str]:
         yield f"more: tarmac logs {answer['run_id']}"
 
 
-def explanation(answer: WhyRecord, terminal: Terminal) -> str:
+def explanation(answer: api.Why, terminal: Terminal) -> str:
     """The answer as text: the headline, what holds for the run as a whole, then node by node."""
     told = [f"lost: {answer['lost']}"] if answer["lost"] else []
     told += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
@@ -87,7 +87,7 @@ def _wrapped(text: str, terminal: Terminal) -> list[str]:
     )
 
 
-def _ahead(answer: WhyRecord) -> str:
+def _ahead(answer: api.Why) -> str:
     """Who is asked before it: "digits (r1), other (r2) and 3 more runs"."""
     count, first = answer["ahead"], [named(run) for run in answer["ahead_first"]]
     if not first:
@@ -96,7 +96,7 @@ def _ahead(answer: WhyRecord) -> str:
     return ", ".join(first) + (f" and {more} more run{'s' if more != 1 else ''}" if more > 0 else "")
 
 
-def _grouped(answer: WhyRecord) -> list[tuple[str, str]]:
+def _grouped(answer: api.Why) -> list[tuple[str, str]]:
     """Nodes and their reason, those with the same reason together, in the order of the first of each."""
     nodes: dict[str, list[str]] = {}
     for reason in answer["reasons"]:

@@ -9,18 +9,18 @@ from tarmac.cli.views.amounts import age
 from tarmac.model.loss import loss_text
 
 if TYPE_CHECKING:
-    from tarmac.client.records import AttemptRecord
+    from tarmac import api
 
 _HOLDING = frozenset({"running", "pausing", "preempting"})
 
 
-def lost_text(attempts: Sequence[AttemptRecord]) -> str:
+def lost_text(attempts: Sequence[api.Attempt]) -> str:
     """The work that the newest attempt lost, if it has left and may be followed by another."""
     lost = attempts[-1]["lost"] if attempts else None
     return "" if lost is None else loss_text(lost["work_s"], lost["checkpoint_at"], lost["step"])
 
 
-def checkpoint_text(state: str, attempts: Sequence[AttemptRecord], now: float) -> str:
+def checkpoint_text(state: str, attempts: Sequence[api.Attempt], now: float) -> str:
     """How old the newest checkpoint of a run that works is: what came after it would be lost now."""
     if state not in _HOLDING:
         return ""

@@ -10,12 +10,7 @@ from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
-    from tarmac.client.cluster_records import (
-        ClusterRecord,
-        FindingRecord,
-        NodeKindRecord,
-        PoolRulesRecord,
-    )
+    from tarmac import api
 
 _CLUSTERS = (
     Column(title="CLUSTER"),
@@ -58,7 +53,7 @@ _KINDS = (
 _FINDINGS = (Column(title=""), Column(title="WHAT"), Column(title="FOUND", flexible=True))
 
 
-def cluster_table(clusters: Sequence[ClusterRecord], terminal: Terminal) -> str:
+def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
     """A line for each cluster."""
     rows = (
         (
@@ -75,14 +70,14 @@ def cluster_table(clusters: Sequence[ClusterRecord], terminal: Terminal) -> str:
     return render(_CLUSTERS, rows, terminal)
 
 
-def cluster_page(cluster: ClusterRecord, terminal: Terminal) -> str:
+def cluster_page(cluster: api.Cluster, terminal: Terminal) -> str:
     """One cluster: its pools with the rules of their queues, and its nodes, those alike in one line."""
     pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster["pools"]), terminal)
     kinds = render(_KINDS, (tuple(_kind_row(kind)) for kind in cluster["node_kinds"]), terminal)
     return f"{cluster_line(cluster)}\n\n{pools}\n\n{kinds}"
 
 
-def cluster_line(cluster: ClusterRecord) -> str:
+def cluster_line(cluster: api.Cluster) -> str:
     """A cluster in one sentence."""
     nodes, free, slots = cluster["nodes"], cluster["slots_free"], cluster["slots"]
     pools = len(cluster["pools"])
@@ -99,7 +94,7 @@ def cluster_line(cluster: ClusterRecord) -> str:
     )
 
 
-def findings_table(findings: Sequence[FindingRecord], terminal: Terminal) -> str:
+def findings_table(findings: Sequence[api.Finding], terminal: Terminal) -> str:
     """A line for each thing that was tried."""
     rows = (
         (Cell("ok", "green") if found["ok"] else Cell("missing", "red"), found["what"], found["text"])
@@ -108,11 +103,11 @@ def findings_table(findings: Sequence[FindingRecord], terminal: Terminal) -> str
     return render(_FINDINGS, rows, terminal)
 
 
-def _types(cluster: ClusterRecord) -> list[str]:
+def _types(cluster: api.Cluster) -> list[str]:
     return list(dict.fromkeys(kind["slot_type"] or "any" for kind in cluster["node_kinds"]))
 
 
-def _pool_row(pool: PoolRulesRecord) -> Iterator[str]:
+def _pool_row(pool: api.PoolRules) -> Iterator[str]:
     fair = pool["policy"] == "fair_share"
     shares = [f"{who} {number(share)}" for who, share in pool["shares"].items()]
     yield from (pool["name"], str(pool["nodes"]), str(pool["slots_used"]), str(pool["slots"]))
@@ -124,7 +119,7 @@ def _pool_row(pool: PoolRulesRecord) -> Iterator[str]:
     yield ", ".join([f"by {pool['share_by']}", *shares, halved]) if fair else ""
 
 
-def _kind_row(kind: NodeKindRecord) -> Iterator[str]:
+def _kind_row(kind: api.NodeKind) -> Iterator[str]:
     up = kind["states"].get("up", 0)
     away = [f"{count} {state}" for state, count in kind["states"].items() if state != "up"]
     yield from (kind["pool"], kind["shard"] or "", str(kind["nodes"]))

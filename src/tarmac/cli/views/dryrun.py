@@ -15,7 +15,7 @@ from tarmac.launch.quoting import join, quote
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
-    from tarmac.client.records import DryRunRecord, NodeLaunchRecord, WorkerLaunchRecord
+    from tarmac import api
 
 LONG = 40
 """Characters from which a value is worth leaving out."""
@@ -28,7 +28,7 @@ _PLACEMENT = (
 )
 
 
-def short_text(answer: DryRunRecord, terminal: Terminal) -> str:
+def short_text(answer: api.DryRun, terminal: Terminal) -> str:
     """Where the run would go, what it would execute, its own variables, and where its artifacts would lie."""
     if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
         return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
@@ -52,7 +52,7 @@ def short_text(answer: DryRunRecord, terminal: Terminal) -> str:
     return "\n\n".join(parts)
 
 
-def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:
+def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str, str]) -> str:
     """The whole answer; what a person looks for is at the end, where a terminal stops.
 
     What all workers share is said once. Long variables that are the same `inherited` here are only named.
@@ -76,7 +76,7 @@ def plan_text(answer: DryRunRecord, terminal: Terminal, *, inherited: Mapping[st
     return "\n\n".join([*parts, f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"])
 
 
-def _title(answer: DryRunRecord, terminal: Terminal) -> str:
+def _title(answer: api.DryRun, terminal: Terminal) -> str:
     return terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
 
 
@@ -94,7 +94,7 @@ class _Shared:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def _shared(workers: Sequence[WorkerLaunchRecord]) -> _Shared:
+def _shared(workers: Sequence[api.WorkerLaunch]) -> _Shared:
     first, *others = workers
     return _Shared(
         argv=first["argv"] if all(worker["argv"] == first["argv"] for worker in others) else (),
@@ -106,7 +106,7 @@ def _shared(workers: Sequence[WorkerLaunchRecord]) -> _Shared:
     )
 
 
-def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
+def _placement(answer: api.DryRun, terminal: Terminal) -> str:
     reasons = [
         f"  {reason['node']}: {reason['text']}" if reason["node"] else f"  {reason['text']}"
         for reason in answer["reasons"]
@@ -122,7 +122,7 @@ def _placement(answer: DryRunRecord, terminal: Terminal) -> str:
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table
 
 
-def _node(node: NodeLaunchRecord, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
+def _node(node: api.NodeLaunch, shared: _Shared, terminal: Terminal, inherited: Mapping[str, str]) -> str:
     lines = [terminal.paint(f"on {node['node']} (rank {node['rank']})", "bold")]
     for worker in node["workers"]:
         own = {name: value for name, value in worker["env"].items() if name not in shared.env}

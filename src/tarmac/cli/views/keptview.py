@@ -10,7 +10,7 @@ from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.kept_records import ArtifactRecord, DatasetRecord
+    from tarmac import api
 
 _ARTIFACTS = (
     Column(title="ID"),
@@ -32,7 +32,7 @@ _DATASETS = (
 _STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
 
 
-def artifact_table(artifacts: Sequence[ArtifactRecord], terminal: Terminal, *, now: float) -> str:
+def artifact_table(artifacts: Sequence[api.Artifact], terminal: Terminal, *, now: float) -> str:
     """A line for each version."""
     rows = (
         (
@@ -49,7 +49,7 @@ def artifact_table(artifacts: Sequence[ArtifactRecord], terminal: Terminal, *, n
     return render(_ARTIFACTS, rows, terminal)
 
 
-def dataset_table(datasets: Sequence[DatasetRecord], terminal: Terminal, *, now: float) -> str:
+def dataset_table(datasets: Sequence[api.Dataset], terminal: Terminal, *, now: float) -> str:
     """A line for each dataset."""
     rows = (
         (
@@ -65,13 +65,13 @@ def dataset_table(datasets: Sequence[DatasetRecord], terminal: Terminal, *, now:
     return render(_DATASETS, rows, terminal)
 
 
-def _files(artifact: ArtifactRecord) -> str:
+def _files(artifact: api.Artifact) -> str:
     """How many, and how many more there were that were not whole."""
     left_out = len(artifact["left_out"])
     return f"{artifact['files']} ({left_out} left out)" if left_out else str(artifact["files"])
 
 
-def _amount(dataset: DatasetRecord) -> str:
+def _amount(dataset: api.Dataset) -> str:
     """How much was fetched; nothing for what lies where it was."""
     done, total = dataset["done_bytes"], dataset["total_bytes"]
     if dataset["state"] == "caching" and total:

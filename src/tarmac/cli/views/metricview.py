@@ -14,7 +14,7 @@ from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
-    from tarmac.client.records import ReportRecord
+    from tarmac import api
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -40,10 +40,10 @@ def report_text(report: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "a report without values"
 
 
-def not_finite(reports: Sequence[ReportRecord]) -> Iterator[str]:
+def not_finite(reports: Sequence[api.Report]) -> Iterator[str]:
     """A sentence for each metric whose last value is not finite: "loss is NaN since step 4"."""
     last: dict[str, object] = {}
-    since: dict[str, ReportRecord] = {}
+    since: dict[str, api.Report] = {}
     for report in reports:
         for name, value in report["metrics"].items():
             if value not in _NOT_FINITE:
@@ -56,7 +56,7 @@ def not_finite(reports: Sequence[ReportRecord]) -> Iterator[str]:
         yield f"{one_line(name)} is {_NOT_FINITE[str(last[name])]}{where}"
 
 
-def report_table(reports: Sequence[ReportRecord], *, now: float, terminal: Terminal) -> str:
+def report_table(reports: Sequence[api.Report], *, now: float, terminal: Terminal) -> str:
     """A row per report, a column per metric."""
     names = sorted({name for report in reports for name in report["metrics"]})
     heads = [

@@ -11,7 +11,7 @@ from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.records import NodeRecord
+    from tarmac import api
 
 _NODES = (
     Column(title="NODE"),
@@ -41,7 +41,7 @@ _GROUPS = (
 )
 
 
-def node_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
+def node_table(known: Sequence[api.Node], terminal: Terminal) -> str:
     """A line for each node; its pool is shown only where there are several."""
     several_pools = len({node["pool"] for node in known}) > 1
     rows = (
@@ -64,9 +64,9 @@ def node_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
     return render(_NODES, rows, terminal)
 
 
-def group_table(known: Sequence[NodeRecord], terminal: Terminal) -> str:
+def group_table(known: Sequence[api.Node], terminal: Terminal) -> str:
     """A line for each group of nodes that are alike, but for what runs on them."""
-    groups: dict[tuple[str, str, str, str, str, int], list[NodeRecord]] = {}
+    groups: dict[tuple[str, str, str, str, str, int], list[api.Node]] = {}
     for node in known:
         alike = (node["cluster"], node["pool"], node["shard"] or "", node["state"])
         groups.setdefault((*alike, node["slot_type"] or "", node["slots"]), []).append(node)

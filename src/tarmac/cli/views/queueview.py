@@ -11,7 +11,7 @@ from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.records import EstimateRecord, QueueEntryRecord, QueuePoolRecord
+    from tarmac import api
 
 _POLICIES = {
     "priority": "by priority",
@@ -24,7 +24,7 @@ LISTED = 40
 """On a terminal, so many lines of each pool are shown."""
 
 
-def queue_text(pools: Sequence[QueuePoolRecord], *, now: float, terminal: Terminal) -> str:
+def queue_text(pools: Sequence[api.QueuePool], *, now: float, terminal: Terminal) -> str:
     """A table for each pool: a heading with the rules of its order, the runs, and how many are left out."""
     parts = []
     for pool in pools:
@@ -36,21 +36,21 @@ def queue_text(pools: Sequence[QueuePoolRecord], *, now: float, terminal: Termin
     return "\n\n".join(parts)
 
 
-def start_text(estimate: EstimateRecord | None, now: float) -> str:
+def start_text(estimate: api.Estimate | None, now: float) -> str:
     """When a run is likely to start: "in 12 min", "unknown"; nothing for one that holds its slots."""
     if estimate is None:
         return ""
     return "unknown" if estimate["start_at"] is None else until(estimate["start_at"], now)
 
 
-def _heading(pool: QueuePoolRecord, terminal: Terminal) -> str:
+def _heading(pool: api.QueuePool, terminal: Terminal) -> str:
     policy = _POLICIES.get(pool["policy"], pool["policy"])
     rule = "with preemption" if pool["preemption"] else "without preemption"
     name = terminal.paint(f"pool {pool['pool']} of {pool['cluster']}", "bold")
     return f"{name}: {policy}, {rule}"
 
 
-def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
+def _table(pool: api.QueuePool, *, now: float, terminal: Terminal) -> str:
     if not pool["runs"]:
         return "  nothing runs or waits here"
     shared = pool["policy"] == "fair_share"
@@ -70,7 +70,7 @@ def _table(pool: QueuePoolRecord, *, now: float, terminal: Terminal) -> str:
     return render(heads, rows, terminal)
 
 
-def _state(run: QueueEntryRecord, now: float) -> Cell:
+def _state(run: api.QueueEntry, now: float) -> Cell:
     """Its state; of a run that pauses before its next try, until when."""
     cell = state_cell(run["state"])
     if run["retry_at"] is None or run["retry_at"] <= now:
@@ -78,7 +78,7 @@ def _state(run: QueueEntryRecord, now: float) -> Cell:
     return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
 
 
-def _row(run: QueueEntryRecord, *, shared: bool, now: float) -> Sequence[Cell | str]:
+def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | str]:
     return (
         str(run["number"]),
         run["id"],

@@ -10,7 +10,7 @@ from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
-    from tarmac.client.secret_calls import SecretRecord
+    from tarmac import api
 
 _COLUMNS = (
     Column(title="NAME"),
@@ -21,7 +21,7 @@ _COLUMNS = (
 )
 
 
-def secret_table(secrets: Sequence[SecretRecord], terminal: Terminal, *, now: float) -> str:
+def secret_table(secrets: Sequence[api.Secret], terminal: Terminal, *, now: float) -> str:
     """A line for each secret."""
     rows = (
         (
@@ -36,7 +36,7 @@ def secret_table(secrets: Sequence[SecretRecord], terminal: Terminal, *, now: fl
     return render(_COLUMNS, rows, terminal)
 
 
-def form_of(secret: SecretRecord) -> str:
+def form_of(secret: api.Secret) -> str:
     """How runs that name it alone are given it."""
     match secret["form"]:
         case None:
@@ -58,7 +58,7 @@ def uses_text(uses: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def usage_of(secret: SecretRecord) -> str:
+def usage_of(secret: api.Secret) -> str:
     """How a run is given it."""
     name = secret["name"]
     if secret["form"] is None:

@@ -10,9 +10,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from tarmac import api
 from tarmac.model.errors import InvalidInput, NeverFits, Problem, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.records.copying import copy_fields
 
 
 def install(app: FastAPI, home: Home) -> None:
@@ -53,7 +55,7 @@ def response(error: TarmacError) -> JsonAnswer:
     return JsonAnswer({"error": form(error)}, status_code=error.http_status)
 
 
-def form(error: TarmacError) -> dict[str, Any]:
+def form(error: TarmacError) -> api.ErrorForm:
     """The one form of an error."""
     problems: Sequence[Problem] = ()
     if isinstance(error, InvalidInput):
@@ -65,18 +67,7 @@ def form(error: TarmacError) -> dict[str, Any]:
         "message": error.message,
         "hint": error.hint,
         "exit_code": error.exit_code,
-        "problems": [problem_record(problem) for problem in problems],
-    }
-
-
-def problem_record(problem: Problem) -> dict[str, Any]:
-    """One thing wrong in an input."""
-    return {
-        "message": problem.message,
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "hint": problem.hint,
+        "problems": [copy_fields(api.Problem, problem) for problem in problems],
     }
 
 
@@ -87,7 +78,7 @@ def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
         yield Problem(message=f"{place}: {error['msg']}")
 
 
-def _unrouted_form(error: HTTPException) -> dict[str, Any]:
+def _unrouted_form(error: HTTPException) -> api.Error:
     """For what no route takes: the same form, with a code made of the status."""
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return {

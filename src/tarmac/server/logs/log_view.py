@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac import api
 from tarmac.control.service import ControlPlane
 from tarmac.model.actor import Actor
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -20,9 +21,9 @@ from tarmac.node.attempt.protocol import LOGS
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.server.logs.log_choice import check_choice
 from tarmac.server.logs.log_files import LogFile, reader, since_offset, tail_offset
-from tarmac.server.records.runs import Json, run_record, state_record
+from tarmac.server.records.runs import run_record, status_record
 
-Message = tuple[str, Json]
+Message = tuple[str, Mapping[str, Any]]
 """Name and data of a message of the stream."""
 
 SETUP_ROLE = "setup"
@@ -94,7 +95,7 @@ class LogView:
         self._open: dict[int, _AttemptView] = {}
         self._closed: set[int] = set()
         self._places = dict(query.places)
-        self._state: Json | None = None
+        self._state: api.RunStatus | None = None
         self._newest: Attempt | None = None
         self._surveyed = False
 
@@ -108,7 +109,7 @@ class LogView:
         return self._run.id
 
     @property
-    def run(self) -> Json:
+    def run(self) -> api.Run:
         """The run as it was last seen."""
         return run_record(self._run)
 
@@ -152,7 +153,7 @@ class LogView:
         return self._masks(self._run)
 
     def _state_messages(self) -> list[Message]:
-        state = state_record(self._run, self._newest)
+        state = status_record(self._run, self._newest)
         if state == self._state:
             return []
         self._state = state

@@ -1,87 +1,60 @@
-"""Clusters as JSON. Called by their routes; `schemas.clusters` describes the same shapes to OpenAPI."""
+"""Clusters as `tarmac.api` has them. Called by their routes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from tarmac import api
 from tarmac.control.clusters import ClusterReport
 from tarmac.control.reports import NodeReport
 from tarmac.model.cluster import NodeState, Pool
-from tarmac.model.engine_kinds import Finding
-
-Json = dict[str, Any]
+from tarmac.server.records.copying import copy_fields
 
 
-def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> Json:
-    """A `Cluster`."""
-    return {
-        "name": report.name,
-        "engine": report.engine,
-        "delegated": report.delegated,
-        "trouble": report.trouble,
-        "kind": report.kind,
+def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> api.Cluster:
+    up = [item for item in report.nodes if item.node.state is NodeState.UP]
+    return copy_fields(
+        api.Cluster,
+        report,
         **_amounts(report.nodes),
-        "slots_free": sum(
-            item.node.capacity.slots - item.slots_used
-            for item in report.nodes
-            if item.node.state is NodeState.UP
-        ),
-        "pools": [_pool_record(pool, report.nodes) for pool in report.pools],
-        "node_kinds": _kinds(report.nodes),
-        "warnings": list(warnings),
-    }
+        slots_free=sum(item.node.capacity.slots - item.slots_used for item in up),
+        pools=[_pool_record(pool, report.nodes) for pool in report.pools],
+        node_kinds=_kinds(report.nodes),
+        warnings=warnings,
+    )
 
 
-def finding_record(finding: Finding) -> Json:
-    """A `Finding`."""
-    return {"what": finding.what, "ok": finding.ok, "text": finding.text}
+def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> api.PoolRules:
+    within = [item for item in nodes if item.node.pool == pool.name]
+    return copy_fields(api.PoolRules, pool, **_amounts(within))
 
 
-def _pool_record(pool: Pool, nodes: Iterable[NodeReport]) -> Json:
-    return {
-        "name": pool.name,
-        **_amounts([item for item in nodes if item.node.pool == pool.name]),
-        "policy": pool.policy,
-        "preemption": pool.preemption,
-        "packing": pool.packing,
-        "guaranteed_s": pool.guaranteed_s,
-        "patience_s": pool.patience_s,
-        "share_by": pool.share_by,
-        "shares": dict(pool.shares),
-        "half_life_s": pool.half_life_s,
-        "turn_s": pool.turn_s,
-        "period_s": pool.period_s,
-        "floor_s": pool.floor_s,
-    }
-
-
-def _kinds(nodes: Iterable[NodeReport]) -> list[Json]:
-    """A `NodeKind` for all nodes of one pool, shard and capacity."""
+def _kinds(nodes: Iterable[NodeReport]) -> list[api.NodeKind]:
+    """One for all nodes of a pool, shard and capacity."""
     kinds: dict[object, list[NodeReport]] = {}
     for item in nodes:
         kinds.setdefault((item.node.pool, item.node.shard, item.node.capacity), []).append(item)
     return [_kind_record(members) for members in kinds.values()]
 
 
-def _kind_record(members: Sequence[NodeReport]) -> Json:
+def _kind_record(members: Sequence[NodeReport]) -> api.NodeKind:
     node = members[0].node
     hostnames = [members[0].node.hostname, members[-1].node.hostname]
-    return {
-        "pool": node.pool,
-        "shard": node.shard,
-        "slot_type": node.capacity.slot_type,
-        "slots_each": node.capacity.slots,
-        "cpus_each": node.capacity.cpus,
-        "memory_bytes_each": node.capacity.memory_bytes,
+    return copy_fields(
+        api.NodeKind,
+        node,
+        slot_type=node.capacity.slot_type,
+        slots_each=node.capacity.slots,
+        cpus_each=node.capacity.cpus,
+        memory_bytes_each=node.capacity.memory_bytes,
         **_amounts(members),
-        "states": dict(Counter(str(item.node.state) for item in members)),
-        "hostnames": hostnames[: len(members)],
-    }
+        states=Counter(str(item.node.state) for item in members),
+        hostnames=hostnames[: len(members)],
+    )
 
 
-def _amounts(nodes: Sequence[NodeReport]) -> Json:
+def _amounts(nodes: Sequence[NodeReport]) -> dict[str, int]:
     return {
         "nodes": len(nodes),
         "slots": sum(item.node.capacity.slots for item in nodes),

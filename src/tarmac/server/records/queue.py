@@ -1,23 +1,17 @@
-"""The queue as JSON: the lines of each pool together, with the rules that say how to read them.
-
-Called by the queue's routes. `schemas.queue` describes the same shapes to OpenAPI.
-"""
+"""The queue as `tarmac.api` has it: the lines of each pool, with its rules. Called by the queue's routes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from tarmac import api
 from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
 from tarmac.model.cluster import Policy, Pool
-from tarmac.sched import Estimate
-from tarmac.server.records.runs import native_record
-
-Json = dict[str, Any]
+from tarmac.server.records.copying import copy_fields, copy_known
 
 
-def pool_records(pages: Iterable[QueuePage], pools: Iterable[Pool]) -> list[Json]:
-    """A `QueuePool` for each of `pools` and each other pool that has runs, in that order."""
+def pool_records(pages: Iterable[QueuePage], pools: Iterable[Pool]) -> list[api.QueuePool]:
+    """Those of `pools` and each other pool that has runs, in that order."""
     found = {pool.key: _pool_record(pool) for pool in pools}
     for page in pages:
         key = (page.cluster, page.pool)
@@ -31,25 +25,13 @@ def pool_records(pages: Iterable[QueuePage], pools: Iterable[Pool]) -> list[Json
     return list(found.values())
 
 
-def estimate_record(estimate: Estimate | None) -> Json | None:
-    """An `Estimate`."""
-    if estimate is None:
-        return None
-    return {"start_at": estimate.start_at, "latest_at": estimate.latest_at, "basis": estimate.basis}
+def _pool_record(pool: Pool) -> api.QueuePool:
+    return copy_fields(api.QueuePool, pool, pool=pool.name, total=0, runs=[])
 
 
-def _pool_record(pool: Pool) -> Json:
-    return {
-        "cluster": pool.cluster,
-        "pool": pool.name,
-        "policy": pool.policy,
-        "preemption": pool.preemption,
-        "total": 0,
-        "runs": [],
-    }
-
-
-def _entry_record(entry: QueueEntry) -> Json:
+def _entry_record(entry: QueueEntry) -> api.QueueEntry:
+    """Written out, and so three times as quick as `copy_fields`: a queue has ten thousand of them."""
+    estimate = entry.estimate
     return {
         "number": entry.number,
         "id": entry.run_id,
@@ -64,6 +46,8 @@ def _entry_record(entry: QueueEntry) -> Json:
         "user": entry.user,
         "project": entry.project,
         "retry_at": entry.retry_at,
-        "estimate": estimate_record(entry.estimate),
-        "native": native_record(entry.native),
+        "estimate": None
+        if estimate is None
+        else {"start_at": estimate.start_at, "latest_at": estimate.latest_at, "basis": estimate.basis},
+        "native": copy_known(api.NativeStatus, entry.native),
     }

@@ -13,12 +13,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.artifacts.code.arrivals import Receiver
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
-from tarmac.server.schemas.code import CodeNeeded, ContentsBody, KeptPack, KeptTree, MissingContents
-from tarmac.server.schemas.requests import SubmissionBody
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import directory_wanted
 
@@ -34,7 +34,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
     plane = service.plane
     arrivals = service.arrivals
 
-    @router.post("/code/needed", response_model=CodeNeeded)
+    @router.post("/code/needed", response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Which directory of the client's machine a submission brings, and what of it stays behind."""
         code = directory_wanted(draft_of(request, body, service), plane)
@@ -50,13 +50,13 @@ def code_routes(router: APIRouter, service: Service) -> None:
         }
         return JsonAnswer({"directory": wanted})
 
-    @router.post("/code/missing", response_model=MissingContents)
+    @router.post("/code/missing", response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:
         """Which contents have to be sent."""
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
 
     @router.post(
-        "/code/packs", status_code=201, response_model=KeptPack, openapi_extra={"requestBody": _PACK}
+        "/code/packs", status_code=201, response_model=api.KeptPack, openapi_extra={"requestBody": _PACK}
     )
     async def packs(request: Request) -> Response:
         """Take in contents. Durable when answered; all of a pack, or nothing of it."""
@@ -68,7 +68,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
 
     @router.post(
-        "/code/trees", status_code=201, response_model=KeptTree, openapi_extra={"requestBody": _TREE}
+        "/code/trees", status_code=201, response_model=api.KeptTree, openapi_extra={"requestBody": _TREE}
     )
     async def trees(request: Request) -> Response:
         """Make a snapshot of a tree whose contents are all here."""

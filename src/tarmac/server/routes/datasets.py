@@ -5,10 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import caller_of
-from tarmac.server.records.kept import dataset_record
-from tarmac.server.schemas.kept import Dataset, DatasetBody
+from tarmac.server.records.copying import copy_fields
+from tarmac.server.requests import DatasetBody
 from tarmac.server.service import Service
 
 
@@ -16,19 +17,19 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about datasets."""
     datasets = service.datasets
 
-    @router.get("/datasets", response_model=list[Dataset])
+    @router.get("/datasets", response_model=list[api.Dataset])
     def every() -> Response:
         """Every dataset and how far it has come."""
-        return JsonAnswer([dataset_record(dataset) for dataset in datasets.all()])
+        return JsonAnswer([copy_fields(api.Dataset, dataset) for dataset in datasets.all()])
 
-    @router.post("/datasets", response_model=Dataset)
+    @router.post("/datasets", response_model=api.Dataset)
     def add(body: DatasetBody, request: Request) -> Response:
         """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
         return JsonAnswer(
-            dataset_record(datasets.add(body.id, body.source, user=caller_of(request).actor.user))
+            copy_fields(api.Dataset, datasets.add(body.id, body.source, user=caller_of(request).actor.user))
         )
 
-    @router.delete("/datasets/{dataset_id}", response_model=Dataset)
+    @router.delete("/datasets/{dataset_id}", response_model=api.Dataset)
     def remove(dataset_id: str) -> Response:
         """Forget a dataset, and what was fetched of it; refused while a run reads it."""
-        return JsonAnswer(dataset_record(datasets.remove(dataset_id)))
+        return JsonAnswer(copy_fields(api.Dataset, datasets.remove(dataset_id)))

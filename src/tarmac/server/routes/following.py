@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from tarmac import api
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
@@ -19,8 +20,7 @@ from tarmac.server.logs.log_view import LogQuery, LogView
 from tarmac.server.logs.positions import parse
 from tarmac.server.logs.reports import reports_of
 from tarmac.server.logs.streams import event_frames, log_frames
-from tarmac.server.records.runs import event_record
-from tarmac.server.schemas.runs import Event, LogChunk, Report
+from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
 LastEventId = Annotated[str | None, Header(alias="last-event-id")]
@@ -43,7 +43,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about a run's history, logs and reports."""
     plane = service.plane
 
-    @router.get("/runs/{ref}/events", response_model=list[Event])
+    @router.get("/runs/{ref}/events", response_model=list[api.Event])
     async def events(
         request: Request,
         actor: CallingActor,
@@ -58,9 +58,9 @@ def following_routes(router: APIRouter, service: Service) -> None:
         if wants_stream(request):
             return StreamResponse(event_frames(service, actor, request, run.id, after))
         history = await run_in_threadpool(plane.events, actor, run.id, after)
-        return JsonAnswer([event_record(event) for event in history])
+        return JsonAnswer([copy_fields(api.Event, event) for event in history])
 
-    @router.get("/runs/{ref}/logs", response_model=list[LogChunk])
+    @router.get("/runs/{ref}/logs", response_model=list[api.LogChunk])
     async def logs(
         request: Request,
         actor: CallingActor,
@@ -75,7 +75,7 @@ def following_routes(router: APIRouter, service: Service) -> None:
             return StreamResponse(log_frames(service, request, view, follow=parameters.follow))
         return StreamingResponse(_log_list(view), media_type="application/json")
 
-    @router.get("/runs/{ref}/reports", response_model=list[Report])
+    @router.get("/runs/{ref}/reports", response_model=list[api.Report])
     def reports(actor: CallingActor, ref: str) -> Response:
         """The metrics and progress that a run's workers reported."""
         run = plane.find_here(actor, ref)

@@ -8,13 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.control.draining import NodeChoice
 from tarmac.model.actor import Actor
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.runs import node_record
-from tarmac.server.schemas.clusters import NodesBody
-from tarmac.server.schemas.placement import Node
+from tarmac.server.requests import NodesBody
 from tarmac.server.service import Service
 
 
@@ -31,18 +31,18 @@ def node_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about nodes."""
     plane = service.plane
 
-    @router.get("/nodes", response_model=list[Node])
+    @router.get("/nodes", response_model=list[api.Node])
     def nodes(actor: CallingActor, parameters: Annotated[NodeParameters, Depends()]) -> Response:
         """Every node (of a cluster, a pool, a shard), and what it holds."""
         choice = NodeChoice(cluster=parameters.cluster, pool=parameters.pool, shard=parameters.shard)
         return JsonAnswer([node_record(report) for report in plane.nodes(actor, choice)])
 
-    @router.post("/nodes/drain", response_model=list[Node])
+    @router.post("/nodes/drain", response_model=list[api.Node])
     def drain(actor: CallingActor, body: NodesBody) -> Response:
         """Give these nodes no new work, all of them or none; what runs there goes on."""
         return _set_drained(actor, body, True)
 
-    @router.post("/nodes/undrain", response_model=list[Node])
+    @router.post("/nodes/undrain", response_model=list[api.Node])
     def undrain(actor: CallingActor, body: NodesBody) -> Response:
         """Give these drained nodes work again."""
         return _set_drained(actor, body, False)

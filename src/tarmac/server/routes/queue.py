@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.control.queue.queue_entries import QueuePage
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.model.cluster import Pool
@@ -17,7 +18,7 @@ from tarmac.sched import Part
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.queue import pool_records
-from tarmac.server.schemas.queue import ChangeBody, ChangesBody, QueuePool
+from tarmac.server.requests import ChangeBody, ChangesBody
 from tarmac.server.service import Service
 
 Limit = Annotated[int | None, Query(ge=1, description="so many runs of each pool, the first in order")]
@@ -38,7 +39,7 @@ def queue_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about the queue."""
     plane = service.plane
 
-    @router.get("/queue", response_model=list[QueuePool])
+    @router.get("/queue", response_model=list[api.QueuePool])
     def queue(actor: CallingActor, parameters: Annotated[QueueParameters, Depends()]) -> Response:
         """The queue of each pool: what holds slots and what waits, in scheduling order."""
         pools = _wanted(plane.pools(actor), parameters)
@@ -50,7 +51,7 @@ def queue_routes(router: APIRouter, service: Service) -> None:
         found = plane.queue(actor, part, cluster=parameters.cluster, pool=parameters.pool)
         return JsonAnswer(pool_records(found, pools))
 
-    @router.post("/queue/changes", response_model=list[QueuePool])
+    @router.post("/queue/changes", response_model=list[api.QueuePool])
     def change(actor: CallingActor, body: ChangesBody, limit: Limit = None) -> Response:
         """Make all of these changes in one transaction, or none; the queues of the pools they touched.
 

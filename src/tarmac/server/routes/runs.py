@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.model.actor import RunScope
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import RunState
@@ -16,8 +17,6 @@ from tarmac.model.summary import RunQuery
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.runs import attempt_record, run_record, summary_record, why_record
-from tarmac.server.schemas.placement import Why
-from tarmac.server.schemas.runs import Attempt, Run, RunPage
 from tarmac.server.service import Service
 
 PAGE_LIMIT = 10_000
@@ -43,7 +42,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about runs."""
     plane = service.plane
 
-    @router.get("/runs", response_model=RunPage)
+    @router.get("/runs", response_model=api.RunPage)
     def runs(actor: CallingActor, parameters: Annotated[ListParameters, Depends()]) -> Response:
         """A page of the list of runs, newest first."""
         query = _run_query(parameters, recent=service.clock.now() - service.ended_days * _DAY_S)
@@ -51,27 +50,27 @@ def run_routes(router: APIRouter, service: Service) -> None:
         following = found[-1].id if len(found) == query.limit else None
         return JsonAnswer({"runs": [summary_record(run) for run in found], "next": following})
 
-    @router.get("/runs/{ref}", response_model=Run)
+    @router.get("/runs/{ref}", response_model=api.Run)
     def run(actor: CallingActor, ref: str) -> Response:
         """A run, by id, unique beginning of an id, or name (the newest of that name)."""
         return JsonAnswer(run_record(plane.find(actor, ref)))
 
-    @router.post("/runs/{ref}/stop", response_model=Run)
+    @router.post("/runs/{ref}/stop", response_model=api.Run)
     def stop(actor: CallingActor, ref: str) -> Response:
         """End a run for good."""
         return JsonAnswer(run_record(plane.stop(actor, ref)))
 
-    @router.post("/runs/{ref}/pause", response_model=Run)
+    @router.post("/runs/{ref}/pause", response_model=api.Run)
     def pause(actor: CallingActor, ref: str) -> Response:
         """Ask a run to leave its slots until it is resumed."""
         return JsonAnswer(run_record(plane.pause(actor, ref)))
 
-    @router.post("/runs/{ref}/resume", response_model=Run)
+    @router.post("/runs/{ref}/resume", response_model=api.Run)
     def resume(actor: CallingActor, ref: str) -> Response:
         """Put a paused run back in the queue."""
         return JsonAnswer(run_record(plane.resume(actor, ref)))
 
-    @router.get("/runs/{ref}/attempts", response_model=list[Attempt])
+    @router.get("/runs/{ref}/attempts", response_model=list[api.Attempt])
     def attempts(actor: CallingActor, ref: str) -> Response:
         """The attempts of a run, with their workers and notices."""
         found = plane.attempts(actor, plane.find(actor, ref).id)
@@ -88,7 +87,7 @@ def run_routes(router: APIRouter, service: Service) -> None:
             ]
         )
 
-    @router.get("/runs/{ref}/why", response_model=Why)
+    @router.get("/runs/{ref}/why", response_model=api.Why)
     def why(actor: CallingActor, ref: str) -> Response:
         """What a run waits for, and what would unblock it."""
         return JsonAnswer(why_record(plane.why(actor, ref)))

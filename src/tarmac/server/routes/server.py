@@ -7,15 +7,15 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 import tarmac
+from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.schemas.server import Version
 from tarmac.server.service import Service
 
 
 def server_routes(router: APIRouter, service: Service) -> None:
     """Add the routes about the server itself."""
 
-    @router.get("/version", response_model=Version)
+    @router.get("/version", response_model=api.Version)
     async def version() -> Response:
         """Which server answers."""
         return JsonAnswer(

@@ -8,16 +8,14 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from tarmac import api
 from tarmac.dialects.dialect import Extras
 from tarmac.model.errors import InvalidInput
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import caller_of
-from tarmac.server.http.errors import problem_record
+from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import dry_run_record, run_record
-from tarmac.server.schemas.placement import DryRun
-from tarmac.server.schemas.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
-from tarmac.server.schemas.runs import Run
-from tarmac.server.schemas.server import CheckReport
+from tarmac.server.requests import BatchBody, CheckBody, ExtrasBody, SubmissionBody
 from tarmac.server.service import Service
 from tarmac.server.submitting.submissions import Draft, planned, read_once
 from tarmac.server.submitting.submit_batch import BatchSubmitter, Submitted, submit_together
@@ -27,7 +25,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
     """Add the routes that take runs in."""
     submitter = BatchSubmitter(service.plane)
 
-    @router.post("/runs", status_code=201, response_model=Run | DryRun)
+    @router.post("/runs", status_code=201, response_model=api.Run | api.DryRun)
     async def submit(
         request: Request, body: SubmissionBody, dry_run: Annotated[bool, Query()] = False
     ) -> Response:
@@ -39,7 +37,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
         note = service.slots_note.take(entered.accepted.run.spec)
         return JsonAnswer(_entered(entered, note), status_code=201 if entered.accepted.created else 200)
 
-    @router.post("/runs/batch", status_code=201, response_model=list[Run])
+    @router.post("/runs/batch", status_code=201, response_model=list[api.Run])
     def submit_all(request: Request, body: BatchBody) -> Response:
         """Submit runs that belong together: all are accepted in one transaction, or none."""
         drafts = [draft_of(request, item, service) for item in body.runs]
@@ -47,7 +45,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
             [_entered(entered) for entered in submit_together(drafts, service.plane)], status_code=201
         )
 
-    @router.post("/check", response_model=CheckReport)
+    @router.post("/check", response_model=api.CheckReport)
     def check(body: CheckBody) -> Response:
         """Everything wrong with a run file."""
         try:
@@ -60,7 +58,7 @@ def submitting_routes(router: APIRouter, service: Service) -> None:
                 dialects=service.dialects,
             )
         except InvalidInput as problem:
-            problems = [problem_record(item) for item in problem.problems]
+            problems = [copy_fields(api.Problem, item) for item in problem.problems]
             return JsonAnswer({"problems": problems, "warnings": []})
         return JsonAnswer({"problems": [], "warnings": list(reading.warnings)})
 
@@ -91,7 +89,7 @@ def _dry_run(service: Service, draft: Draft) -> Response:
     return JsonAnswer(dry_run_record(found, warnings=prepared.warnings))
 
 
-def _entered(entered: Submitted, notes: tuple[str, ...] = ()) -> dict[str, object]:
+def _entered(entered: Submitted, notes: tuple[str, ...] = ()) -> api.Run:
     return run_record(entered.accepted.run, warnings=entered.warnings + notes)
 
 

@@ -1,15 +1,13 @@
-"""Runs, attempts and events as the API answers them. Described here, made in `server.records`."""
+"""Runs, their attempts, their history and their output. Made in `server.records.runs`, read by the client."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from tarmac.server.schemas.queue import NativeStatus
+from typing_extensions import TypedDict
 
 
-class Cause(BaseModel):
+class Cause(TypedDict):
     """Why something ended, and the worker that brought it about where one did."""
 
     code: str
@@ -23,7 +21,7 @@ class Cause(BaseModel):
     tail: list[str]
 
 
-class Verdict(BaseModel):
+class Verdict(TypedDict):
     """What the turns of a cycle run have shown so far."""
 
     turns: int
@@ -34,7 +32,7 @@ class Verdict(BaseModel):
     proven: bool
 
 
-class Share(BaseModel):
+class Share(TypedDict):
     """What an interruptible run was promised of a period, and what it used of it."""
 
     period_at: float
@@ -44,14 +42,12 @@ class Share(BaseModel):
     credit_s: float
 
 
-class Run(BaseModel):
+class Run(TypedDict):
     """What a user asked for. Times are seconds since the epoch.
 
     `priority`, `weight` and `pool` are those it has now, whoever set them. `max_turns` is null for a run that
     is no cycle run.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str
     name: str
@@ -90,13 +86,11 @@ class Run(BaseModel):
     labels: dict[str, str]
 
 
-class RunSummary(BaseModel):
+class RunSummary(TypedDict):
     """One line of the list of runs.
 
     `system` is the one whose conventions hold in the run; `slot_type` and `image` are what it asks for.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str
     name: str
@@ -124,16 +118,20 @@ class RunSummary(BaseModel):
     image: str | None
 
 
-class RunPage(BaseModel):
-    """A page of the list, newest first; `next` is the `before` of the page below it."""
+class RunStatus(RunSummary):
+    """The same with its cause, as the log stream sends it."""
 
-    model_config = ConfigDict(extra="forbid")
+    cause: Cause | None
+
+
+class RunPage(TypedDict):
+    """A page of the list, newest first; `next` is the `before` of the page below it."""
 
     runs: list[RunSummary]
     next: str | None
 
 
-class Seat(BaseModel):
+class Seat(TypedDict):
     """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
     role: str
@@ -143,10 +141,8 @@ class Seat(BaseModel):
     released_at: float | None
 
 
-class Worker(BaseModel):
+class Worker(TypedDict):
     """One supervised process."""
-
-    model_config = ConfigDict(extra="forbid")
 
     role: str
     replica: int
@@ -160,17 +156,17 @@ class Worker(BaseModel):
     signal: str | None
 
 
-class Evidence(BaseModel):
+class Evidence(TypedDict):
     """What the nodes saw of an attempt; null: not seen."""
 
     first_output_at: float | None
     checkpoint_at: float | None
     read_at: float | None
-    kept_at: float | None
     checkpoint_step: int | None
+    kept_at: float | None
 
 
-class Loss(BaseModel):
+class Loss(TypedDict):
     """The work of an attempt that its successor does again, and the checkpoint from which that goes on."""
 
     work_s: float
@@ -178,20 +174,25 @@ class Loss(BaseModel):
     step: int | None
 
 
-class Notice(BaseModel):
+class Notice(TypedDict):
     """Something a node told the run's user."""
-
-    model_config = ConfigDict(extra="forbid")
 
     at: float
     node: str
     text: str
 
 
-class Attempt(BaseModel):
-    """One stretch of running. `granted_at`: from when on it holds its nodes, which have no names before."""
+class NativeStatus(TypedDict):
+    """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words."""
 
-    model_config = ConfigDict(extra="forbid")
+    id: str
+    state: str
+    reason: str
+    expected_start_at: float | None
+
+
+class Attempt(TypedDict):
+    """One stretch of running. `granted_at`: from when on it holds its nodes, which have no names before."""
 
     number: int
     state: str
@@ -217,10 +218,8 @@ class Attempt(BaseModel):
     notices: list[Notice]
 
 
-class Event(BaseModel):
+class Event(TypedDict):
     """One step of a run's history."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: int
     seq: int
@@ -232,10 +231,8 @@ class Event(BaseModel):
     actor: str | None
 
 
-class LogChunk(BaseModel):
+class LogChunk(TypedDict):
     """Bytes `offset` to `next` of one worker's log, as text."""
-
-    model_config = ConfigDict(extra="forbid")
 
     attempt: int
     role: str
@@ -247,13 +244,11 @@ class LogChunk(BaseModel):
     text: str
 
 
-class Report(BaseModel):
+class Report(TypedDict):
     """Metrics and progress that a worker reported.
 
     A number that is not finite is `"nan"`, `"inf"` or `"-inf"`.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     at: float
     attempt: int

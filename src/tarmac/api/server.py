@@ -1,14 +1,12 @@
-"""The server about itself, and its errors. Made in `server.routes.server` and `server.errors`."""
+"""The server about itself, and what is wrong with an input. Made in `server.http.errors`."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 
-class Version(BaseModel):
+class Version(TypedDict):
     """Which server answers."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: str
     pid: int
@@ -16,7 +14,7 @@ class Version(BaseModel):
     started_at: float
 
 
-class Problem(BaseModel):
+class Problem(TypedDict):
     """One thing wrong in an input."""
 
     message: str
@@ -26,19 +24,15 @@ class Problem(BaseModel):
     hint: str | None
 
 
-class CheckReport(BaseModel):
+class CheckReport(TypedDict):
     """Everything wrong with a run file, and what its reader warns of."""
-
-    model_config = ConfigDict(extra="forbid")
 
     problems: list[Problem]
     warnings: list[str]
 
 
-class ErrorForm(BaseModel):
+class ErrorForm(TypedDict):
     """What went wrong; `exit_code` is what a command line should end with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     code: str
     message: str
@@ -47,9 +41,7 @@ class ErrorForm(BaseModel):
     problems: list[Problem]
 
 
-class Error(BaseModel):
+class Error(TypedDict):
     """The one form of an error, whatever the status."""
-
-    model_config = ConfigDict(extra="forbid")
 
     error: ErrorForm

@@ -1,13 +1,15 @@
-"""Where runs sit or would sit: nodes, reasons, dry runs. Described here, made in `server.records`."""
+"""Where runs are placed or would be: nodes, reasons, dry runs. Made in `server.records.runs`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
+
+from tarmac.api.queue import Estimate
 
 
-class Reason(BaseModel):
+class Reason(TypedDict):
     """Why one node (or, with `node` null, every node) does not do."""
 
     code: str
@@ -15,29 +17,24 @@ class Reason(BaseModel):
     node: str | None
 
 
-class WhyEstimate(BaseModel):
-    """When a run is likely to start, and by when at the latest; null: not known."""
+class WhyEstimate(Estimate):
+    """When a run is likely to start, in numbers and as a sentence."""
 
-    start_at: float | None
-    latest_at: float | None
-    basis: str
     text: str
 
 
-class NamedRun(BaseModel):
+class NamedRun(TypedDict):
     """A run, by its id and the name people gave it."""
 
     id: str
     name: str
 
 
-class Why(BaseModel):
+class Why(TypedDict):
     """What a run waits for, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     run_id: str
     state: str
@@ -53,7 +50,7 @@ class Why(BaseModel):
     lost: str
 
 
-class NodeRun(BaseModel):
+class NodeRun(TypedDict):
     """A run that sits on a node."""
 
     id: str
@@ -61,10 +58,8 @@ class NodeRun(BaseModel):
     slots: int
 
 
-class Node(BaseModel):
+class Node(TypedDict):
     """A machine, and what it holds."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     cluster: str
@@ -81,7 +76,7 @@ class Node(BaseModel):
     runs: list[NodeRun]
 
 
-class Placement(BaseModel):
+class Placement(TypedDict):
     """One node of a placement."""
 
     node: str
@@ -90,7 +85,7 @@ class Placement(BaseModel):
     slots: list[int]
 
 
-class WorkerLaunch(BaseModel):
+class WorkerLaunch(TypedDict):
     """One worker as it would be started."""
 
     role: str
@@ -100,7 +95,7 @@ class WorkerLaunch(BaseModel):
     env: dict[str, str]
 
 
-class NodeLaunch(BaseModel):
+class NodeLaunch(TypedDict):
     """What one node would run."""
 
     node: str
@@ -108,10 +103,8 @@ class NodeLaunch(BaseModel):
     workers: list[WorkerLaunch]
 
 
-class DryRun(BaseModel):
+class DryRun(TypedDict):
     """What a submission would do now."""
-
-    model_config = ConfigDict(extra="forbid")
 
     run: dict[str, Any]
     warnings: list[str]

@@ -1,0 +1,12 @@
+"""What the API answers, said once: each class is the shape of a JSON object of docs/api.md.
+
+The server answers with them, the client reads them, and FastAPI draws OpenAPI from them. They are
+dictionaries: nothing is built or checked on the way, and a client imports them for its type checker alone.
+"""
+
+from tarmac.api.clusters import *
+from tarmac.api.kept import *
+from tarmac.api.placement import *
+from tarmac.api.queue import *
+from tarmac.api.runs import *
+from tarmac.api.server import *

@@ -1,0 +1,117 @@
+"""What a server keeps of runs and for them: artifacts, datasets, secrets, code. Made in `server.routes`."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class Artifact(TypedDict):
+    """One version of an artifact of a run. `rank` is that of the node it came from.
+
+    `left_out` are the paths of files and directories that were there and not whole.
+    """
+
+    id: str
+    run: str
+    run_name: str | None
+    kind: str
+    number: int
+    rank: int
+    attempt: int
+    created_at: float
+    files: int
+    bytes: int
+    left_out: list[str]
+
+
+class Piece(TypedDict):
+    """A piece of a file, by the SHA-256 of its content."""
+
+    digest: str
+    bytes: int
+
+
+class ArtifactEntry(TypedDict):
+    """A file, directory or link of an artifact. `inside`: an absolute link to that path of the artifact."""
+
+    path: str
+    kind: str
+    mode: int
+    bytes: int
+    mtime_ns: int
+    pieces: list[Piece]
+    target: str
+    inside: bool
+
+
+class ArtifactContent(TypedDict):
+    """One version and all it holds."""
+
+    artifact: Artifact
+    entries: list[ArtifactEntry]
+
+
+class Dataset(TypedDict):
+    """A dataset; `path` is where it lies on the server's machine, once it is there."""
+
+    id: str
+    source: str
+    user: str
+    created_at: float
+    state: str
+    path: str | None
+    done_bytes: int
+    total_bytes: int | None
+    message: str | None
+
+
+class Secret(TypedDict):
+    """A secret without its value. `number` counts the values that it has had."""
+
+    name: str
+    number: int
+    user: str
+    created_at: float
+    form: str | None
+    variable: str | None
+    path: str | None
+
+
+class Rotation(TypedDict):
+    """How many values were sealed with the new key."""
+
+    values: int
+
+
+class CodeDirectory(TypedDict):
+    """A directory (or archive) of the client's machine, and what of it stays behind."""
+
+    path: str
+    ignore_file: str | None
+    exclude: list[str]
+    whole: bool
+    limit_bytes: int
+
+
+class CodeNeeded(TypedDict):
+    """What a client has to send before it submits; null where nothing is needed."""
+
+    directory: CodeDirectory | None
+
+
+class MissingContents(TypedDict):
+    """Those of them that the server does not have."""
+
+    missing: list[str]
+
+
+class KeptPack(TypedDict):
+    """How many contents of a pack arrived."""
+
+    kept: int
+
+
+class KeptTree(TypedDict):
+    """The digest of a snapshot: what a submission names as `code_digest`."""
+
+    digest: str

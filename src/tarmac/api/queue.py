@@ -1,0 +1,49 @@
+"""The queue of each pool. Made in `server.records.queue`, read by the client."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from tarmac.api.runs import NativeStatus
+
+
+class Estimate(TypedDict):
+    """When a queued run is likely to start, and by when at the latest; null: not known."""
+
+    start_at: float | None
+    latest_at: float | None
+    basis: str
+
+
+class QueueEntry(TypedDict):
+    """One line of the queue of a pool. `number` counts from 1, in scheduling order."""
+
+    number: int
+    id: str
+    name: str
+    mode: str
+    priority: int
+    weight: float
+    submitted_at: float
+    slots_acquired: int
+    slots_needed: int
+    state: str
+    user: str
+    project: str
+    retry_at: float | None
+    estimate: Estimate | None
+    native: NativeStatus | None
+
+
+class QueuePool(TypedDict):
+    """The queue of one pool, or a part of it, with those of its rules that say how to read it.
+
+    `total` counts all its runs that were asked for, listed or not.
+    """
+
+    cluster: str
+    pool: str
+    policy: str
+    preemption: bool
+    total: int
+    runs: list[QueueEntry]

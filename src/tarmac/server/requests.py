@@ -1,0 +1,155 @@
+"""What clients send. Checked by FastAPI before a route sees it; used by the routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from tarmac.model.secret import SecretForm
+
+LONGEST_KEY = 255
+DEEPEST = 64
+"""How deep values may be nested: what is kept is read again, and deeper ones are nobody's settings."""
+
+
+def _shallow(value: Any) -> Any:
+    level, depth = [value], 0
+    while level:
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]
+        depth += 1
+    return value
+
+
+class ExtrasBody(BaseModel):
+    """Files beside a run file that its dialect asks for, and what an MLflow project is run with."""
+
+    model_config = ConfigDict(extra="forbid", title="Extras")
+
+    files: dict[str, str] = Field(default_factory=dict, description="text of each file, by name")
+    entry_point: str | None = None
+    parameters: dict[str, str] = Field(default_factory=dict)
+
+
+class SubmissionBody(BaseModel):
+    """A run file (or a run to clone), with what the command line changes about it."""
+
+    model_config = ConfigDict(extra="forbid", title="Submission")
+
+    source: str | None = Field(None, description="text of the run file")
+    filename: str = Field("run.yaml", description="its name, for messages and the choice of a dialect")
+    directory: str = Field("/", description="absolute path that relative code paths start from")
+    dialect: str | None = Field(None, description="dialect of the text; else its content shows it")
+    extras: ExtrasBody = Field(default_factory=ExtrasBody, description="what goes along with it")
+    code_digest: str | None = Field(None, description="snapshot of the code directory, sent before")
+    overrides: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(
+        default_factory=dict, description="values in place of the file's own"
+    )
+    clone: str | None = Field(None, description="run reference, instead of source")
+    submitter: dict[str, str] = Field(
+        default_factory=dict, description="PATH, VIRTUAL_ENV and CONDA_PREFIX of the submitter's shell"
+    )
+    idempotency_key: str | None = Field(
+        None, max_length=LONGEST_KEY, description="the same key twice is the same run"
+    )
+
+
+class BatchBody(BaseModel):
+    """Submissions that belong together: all are accepted, or none."""
+
+    model_config = ConfigDict(extra="forbid", title="Batch")
+
+    runs: list[SubmissionBody]
+
+
+class CheckBody(BaseModel):
+    """A run file to check."""
+
+    model_config = ConfigDict(extra="forbid", title="Check")
+
+    source: str
+    filename: str = "run.yaml"
+    directory: str = "/"
+    dialect: str | None = None
+    extras: ExtrasBody = Field(default_factory=ExtrasBody)
+
+
+class ChangeBody(BaseModel):
+    """One change of the place of a run; exactly one field beside `run`."""
+
+    model_config = ConfigDict(extra="forbid", title="QueueChange")
+
+    run: str = Field(description="run reference")
+    priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
+    weight: float | None = Field(None, gt=0, le=100_000)
+    pool: str | None = None
+    ahead_of: str | None = Field(None, description="run reference")
+    behind_of: str | None = Field(None, description="run reference")
+    top: bool = False
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        given = (self.priority, self.weight, self.pool, self.ahead_of, self.behind_of, self.top or None)
+        if sum(value is not None for value in given) != 1:
+            raise ValueError("exactly one of priority, weight, pool, ahead_of, behind_of and top is needed")
+        return self
+
+
+class ChangesBody(BaseModel):
+    """Changes that belong together: checked as if made one after another, then all are made, or none."""
+
+    model_config = ConfigDict(extra="forbid", title="QueueChanges")
+
+    changes: list[ChangeBody] = Field(min_length=1, max_length=10_000)
+
+
+class ClusterBody(BaseModel):
+    """The description of a cluster."""
+
+    model_config = ConfigDict(extra="forbid", title="ClusterDescription")
+
+    source: str = Field(description="text of the cluster file")
+    filename: str = Field("cluster.yaml", description="its name, for messages")
+    replace: bool = Field(False, description="in place of the cluster of the same name")
+
+
+class NodesBody(BaseModel):
+    """Which nodes: by name, or every one of a cluster, pool and shard."""
+
+    model_config = ConfigDict(extra="forbid", title="NodeChoice")
+
+    nodes: list[str] = Field(default_factory=list)
+    cluster: str | None = None
+    pool: str | None = None
+    shard: str | None = None
+
+
+class ContentsBody(BaseModel):
+    """Contents, by SHA-256 in hexadecimal digits."""
+
+    model_config = ConfigDict(extra="forbid", title="Contents")
+
+    contents: list[str]
+
+
+class DatasetBody(BaseModel):
+    """A dataset to take up."""
+
+    model_config = ConfigDict(extra="forbid", title="NewDataset")
+
+    id: str
+    source: str = Field(description="an absolute path on the server's machine, or a URL that fsspec knows")
+
+
+class SecretBody(BaseModel):
+    """A value to keep."""
+
+    model_config = ConfigDict(extra="forbid", title="NewSecret", hide_input_in_errors=True)
+
+    value: str = Field(repr=False)
+    form: SecretForm | None = Field(default=None, description="how runs that name it alone are given it")
+    variable: str | None = None
+    path: str | None = None

@@ -1,1 +1,0 @@
-"""The shapes of docs/api.md for OpenAPI: requests are checked against them, answers described by them."""
