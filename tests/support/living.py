@@ -58,6 +58,7 @@ class Living:
         self.turns = turns
         self.doubting = doubting
         self.coming = sorted(submissions, key=lambda item: (item[0], item[1].run_id), reverse=True)
+        self.came_at = {run.run_id: at for at, run, _ in self.coming}
         self.left_s = {run.run_id: duration_s for _, run, duration_s in self.coming}
         self.now = self.coming[-1][0] if self.coming else 0.0
         self.queue: dict[str, Candidate] = {}
@@ -97,6 +98,11 @@ class Living:
         if running is not None:
             stays.append(Stay(run_id, running.granted_at, self.now, 0))
         return sum(max(0.0, min(end, stay.ended_at) - max(begin, stay.began_at)) for stay in stays)
+
+    def queued_before(self, run_id: str, at: float) -> float:
+        """When a run queued that started at `at`: it came, or had held slots until then."""
+        left = [stay.ended_at for stay in self.stays if stay.run_id == run_id and stay.ended_at <= at]
+        return max(left, default=self.came_at[run_id])
 
     # what happens
 

@@ -7,6 +7,7 @@ shares of a period that are due, and how long a placement is meant to last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
@@ -54,7 +55,9 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
         past_usage=past_usage,
         preemptor=preemptor,
         allotted_s=_allotted(rules, now),
-        wakes_at=lambda current: wakes_at(current, precedence),
+        wakes_at=lambda current: min(
+            wakes_at(current, precedence), inf if preemptor is None else preemptor.again_at
+        ),
     )
 
 

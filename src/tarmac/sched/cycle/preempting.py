@@ -7,7 +7,7 @@ not start by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, count, islice, takewhile
 from math import inf
@@ -31,7 +31,8 @@ class PoolPreemptor:
     """Decides, for one pool in one pass.
 
     `going` are holdings that this pass has asked to leave already. `back` are those of the leaving that will
-    take the same slots again at once, for their next turn: nobody but a cycle run follows them.
+    take the same slots again at once, for their next turn: nobody but a cycle run follows them. `again_at` is
+    when a run that was refused, or is made to wait here, is to be asked again though no fact changes.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class PoolPreemptor:
         self._refused: set[tuple[RequestClass, ModeQueue]] = set()
         self._may: dict[ModeQueue, bool] = {}
         self._awaited = False
+        self.again_at = inf
+        self._blocked: list[Queued] = []
         self._standings = state.fair.past_usage(precedence.now)
         self._by_standing: list[tuple[float, Group]] = []
         self._more_standing = self._overdrawn_first(state.holders.ready_groups)
@@ -72,10 +75,13 @@ class PoolPreemptor:
         kind = queued.kind
         if (kind, queued.line) in self._refused:
             return None
-        found = self._find(queued, self._victims(queued))
+        found, at = self._find(queued, self._victims(queued)), self._now
         if found is None:
-            found = self._await_guarded(queued)
+            found, at = self._await_guarded(queued)
+        elif self._is_in_vain(*found):
+            found = None
         if found is None:
+            self._blocked.append(queued)
             self._refused.add((kind, queued.line))
             return None
         victims, nodes = found
@@ -85,7 +91,7 @@ class PoolPreemptor:
         return PreemptionChoice(
             preemptions=tuple(_preemption(held.holding, queued.candidate.run_id) for held in victims),
             nodes=nodes,
-            at=self._now,
+            at=at,
         )
 
     def _could(self, line: ModeQueue) -> bool:
@@ -96,7 +102,7 @@ class PoolPreemptor:
             return False
         if line.rank == CYCLE:
             return bool(holders.ready)
-        if holders.guarded and self._waited_long(line.entries[0][1]):
+        if holders.guarded and not self._awaited and self._waits_until(line.entries[0][1]) <= self._now:
             return True
         if self._past_usage is None:
             last = holders.last()
@@ -111,18 +117,38 @@ class PoolPreemptor:
             queued.kind, more, going=self._going[queued.line.rank], board=state.board, spread=state.spread
         )
 
-    def _await_guarded(self, queued: Queued) -> Found | None:
+    def _await_guarded(self, queued: Queued) -> tuple[Found | None, float]:
         """The nodes where a run that has waited long displaces others once they have had their guarantee.
 
-        Kept for it, or else runs that come and go could pass it for ever, each within its guaranteed time.
+        Kept for it until then, or else runs that come and go could pass it for ever, each within its
+        guaranteed time.
         """
-        state = self._state
-        if queued.line.rank != BATCH or not state.rules.preemption or not self._waited_long(queued):
-            return None
+        if self._awaited or self._waits_until(queued) > self._now:
+            return None, inf
         self._awaited = True
         self._may.clear()
-        found = self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
-        return None if found is None else ([], found[1])
+        found = self._find_guarded(queued)
+        if found is None:
+            return None, inf
+        ends = [self._precedence.guaranteed_until(held.holding) for held in found[0]]
+        at = max((until for until in ends if until < inf), default=self._now)
+        self.again_at = min(self.again_at, at)
+        return ([], found[1]), at
+
+    def _is_in_vain(self, victims: Sequence[Held], nodes: Collection[str]) -> bool:
+        """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
+        leave_at = max((self._now + held.holding.grace_s for held in victims), default=-inf)
+        for queued in self._blocked:
+            if self._now < (until := self._waits_until(queued)) <= leave_at and not self._awaited:
+                found = self._find_guarded(queued)
+                if found is not None and not set(nodes).isdisjoint(found[1]):
+                    self.again_at = min(self.again_at, until)
+                    return True
+        return False
+
+    def _find_guarded(self, queued: Queued) -> Found | None:
+        """Who would give way to a run, were nobody guaranteed any time, and where it would start."""
+        return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
 
     def _guarded(self, queued: Queued) -> Iterator[Held]:
         """Who may be displaced by a batch run as soon as guarantees have ended, the soonest first."""
@@ -138,13 +164,15 @@ class PoolPreemptor:
         overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
         yield from (held for _, _, held in merge(*(groups[group] for _, group in overdrawn)))
 
-    def _waited_long(self, queued: Queued) -> bool:
-        """Whether nodes are to be kept for a run; those of one run at a time are: the others follow.
+    def _waits_until(self, queued: Queued) -> float:
+        """From when on nodes are kept for a run, of one at a time: the others follow (inf: never).
 
         Whoever passed it when it came has had its guarantee by then, and so may others that passed after.
         """
-        waited_s = self._now - queued.candidate.queued_at
-        return not self._awaited and waited_s >= 2 * self._state.rules.guaranteed_s
+        rules = self._state.rules
+        if queued.line.rank != BATCH or not rules.preemption:
+            return inf
+        return queued.candidate.queued_at + 2 * rules.guaranteed_s
 
     def _victims(self, queued: Queued) -> Iterator[Held]:
         """Who may be displaced by a run, in the order in which they would give way."""
