@@ -1,4 +1,4 @@
-"""How the cost of an event grows with the queue: nodes drained, a user for each run, runs that displace.
+"""How the cost of an event grows with the queue: nodes drained, a user for each run, runs that preempt.
 
 Run with `python -m benchmarks.sched_growth [--check]`: with `--check` it ends with 1 if one is out of range.
 """
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def growth_of_events() -> Iterator[Figure]:
-    """An event with 1,000 to 100,000 queued: drained nodes, many users, runs that displace each other."""
+    """An event with 1,000 to 100,000 queued: drained nodes, many users, runs that preempt each other."""
     sizes = (1_000, 10_000, 100_000)
     print(f"\n{'an event, ms, p50 / p99, by runs queued':<60}" + "".join(f"{size:>16}" for size in sizes))
     for name, facts in GROWING:
@@ -81,7 +81,7 @@ def shared(queued: int, *, preemption: bool) -> Snapshot:
     return replace(facts, queue=queue)
 
 
-def displacing(queued: int) -> Snapshot:
+def preempting(queued: int) -> Snapshot:
     """Runs that have climbed give way to those that have not."""
     pool = replace(PREEMPTING, policy=Policy.LEAST_ATTAINED)
     nodes = max(10, queued // 10)
@@ -97,7 +97,7 @@ GROWING: tuple[tuple[str, Callable[[int], Snapshot]], ...] = (
     ("all nodes drained", lambda queued: drained(queued, everything=True)),
     ("fair_share, a user for each run", lambda queued: shared(queued, preemption=False)),
     ("fair_share, a user for each run, preemption", lambda queued: shared(queued, preemption=True)),
-    ("least_attained, preemption", displacing),
+    ("least_attained, preemption", preempting),
 )
 
 

@@ -131,7 +131,7 @@ def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
     ledger = Ledger(facts)
     known = {item.run_id: item for item in (*facts.queue, *(held.candidate for held in facts.holdings))}
     while carry_out(ledger, ledger.plan(NOW), known, NOW):
-        pass  # whoever can be displaced at once has given way, and what follows is a day like any other
+        pass  # whoever can be preempted at once has given way, and what follows is a day like any other
     holding_ids = [held.candidate.run_id for held in ledger.snapshot().holdings]
     dice.shuffle(holding_ids)
     submitted, ended = list[float](), list[float]()

@@ -82,7 +82,7 @@ class ShareBy(StrEnum):
 class Pool:
     """Like nodes scheduled together, with the rules of their queue (docs/scheduler.md tells each).
 
-    `preemption` lets batch runs displace those ordered after them; nobody is displaced within
+    `preemption` lets batch runs preempt those ordered after them; nobody is preempted within
     `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `patience_s`, or
     longer, because nobody knows when it can start, has nodes kept for it. `shares` weighs users or projects
     (1 if not named); what they used counts half after `half_life_s`. A cycle run has turns of `turn_s`;

@@ -1,4 +1,4 @@
-"""What one pass of the scheduler decides, as data: placements, preemptions, every "no" with its reason."""
+"""What one cycle of the scheduler decides, as data: placements, preemptions, every "no" with its reason."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class ShareGrant:
 class Waiting:
     """A queued run that does not start now: why, how many are ordered before it, what would unblock it.
 
-    Made on request (`explain`), not by every pass: a pass says only what changes. `ahead_first` are the first
-    of those before it, `awaits` the runs that have to end before it starts.
+    Made on request (`explain`), not by every pass: a cycle says only what changes. `ahead_first` are the
+    first of those before it, `awaits` the runs that have to end before it starts.
     """
 
     run_id: str
@@ -110,9 +110,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one pass decided. `next_at`: when to plan again even if no fact changes (None: never).
+    """What one cycle decided. `next_at`: when to plan again even if no fact changes (None: never).
 
-    With `shares`, plan again as soon as they are recorded: a pass that grants shares starts no interruptible
+    With `shares`, plan again as soon as they are recorded: a cycle that grants shares starts no interruptible
     run, because blocks are given out on recorded shares only. A queued run that is not named here goes on
     waiting; `explain` says why.
     """

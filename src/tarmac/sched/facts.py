@@ -115,7 +115,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one pass of the scheduler decides on. A pool that is not in `pools` has the usual rules."""
+    """Everything one cycle of the scheduler decides on. A pool that is not in `pools` has the usual rules."""
 
     pools: tuple[Pool, ...]
     nodes: tuple[Node, ...]
@@ -124,7 +124,7 @@ class Snapshot:
     usage: tuple[Usage, ...] = ()
 
 
-def asked_slots(demands: tuple[Demand, ...]) -> int:
+def requested_slots(demands: tuple[Demand, ...]) -> int:
     """How many slots a whole run asks for."""
     return sum(
         demand.slots if demand.slots is not None else (demand.replicas or 0) * demand.each.slots

@@ -15,7 +15,7 @@ class Ledger(FactsIndex):
     """The facts, and what is to be done about them. Not for use by two threads at once."""
 
     def plan(self, now: float) -> Plan:
-        """One pass: what is decided at `now`. It changes no fact; the caller records what it carries out."""
+        """One cycle: what is decided at `now`. It changes no fact; the caller records what it carries out."""
         self.wake(now)
         current = Cycle(self, now)
         try:

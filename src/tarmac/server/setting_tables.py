@@ -251,7 +251,7 @@ POOL_RULES: Sequence[Setting] = (
         key="preemption",
         kind=bool,
         default="false",
-        meaning="whether batch runs may displace those ordered after them",
+        meaning="whether batch runs may preempt those ordered after them",
     ),
     Setting(
         key="packing",
@@ -263,7 +263,7 @@ POOL_RULES: Sequence[Setting] = (
         key="guaranteed",
         kind=str,
         default="5m",
-        meaning="how long nobody is displaced after its start, except by a cycle run",
+        meaning="how long nobody is preempted after its start, except by a cycle run",
     ),
     Setting(
         key="patience",

@@ -76,7 +76,7 @@ class Rules:
 
     @property
     def preempting(self) -> bool | None:
-        """Whether batch runs displace others: by custom under the policies that share time."""
+        """Whether batch runs preempt others: by custom under the policies that share time."""
         if self.preemption is not None or self.policy is None:
             return self.preemption
         return self.policy is not Policy.PRIORITY

@@ -80,7 +80,7 @@ def test_what_turns_have_not_shown_is_told(short: Shell) -> None:
     )
 
 
-def test_a_displaced_run_says_to_whom_it_gave_way(short: Shell) -> None:
+def test_a_preempted_run_says_to_whom_it_gave_way(short: Shell) -> None:
     """D14: whoever follows a run that gives way reads it; its page counts it apart."""
     short.write("low.yaml", f"name: low\npause: {{grace: 5s}}\n{SLEEPER}")
     low = short.tarmac("run", "low.yaml", "-d", code=0).stdout.strip()

@@ -23,7 +23,7 @@ LONG = Behaviour(duration_s=10_000.0)
 
 @pytest.fixture
 def preempting(tmp_path: Path) -> Iterator[Served]:
-    """A cluster whose only pool lets later runs be displaced."""
+    """A cluster whose only pool lets later runs be preempted."""
     rules = Pool(cluster="local", preemption=True, guaranteed_s=GUARANTEED_S)
     with served(tmp_path / "home", behaviour=lambda _launch: LONG, pools=(rules,)) as made:
         yield made

@@ -186,7 +186,7 @@ def test_a_turn_that_was_cut_short_is_none(outcome: Outcome) -> None:
     assert end(a_run(state, mode=Mode.CYCLE), attempt, left(outcome)).after.turns == 0
 
 
-def test_a_run_displaced_before_its_time_is_preempted_and_has_had_no_turn() -> None:
+def test_a_run_preempted_before_its_time_is_preempted_and_has_had_no_turn() -> None:
     run, attempt = a_run(mode=Mode.CYCLE), an_attempt(allotted_s=90.0)
     moved = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.POOL_CHANGED)
     asked = steps.preempt_asked(run, attempt, moved, 50.0)

@@ -247,7 +247,7 @@ def test_a_running_run_gives_way_and_comes_back_in_its_new_pool(
 
 
 def test_a_preempted_run_keeps_its_place(simulation: Simulation, plane: ControlPlane) -> None:
-    """D11: displaced by a bigger priority, it comes back ahead of those submitted after it."""
+    """D11: preempted by a bigger priority, it comes back ahead of those submitted after it."""
     plane.control.store.put_cluster(
         replace(SITE, pools=(Pool(cluster="site", name="plain", preemption=True, guaranteed_s=0.0),))
     )

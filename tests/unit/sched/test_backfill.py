@@ -11,7 +11,7 @@ from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replic
 from lives import Life
 from tarmac.sched import Ledger, plan
 from tarmac.sched.cycle.cycle import Cycle
-from tarmac.sched.cycle.pool_cycle import STRETCH
+from tarmac.sched.cycle.pool_cycle import WAIT_RATIO
 from tarmac.sched.cycle.queue_walk import PROTECTED
 
 
@@ -21,7 +21,11 @@ def promises(ledger, now):
     current.run()
     for pool in current.pools.values():
         pool.protect()
-    kept = {keeping.run_id: keeping for pool in current.pools.values() for keeping in pool.reservations}
+    kept = {
+        reservation.run_id: reservation
+        for pool in current.pools.values()
+        for reservation in pool.reservations
+    }
     current.close()
     return kept
 
@@ -65,10 +69,10 @@ def test_m3_backfill_never_delays_the_known_start_of_what_is_ordered_before(coun
         kept = promises(life.ledger, life.now)
         for placement in made.placements:
             run = life.queue[placement.run_id]
-            for run_id, keeping in kept.items():
-                if run_id != run.run_id and not set(keeping.nodes).isdisjoint(placement.allocation.nodes):
+            for run_id, reservation in kept.items():
+                if run_id != run.run_id and not set(reservation.nodes).isdisjoint(placement.allocation.nodes):
                     earlier = (run.submitted_at, run.run_id) < (life.queue[run_id].submitted_at, run_id)
-                    assert earlier or life.now + run.time_limit_s <= keeping.at
+                    assert earlier or life.now + run.time_limit_s <= reservation.at
         if waiting and waiting[0].run_id in kept:
             run_id = waiting[0].run_id
             promised[run_id] = min(promised.get(run_id, kept[run_id].at), kept[run_id].at)
@@ -103,15 +107,15 @@ def test_m3_nodes_are_not_kept_where_those_it_waits_for_have_run_long_beside_its
         held = holding("h", {"n1": range(4)}, granted_at=NOW - ran_s)
         return started(plan(snapshot(nodes(1), [big, candidate("long", gang(4))], [held]), NOW)) == ["long"]
 
-    assert passed(STRETCH * ran_s - 1)
-    assert not passed(STRETCH * ran_s)
+    assert passed(WAIT_RATIO * ran_s - 1)
+    assert not passed(WAIT_RATIO * ran_s)
 
 
 def test_several_runs_are_protected_on_nodes_of_their_own():
     held = [holding(f"h{i}", {f"n{i}": range(4)}, time_limit_s=500.0 + i) for i in range(1, 6)]
     queue = [candidate(f"big{i}", replicas(1, 8)) for i in range(1, 6)]
     kept = promises(Ledger(snapshot(nodes(5), [*queue, candidate("z", gang(1))], held)), NOW)
-    assert {run_id: (keeping.at, keeping.nodes) for run_id, keeping in kept.items()} == {
+    assert {run_id: (reservation.at, reservation.nodes) for run_id, reservation in kept.items()} == {
         f"big{i}": (NOW + 400 + i, (f"n{i}",)) for i in range(1, PROTECTED + 1)
     }
 

@@ -25,8 +25,8 @@ from tarmac.sched import (
     scope_of_run,
 )
 from tarmac.sched import estimates as made_of
-from tarmac.sched.estimate.estimates import Limits
-from tarmac.sched.estimate.life import RESOLUTION, End, Life
+from tarmac.sched.estimate.estimates import TimeLimits
+from tarmac.sched.estimate.simulation import RESOLUTION, End, Simulation
 
 NOTHING_KNOWN = Durations()
 
@@ -192,7 +192,7 @@ def test_i11_a_cycle_run_on_its_way_out_that_queues_again_is_still_to_come():
         assert found["batch"].start_at == pytest.approx(start_at, abs=2)
 
 
-def test_a_displaced_run_is_back_in_its_queue():
+def test_a_preempted_run_is_back_in_its_queue():
     """The urgent run takes the node from the other, which goes on after it and is the third's business."""
     pools = (Pool(cluster="local", preemption=True, guaranteed_s=60.0),)
     held = holding("h", {"n1": range(8)}, time_limit_s=1000.0)
@@ -265,7 +265,7 @@ def test_a_life_on_limits_is_what_happens_when_limits_are_used_up(facts: Snapsho
         ),
     )
     truth = lived(facts)
-    life = Life(facts, NOW, Limits().end, resolution=0.0)
+    life = Simulation(facts, NOW, TimeLimits().end, resolution=0.0)
     while life.step():
         pass
     assert {run_id: at for run_id, (at, _) in life.starts.items()} == pytest.approx(truth)
@@ -300,7 +300,7 @@ def test_in_a_life_no_slot_is_held_twice(policy: Policy):
         for n in range(20)
     )
     facts = Snapshot(pools=pools, nodes=nodes(1), queue=queue, holdings=())
-    life = Life(facts, NOW, lambda run, ran_s: End(max(0.0, 120.0 - ran_s), EstimateBasis.HISTORY))
+    life = Simulation(facts, NOW, lambda run, ran_s: End(max(0.0, 120.0 - ran_s), EstimateBasis.HISTORY))
     for _ in range(2000):
         going_on = life.step()
         assert life.slots_held <= 8

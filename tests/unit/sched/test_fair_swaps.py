@@ -49,12 +49,12 @@ def test_fair_share_nobody_is_left_behind_by_more_than_the_lead():
 
 
 def test_fair_share_a_lead_grows_with_what_was_used():
-    """A guarantee's worth is enough to be displaced for who has used little, not for who has used much."""
+    """A guarantee's worth is enough to be preempted for who has used little, not for who has used much."""
     rules = replace(RULES, half_life_s=1e9)
     used_s = 100_000.0
     held = holding("old", {"n1": [0]}, owner="grace", granted_at=NOW - used_s, started_at=NOW - used_s)
 
-    def displaced(behind_s):
+    def preempted(behind_s):
         usage = Usage(
             cluster="local", pool="default", owner="ada", project="p", at=NOW, slot_s=used_s - behind_s
         )
@@ -63,7 +63,7 @@ def test_fair_share_a_lead_grows_with_what_was_used():
         return bool(Ledger(facts).plan(NOW).preemptions)
 
     lead_s = LEAD_SHARE * used_s
-    assert [displaced(behind_s) for behind_s in (2 * 300.0, 0.99 * lead_s, 1.01 * lead_s)] == [
+    assert [preempted(behind_s) for behind_s in (2 * 300.0, 0.99 * lead_s, 1.01 * lead_s)] == [
         False,
         False,
         True,
@@ -71,7 +71,7 @@ def test_fair_share_a_lead_grows_with_what_was_used():
 
 
 def test_fair_share_a_narrow_run_of_somebody_with_a_wide_one_waiting_does_not_come_and_go():
-    """Displaced, it would be ordered by the advance of the wide one, and take its slots back at once."""
+    """Preempted, it would be ordered by the advance of the wide one, and take its slots back at once."""
     rules = replace(RULES, guaranteed_s=0.0)
     held = (
         holding("y-narrow", {"n1": [0]}, owner="y", granted_at=NOW, started_at=NOW),

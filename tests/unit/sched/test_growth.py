@@ -78,7 +78,7 @@ def test_who_was_shut_out_starts_once_a_node_takes_work_again():
     assert ledger.plan(NOW) == plan(ledger.snapshot(), NOW)
 
 
-def test_runs_that_cannot_start_do_not_use_up_the_chances_to_displace_somebody():
+def test_runs_that_cannot_start_do_not_use_up_the_chances_to_preempt_somebody():
     """Only so many are asked in a pass; a hundred whose nodes are drained are not among them."""
     facts = shut_out(100, preemption=True)
     queue = [replace(run, priority=9) for run in facts.queue if run.run_id.startswith("r")]

@@ -58,7 +58,7 @@ def life_of(submissions, rules, **more):
 @given(some_submissions, st.booleans(), st.sampled_from([0.0, 20.0]))
 @WHOLE_LIVES
 def test_every_run_ends_in_bounded_time_under_every_policy(policy, submissions, preemption, leave_s):
-    """Finite load is worked off: nobody starves, no displacing for ever, and no longer than one at a time."""
+    """Finite load is worked off: nobody starves, no preempting for ever, and no longer than one at a time."""
     rules = replace(RULES, policy=policy, preemption=preemption)
     life = life_of(submissions, rules, leave_s=leave_s).run()
     assert len(life.ended) == len(submissions)
@@ -103,7 +103,7 @@ KEPT_WITHOUT_A_WAKE_UP = [
 @example(ABOUT_TO_BE_KEPT, 20.0)
 @example(KEPT_WITHOUT_A_WAKE_UP, 20.0)
 @WHOLE_LIVES
-def test_guarantees_hold_nothing_is_displaced_in_vain_and_nobody_swaps_for_ever(policy, submissions, leave_s):
+def test_guarantees_hold_nothing_is_preempted_in_vain_and_nobody_swaps_for_ever(policy, submissions, leave_s):
     rules = replace(RULES, policy=policy)
     life = life_of(submissions, rules, leave_s=leave_s).run()
     for at, preemption, held in life.preemptions:
@@ -166,5 +166,5 @@ def test_a_run_of_the_whole_pool_is_not_passed_for_ever_by_short_ones(policy):
 
 @given(some_submissions, st.sampled_from(POLICIES))
 @WHOLE_LIVES
-def test_a_ledger_made_from_the_snapshot_displaces_alike(submissions, policy):
+def test_a_ledger_made_from_the_snapshot_preempts_alike(submissions, policy):
     life_of(submissions, replace(RULES, policy=policy), leave_s=20.0, doubting=True).run()

@@ -129,17 +129,17 @@ def test_i12_where_blocks_would_be_shorter_than_the_floor_runs_are_served_in_rot
     assert set(served.values()) == {3}, "each as often as the others"
 
 
-def test_i11_a_cycle_run_displaces_only_as_many_interruptible_runs_as_it_needs():
+def test_i11_a_cycle_run_preempts_only_as_many_interruptible_runs_as_it_needs():
     runs = [interruptible(f"r{number}", 2) for number in range(6)]
     life = Living(nodes(3, 4), RULES, [*runs, cycle("c", 3, at=START + 500)], leave_s=LEAVE_S, turns=1)
     life.run(until=START + 505)
-    displaced = [preemption for at, preemption, _ in life.preemptions if at == START + 500]
-    assert len(displaced) == 2
-    assert {item.for_run_id for item in displaced} == {"c"}
-    assert all(item.reason is PreemptionReason.MAKE_WAY for item in displaced)
+    preempted = [preemption for at, preemption, _ in life.preemptions if at == START + 500]
+    assert len(preempted) == 2
+    assert {item.for_run_id for item in preempted} == {"c"}
+    assert all(item.reason is PreemptionReason.MAKE_WAY for item in preempted)
 
 
-def test_i11_a_cycle_run_that_fits_displaces_nobody():
+def test_i11_a_cycle_run_that_fits_preempts_nobody():
     life = Living(nodes(2, 4), RULES, [interruptible("a", 4), cycle("c", 4)], turns=1)
     life.run(until=START + 200)
     assert [item.reason for _, item, _ in life.preemptions] == [PreemptionReason.TURN_OVER]

@@ -100,7 +100,7 @@ def test_every_start_costs_the_restart_cost() -> None:
     )
 
 
-def test_without_preemption_nobody_is_displaced() -> None:
+def test_without_preemption_nobody_is_preempted() -> None:
     record = played(
         [job(1, 0, 40_000, 4), job(2, 1_000, 4_000, 4)],
         "1x4",

@@ -96,7 +96,7 @@ def move(
 ) -> None:
     """Move a run to another place in the queue of its pool.
 
-    It takes the priority of the run it is moved next to. In a pool where runs can be displaced, one that
+    It takes the priority of the run it is moved next to. In a pool where runs can be preempted, one that
     is moved ahead of a running run takes its slots.
     """
     given = {"ahead_of": ahead_of, "behind_of": behind_of, "top": top or None}

@@ -32,7 +32,7 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
     type=click.Choice(["on", "off", "auto"]),
     default="auto",
     show_default=True,
-    help="Displacing batch runs; auto: where the policy shares time.",
+    help="Preempting batch runs; auto: where the policy shares time.",
 )
 @click.option("--from", "since", metavar="DATE", help="Only what was submitted from this day or time on.")
 @click.option("--to", "until", metavar="DATE", help="Only what was submitted up to this day, it included.")

@@ -24,7 +24,7 @@ _LIVE: Mapping[RunState, str] = {
     RunState.PREEMPTING: "QUEUED",
     RunState.STOPPING: "STOPPING_CANCELED",
 }
-"""An experiment is PAUSED as soon as that is asked; one that the scheduler displaces is queued again."""
+"""An experiment is PAUSED as soon as that is asked; one that the scheduler preempts is queued again."""
 
 
 _WAITS = (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED)

@@ -52,7 +52,7 @@ def read_scheduling(run: Section) -> Scheduling:
         said.warn("false has no effect: what a lost node ended is repeated, a few times at most")
     preemptible = section.read("preemptible", flag(lenient), False)
     if preemptible and (said := section.get("preemptible")) is not None:
-        said.warn("whether runs displace others is a rule of the pool here, not of a run")
+        said.warn("whether runs preempt others is a rule of the pool here, not of a run")
     if (resumable := section.get("resumable")) is not None and section.read(
         "resumable", flag(lenient), False
     ):

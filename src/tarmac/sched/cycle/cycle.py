@@ -1,4 +1,4 @@
-"""One pass of the scheduler over all pools. Called by `Ledger.plan`; docs/scheduler.md tells it in order."""
+"""One cycle of the scheduler over all pools. Called by `Ledger.plan`; docs/scheduler.md tells it in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.sched.placing.reasons import why_never, why_not_now
 
 
 class Cycle:
-    """The state of a pass: what has been decided in each pool. `close` takes it back."""
+    """The state of a cycle: what has been decided in each pool. `close` takes it back."""
 
     def __init__(self, index: FactsIndex, now: float) -> None:
         self.now = now
@@ -37,7 +37,7 @@ class Cycle:
         next_at = self._index.deferred.wakes_at()
         for current in self.pools.values():
             preemptions += current.preemptions
-            shares += current.opening.shares
+            shares += current.due.shares
             next_at = min(next_at, current.next_at)
         return Plan(
             placements=tuple(self._placed.values()),
@@ -59,9 +59,9 @@ class Cycle:
 
     def starts_now(self, candidate: Candidate) -> bool:
         """Whether a run, which need not be queued, would start as things are; nothing is taken."""
-        kind = self._index.kind(candidate)
-        pools = kind.verdict.pools if kind.target.pool is None else kind.verdict.pools[:1]
-        return any(self.enter(key).fitting(candidate, kind) is not None for key in pools)
+        request = self._index.request_of(candidate)
+        pools = request.feasibility.pools if request.target.pool is None else request.feasibility.pools[:1]
+        return any(self.enter(key).fitting(candidate, request) is not None for key in pools)
 
     def close(self) -> None:
         """Take everything back."""
@@ -72,18 +72,20 @@ class Cycle:
         """Begin with a pool, or go on."""
         if key not in self.pools:
             state = self._index.pools[key]
-            opening = due_in_pool(state, self.now, at_home=self._at_home)
-            self.pools[key] = QueueWalk(state, self.now, opening=opening, placed=self._placed)
+            due = due_in_pool(state, self.now, at_home=self._at_home)
+            self.pools[key] = QueueWalk(state, self.now, due=due, placed=self._placed)
         return self.pools[key]
 
-    def reasons(self, kind: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
-        """Why a kind does not start as things are; nodes kept for `run_id` itself are not kept from it."""
+    def reasons(self, request: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
+        """Why a request class does not start as things are; nodes kept for `run_id` itself are not kept
+        from it.
+        """
         index = self._index
         return why_not_now(
             self._cluster(),
-            kind.demands,
-            kind.target,
-            verdict=kind.verdict,
+            request.demands,
+            request.target,
+            feasibility=request.feasibility,
             held=[
                 held.holding
                 for state in index.pools.values()
@@ -92,7 +94,7 @@ class Cycle:
             spaces={
                 name: space for state in index.pools.values() for name, space in state.board.spaces.items()
             },
-            kept_for={
+            reserved_for={
                 name: index.candidate(reservation.run_id).label
                 for current in self.pools.values()
                 for reservation in current.reservations
@@ -101,47 +103,49 @@ class Cycle:
             },
         )
 
-    def never(self, kind: RequestClass) -> tuple[tuple[Reason, ...], str | None]:
-        """Why no empty cluster holds a kind, and the biggest request that one would."""
-        reasons = why_never(self._cluster(), kind.demands, kind.target)
-        return reasons, self._index.admission.largest(kind.demands, kind.target)
+    def never(self, request: RequestClass) -> tuple[tuple[Reason, ...], str | None]:
+        """Why no empty cluster holds a request class, and the biggest request that one would."""
+        reasons = why_never(self._cluster(), request.demands, request.target)
+        return reasons, self._index.admission.largest(request.demands, request.target)
 
     def _at_home(self, held: Held) -> bool:
         """Whether a run holds slots in its home pool, in which it queues again."""
-        return self._index.kind(held.holding.candidate).verdict.pools[:1] == held.pools[:1]
+        return self._index.request_of(held.holding.candidate).feasibility.pools[:1] == held.pools[:1]
 
     def _cluster(self) -> Snapshot:
         return self._index.cluster()
 
     def _returning(self) -> Iterator[Preemption]:
         """Runs that a person moved to another pool than the one they hold slots in."""
-        for run_id, held in sorted(self._index.moved.items()):
+        for run_id, held in sorted(self._index.misplaced.items()):
             seq = held.holding.candidate.seq
             yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
 
     def _spill(self, home: QueueWalk) -> None:
         """Let runs that name no pool and found no place at home have what other pools have left."""
-        walk = home.walk(kind for kind in home.state.queue.asking(self._most_free()) if self._elsewhere(kind))
+        walk = home.walk(
+            request for request in home.state.queue.up_to(self._most_free()) if self._elsewhere(request)
+        )
         while (step := walk.next()) is not None:
-            _, lane, index = step
-            assert isinstance(lane, ClassQueue)
-            queued = lane.entries[index][1]
+            _, class_queue, index = step
+            assert isinstance(class_queue, ClassQueue)
+            queued = class_queue.entries[index][1]
             run_id = queued.candidate.run_id
             index += 1
             if run_id not in self._placed and run_id not in home.awaiting:
-                others = self._elsewhere(lane.kind)
-                if not any(other.ask_guest(queued) for other in others) and not any(
-                    other.may_ask_guest(lane.kind) for other in others
+                others = self._elsewhere(class_queue.request)
+                if not any(other.try_lend(queued) for other in others) and not any(
+                    other.can_lend(class_queue.request) for other in others
                 ):
-                    index = len(lane.entries)
+                    index = len(class_queue.entries)
             walk.go_on(index)
 
-    def _elsewhere(self, kind: RequestClass) -> list[QueueWalk]:
-        """The other pools that may have room for a kind."""
-        if kind.target.pool is not None:
+    def _elsewhere(self, request: RequestClass) -> list[QueueWalk]:
+        """The other pools that may have room for a request class."""
+        if request.target.pool is not None:
             return []
-        others = (self.pools[key] for key in kind.verdict.pools[1:])
-        return [other for other in others if other.may_ask_guest(kind)]
+        others = (self.pools[key] for key in request.feasibility.pools[1:])
+        return [other for other in others if other.can_lend(request)]
 
     def _most_free(self) -> int:
         return max((current.state.board.free[None] for current in self.pools.values()), default=0)
@@ -151,17 +155,17 @@ class Cycle:
         never: dict[RequestClass, tuple[tuple[Reason, ...], str | None]] = {}
         busy: dict[RequestClass, tuple[Reason, ...]] = {}
         refused = self._index.refused.values()
-        for candidate, kind in sorted(refused, key=lambda item: _by_submission(item[0])):
-            if kind not in never:
-                never[kind] = self.never(kind)
-            yield _refusal(candidate, CauseCode.NEVER_FITS, *never[kind])
+        for candidate, request in sorted(refused, key=lambda item: _by_submission(item[0])):
+            if request not in never:
+                never[request] = self.never(request)
+            yield _refusal(candidate, CauseCode.NEVER_FITS, *never[request])
         for current in self.pools.values():
             fail_if_busy = current.state.queue.fail_if_busy
             for queued in sorted(fail_if_busy.values(), key=lambda item: _by_submission(item.candidate)):
                 if queued.candidate.run_id not in self._placed:
-                    if queued.kind not in busy:
-                        busy[queued.kind] = self.reasons(queued.kind)
-                    yield _refusal(queued.candidate, CauseCode.BUSY, busy[queued.kind], None)
+                    if queued.request not in busy:
+                        busy[queued.request] = self.reasons(queued.request)
+                    yield _refusal(queued.candidate, CauseCode.BUSY, busy[queued.request], None)
 
 
 def _by_submission(candidate: Candidate) -> tuple[float, str]:

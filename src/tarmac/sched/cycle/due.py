@@ -1,6 +1,6 @@
-"""What a pool's policy brings into a pass, and what is due before its queue is asked. Called by `cycle`.
+"""What a pool's policy brings into a cycle, and what is due before its queue is asked. Called by `cycle`.
 
-Here the policies meet the pass: what has been used (fair share), who may displace whom, turns that are over,
+Here the policies meet the cycle: what has been used (fair share), who may preempt whom, turns that are over,
 shares of a period that are due, and how long a placement is meant to last.
 """
 
@@ -28,7 +28,7 @@ _PASSABLE = {True: frozenset({BATCH, INTERRUPTIBLE}), False: frozenset({INTERRUP
 
 
 def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Due:
-    """The beginning of a pass over one pool; `at_home`: whether it is the home of one who holds slots."""
+    """The beginning of a cycle over one pool; `at_home`: whether it is the home of one who holds slots."""
     state.refresh(now)
     state.holders.advance(now)
     rules, cycle = state.rules, state.holders.cycle
@@ -42,8 +42,8 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
     preemptor = None
     if rules.preemption or state.holders.interruptible or state.leaving or over:
         leaving = [*over, *(state.holdings[run_id] for run_id in sorted(state.leaving))]
-        back = [held for held in leaving if turns.comes_back(held.holding) and at_home(held)]
-        preemptor = PoolPreemptor(state, precedence, going=over, back=back)
+        returning = [held for held in leaving if turns.comes_back(held.holding) and at_home(held)]
+        preemptor = PoolPreemptor(state, precedence, leaving=over, returning=returning)
     return Due(
         preemptions=tuple(
             Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
@@ -62,24 +62,24 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
 
 
 def _timed(state: PoolState) -> bool:
-    """Whether anybody in a pool gives way, or has turns or blocks; if not, passes are many and alike."""
-    holders, lines = state.holders, state.queue.lines
+    """Whether anybody in a pool gives way, or has turns or blocks; if not, cycles are many and alike."""
+    holders, mode_queues = state.holders, state.queue.mode_queues
     return bool(
         state.rules.preemption
         or state.leaving
         or holders.cycle
         or holders.interruptible
-        or (CYCLE, None) in lines
-        or (INTERRUPTIBLE, None) in lines
+        or (CYCLE, None) in mode_queues
+        or (INTERRUPTIBLE, None) in mode_queues
     )
 
 
 def _members(state: PoolState) -> list[Member]:
     """The interruptible runs of a pool, queued and holding."""
-    line = state.queue.lines.get((INTERRUPTIBLE, None))
-    if line is None and not state.holders.interruptible and not state.leaving:
+    mode_queue = state.queue.mode_queues.get((INTERRUPTIBLE, None))
+    if mode_queue is None and not state.holders.interruptible and not state.leaving:
         return []
-    members = [] if line is None else [Member(queued.candidate) for _, queued in line.every()]
+    members = [] if mode_queue is None else [Member(queued.candidate) for _, queued in mode_queue.every()]
     leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
     holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
     holding += state.holders.interruptible.values()

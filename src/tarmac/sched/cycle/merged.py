@@ -23,7 +23,10 @@ _Entry = tuple[int, float, Key, int, Source | None, int, Coming | None]
 
 
 class Walk:
-    """A heap of lists, each with the index of its next run. `usage`: what is held against a line now."""
+    """A heap of lists, each with the index of its next run.
+
+    `usage`: what is held against a mode queue now.
+    """
 
     __slots__ = ("_entered", "_heap", "_numbers", "_usage_of")
 
@@ -38,9 +41,9 @@ class Walk:
         if source in self._entered or index >= len(source.entries):
             return
         self._entered.add(source)
-        line = _line(source)
+        mode_queue = _mode_queue(source)
         key = source.entries[index][0]
-        entry = (line.rank, self._usage_of(line), key, next(self._numbers), source, index, None)
+        entry = (mode_queue.rank, self._usage_of(mode_queue), key, next(self._numbers), source, index, None)
         heapq.heappush(self._heap, entry)
 
     def follow(self, rank: int, coming: Coming) -> None:
@@ -59,7 +62,7 @@ class Walk:
                 heapq.heappop(self._heap)
                 self.enter(source, index)
                 self.follow(rank, coming)
-            elif (now := self._usage_of(_line(source))) != usage:
+            elif (now := self._usage_of(_mode_queue(source))) != usage:
                 heapq.heapreplace(self._heap, (rank, now, key, number, source, index, None))
             else:
                 return (rank, usage, key), source, index
@@ -81,5 +84,5 @@ def queued_at(source: Source, index: int) -> Queued:
     return source.entries[index][1]
 
 
-def _line(source: Source) -> ModeQueue:
-    return source.line if isinstance(source, ClassQueue) else source
+def _mode_queue(source: Source) -> ModeQueue:
+    return source.mode_queue if isinstance(source, ClassQueue) else source

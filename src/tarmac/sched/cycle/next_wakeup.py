@@ -1,7 +1,7 @@
 """When the rules of a pool make another pass worth while, though no fact changes until then.
 
-Told in `Plan.next_at`. A moment too many costs a pass; one too few would leave slots with those who should
-have given them up. So each moment at which one more holding could be displaced by a waiting run counts.
+Told in `Plan.next_at`. A moment too many costs a cycle; one too few would leave slots with those who should
+have given them up. So each moment at which one more holding could be preempted by a waiting run counts.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from tarmac.sched.policies.precedence import Precedence
 from tarmac.sched.policies.ranking import Place
 
 LOOKED_AT = 16
-"""So many holdings that climb without giving way are looked through; rather a pass too many than them all."""
+"""So many holdings that climb without giving way are looked through; rather a cycle too many than them all.
+"""
 
 
 ENTITIES = 32
-"""Of so many entities of a fair share, the least claims first: no more are asked in vain in a pass."""
+"""Of so many entities of a fair share, the least claims first: no more are asked in vain in a cycle."""
 
 
 def wakes_at(current: PoolCycle, precedence: Precedence) -> float:
-    """When a pass over the pool could decide something that this one, which is done, could not."""
+    """When a cycle over the pool could decide something that this one, which is done, could not."""
     at = min(_clockwork(current), _placed(current))
     state = current.state
     if state.rules.preemption or state.holders.interruptible:
         waiting = list(_waiting(current))
         if waiting:
-            at = min(at, _displaceable_at(state, precedence, waiting))
+            at = min(at, _preemptible_at(state, precedence, waiting))
     return at
 
 
@@ -47,13 +48,13 @@ def _clockwork(current: PoolCycle) -> float:
     state, now = current.state, current.now
     turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
-    if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.lines:
+    if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.mode_queues:
         at = min(at, blocks.period_end(state.rules, now))
     return at
 
 
 def _placed(current: PoolCycle) -> float:
-    """When what this pass has placed could have to give way, if it starts at once."""
+    """When what this cycle has placed could have to give way, if it starts at once."""
     rules, now = current.state.rules, current.now
     waiting = len(current.state.queue.runs) > len(current.held)
     moments = []
@@ -68,20 +69,21 @@ def _placed(current: PoolCycle) -> float:
 
 
 def _waiting(current: PoolCycle) -> Iterator[Queued]:
-    """The first run of each lane that is left waiting for want of slots; of a fair share, of the first lines.
+    """The first run of each class queue that is left waiting for want of slots; of a fair share, of the first
+    mode queues.
 
-    Those behind it can displace nobody whom it cannot.
+    Those behind it can preempt nobody whom it cannot.
     """
-    for kinds in current.state.queue.kinds.values():
-        for kind in kinds:
-            if kind.shut:
+    for requests in current.state.queue.requests.values():
+        for request in requests:
+            if request.parked:
                 continue
-            for lane in kind.plain:
-                yield from _left_waiting(current, lane)
-    past_usage = current.opening.past_usage
+            for class_queue in request.plain:
+                yield from _left_waiting(current, class_queue)
+    past_usage = current.due.past_usage
     if past_usage is not None:
-        for _, _, line in islice(current.state.fair.lines(past_usage), ENTITIES):
-            yield from _left_waiting(current, line)
+        for _, _, mode_queue in islice(current.state.fair.mode_queues(past_usage), ENTITIES):
+            yield from _left_waiting(current, mode_queue)
 
 
 def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Iterator[Queued]:
@@ -93,8 +95,8 @@ def _left_waiting(current: PoolCycle, source: ModeQueue | ClassQueue) -> Iterato
             return
 
 
-def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
-    """When one of the waiting runs could displace one more holding than now."""
+def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[Queued]) -> float:
+    """When one of the waiting runs could preempt one more holding than now."""
     now = precedence.now
     moments = (
         precedence.preemptible_at(queued.candidate, held.holding)
@@ -102,8 +104,8 @@ def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence
         for queued in waiting
     )
     at = min((moment for moment in moments if moment > now), default=inf)
-    batch = [queued for queued in waiting if queued.line.rank == BATCH]
-    if not state.rules.preemption or all(queued.line.rank == INTERRUPTIBLE for queued in waiting):
+    batch = [queued for queued in waiting if queued.mode_queue.rank == BATCH]
+    if not state.rules.preemption or all(queued.mode_queue.rank == INTERRUPTIBLE for queued in waiting):
         return at
     at = min(at, _unguarded_at(state, waiting, before=at))
     match state.rules.policy:
@@ -118,8 +120,10 @@ def _displaceable_at(state: PoolState, precedence: Precedence, waiting: Sequence
 
 def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float) -> float:
     """When a run that somebody waiting goes before has had its guaranteed time."""
-    anybody = state.rules.policy is Policy.FAIR_SHARE or any(queued.line.rank == CYCLE for queued in waiting)
-    first = () if anybody else min(queued.key for queued in waiting if queued.line.rank == BATCH)
+    anybody = state.rules.policy is Policy.FAIR_SHARE or any(
+        queued.mode_queue.rank == CYCLE for queued in waiting
+    )
+    first = () if anybody else min(queued.key for queued in waiting if queued.mode_queue.rank == BATCH)
     for until, _, _, key in state.holders.guarded:
         if until >= before:
             break
@@ -129,7 +133,7 @@ def _unguarded_at(state: PoolState, waiting: Sequence[Queued], *, before: float)
 
 
 def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> float:
-    """When a run climbs past the rung of somebody waiting, or to it and is ordered after them there."""
+    """When a run climbs past the level of somebody waiting, or to it and is ordered after them there."""
     firsts: dict[float, Key] = {}
     for queued in batch:
         level = level_of(queued.key)
@@ -147,16 +151,16 @@ def _climbs_at(state: PoolState, batch: Sequence[Queued], *, before: float) -> f
 
 def _overdrawn_at(state: PoolState, past_usage: PastUsage, batch: Sequence[Queued]) -> float:
     """When an entity will have used too much for the next one of those waiting that it has not yet."""
-    entities = {queued.line.entity for queued in batch if queued.line.entity is not None}
+    entities = {queued.mode_queue.entity for queued in batch if queued.mode_queue.entity is not None}
     floors = sorted((past_usage.of(entity), entity) for entity in entities)
     at = inf
     for alike in state.fair.alike(state.holders.ready_groups):
         for _, entity, slots in _nearest(alike, floors, past_usage):
-            standing = past_usage.standing(entity, slots)
-            above = bisect_right(floors, (standing, chr(0x10FFFF)))
+            usage = past_usage.of_holding(entity, slots)
+            above = bisect_right(floors, (usage, chr(0x10FFFF)))
             floor = next((floor for floor, other in floors[above:] if other != entity), None)
             if floor is not None:
-                at = min(at, past_usage.reaches_at(entity, floor - standing))
+                at = min(at, past_usage.reaches_at(entity, floor - usage))
     return at
 
 
@@ -169,7 +173,7 @@ def _nearest(
         return
     waiting = {entity for _, entity in floors}
     for floor in dict.fromkeys(floor for floor, _ in floors):
-        first = bisect_left(alike, True, key=lambda place: past_usage.standing(place[1], place[2]) < floor)
+        first = bisect_left(alike, True, key=lambda place: past_usage.of_holding(place[1], place[2]) < floor)
         for place in islice(alike, first, None):
             yield place
             if place[1] not in waiting:  # nobody's own floor: nothing further below comes to it sooner

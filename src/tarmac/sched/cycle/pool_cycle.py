@@ -1,6 +1,6 @@
 """PoolCycle one run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
 
-The part of a pass that knows the board; `queue_walk` walks the queue and asks. It plays on a `PoolState`,
+The part of a cycle that knows the board; `queue_walk` walks the queue and asks. It plays on a `PoolState`,
 and `close` takes everything back: facts change only when the caller has recorded what was decided.
 """
 
@@ -25,13 +25,13 @@ from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import PastUsage
 
-STRETCH = 4
+WAIT_RATIO = 4
 """Where nobody knows when a run can start, nodes are kept for it once it has waited so many times as long as
 the oldest of those has run for which it waits; decisions/0028 tells what was measured.
 """
 
 FAILED_TRIES = 16
-"""After so many runs of a mode for whom nobody gives way, no more of them are asked in a pass."""
+"""After so many runs of a mode for whom nobody gives way, no more of them are asked in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class PreemptionChoice:
 
 
 class Preemptor(Protocol):
-    """Decides whom a blocked run may displace."""
+    """Decides whom a blocked run may preempt."""
 
-    def can_preempt(self, line: ModeQueue) -> bool:
-        """Whether a run of this line could displace anybody: asked often, so it must be quick."""
+    def can_preempt(self, mode_queue: ModeQueue) -> bool:
+        """Whether a run of this mode queue could preempt anybody: asked often, so it must be quick."""
 
     def preempt(self, queued: Queued) -> PreemptionChoice | None:
         """Who gives way to this run; it does not fit what is free now."""
@@ -65,11 +65,11 @@ class Preemptor(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Due:
-    """What a pool decides before its queue is asked, and what its policy brings into the pass.
+    """What a pool decides before its queue is asked, and what its policy brings into the cycle.
 
     `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes`
-    do not start in this pass; for blocked runs of those in `passable` no nodes are kept, because they may
-    displace whoever passes them. `past_usage` has what entities used, under fair share; `wakes_at` tells,
+    do not start in this cycle; for blocked runs of those in `passable` no nodes are kept, because they may
+    preempt whoever passes them. `past_usage` has what entities used, under fair share; `wakes_at` tells,
     once everybody was asked, when turns, periods or the like make another pass worth while.
     """
 
@@ -84,9 +84,9 @@ class Due:
 
 
 class PoolCycle:
-    """The state of a pass over one pool.
+    """The state of a cycle over one pool.
 
-    `placed` has the runs that start, in all pools of the pass, in order; `held` what they hold in this one;
+    `placed` has the runs that start, in all pools of the cycle, in order; `held` what they hold in this one;
     `awaiting` are the runs for which others give way.
     """
 
@@ -95,24 +95,24 @@ class PoolCycle:
         state: PoolState,
         now: float,
         *,
-        opening: Due,
+        due: Due,
         placed: dict[str, Placement],
     ) -> None:
-        """`placed` is shared by the pools of a pass."""
+        """`placed` is shared by the pools of a cycle."""
         self.state = state
         self.now = now
-        self.opening = opening
+        self.due = due
         self.next_at = inf
         self.placed = placed
-        self.preemptions: list[Preemption] = list(opening.preemptions)
+        self.preemptions: list[Preemption] = list(due.preemptions)
         self.reservations: list[Reservation] = []
         self.awaiting: set[str] = set()
         self._granted: list[tuple[Candidate, Allocation]] = []
         self._held: list[Held] = []
-        self._guests: dict[RequestClass, float] = {}
-        self._past_usage = opening.past_usage
-        self._preemptor = opening.preemptor
-        self._deferred_modes = opening.deferred_modes
+        self._lending_windows: dict[RequestClass, float] = {}
+        self._past_usage = due.past_usage
+        self._preemptor = due.preemptor
+        self._deferred_modes = due.deferred_modes
         self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
         self._stamp = -1
         self._failed_tries: dict[int, int] = {}
@@ -145,73 +145,77 @@ class PoolCycle:
             state.epoch += 1  # what was taken is free again
         state.board.undo()
 
-    def ask(self, queued: Queued) -> bool:
-        """Start this run here if it fits; else remember for its kind that it does not."""
-        kind = queued.kind
-        if self.cannot_fit(kind) or self._is_blocked(kind):
+    def try_start(self, queued: Queued) -> bool:
+        """Start this run here if it fits; else remember for its request class that it does not."""
+        request = queued.request
+        if self.cannot_fit(request) or self._is_blocked(request):
             return False
         self.protect()
-        if kind.stamp == self._stamp and self.now + limit_s(queued.candidate) > kind.window_at:
+        if request.stamp == self._stamp and self.now + limit_s(queued.candidate) > request.window_at:
             return False
-        parts = self.fitting(queued.candidate, kind)
+        parts = self.fitting(queued.candidate, request)
         if parts is None:
-            self._remember(kind)
+            self._remember(request)
             return False
         self._place(queued, parts)
         return True
 
-    def may_ask_guest(self, kind: RequestClass) -> bool:
+    def can_lend(self, request: RequestClass) -> bool:
         """Whether a run of another pool may find a place here."""
-        return not self.cannot_fit(kind) and self._guests.get(kind, inf) > self.now
+        return not self.cannot_fit(request) and self._lending_windows.get(request, inf) > self.now
 
-    def ask_guest(self, queued: Queued) -> bool:
+    def try_lend(self, queued: Queued) -> bool:
         """Start a run of another pool here if it fits what this one's own runs leave."""
-        kind = queued.kind
-        if self.cannot_fit(kind):
+        request = queued.request
+        if self.cannot_fit(request):
             return False
         self.protect()
-        if self.now + limit_s(queued.candidate) > self._guests.get(kind, inf):
+        if self.now + limit_s(queued.candidate) > self._lending_windows.get(request, inf):
             return False
-        parts = self.fitting(queued.candidate, kind)
+        parts = self.fitting(queued.candidate, request)
         if parts is not None:
             self._place(queued, parts)
             return True
-        self._guests[kind] = self._window_at(kind)
+        self._lending_windows[request] = self._window_at(request)
         return False
 
-    def rank(self, line: ModeQueue) -> tuple[int, float]:
-        """Where a line stands among the others now."""
-        return line.rank, self._usage_of(line)
+    def rank(self, mode_queue: ModeQueue) -> tuple[int, float]:
+        """Where a mode queue stands among the others now."""
+        return mode_queue.rank, self._usage_of(mode_queue)
 
-    def rests(self, line: ModeQueue) -> bool:
-        """Whether no run of a line may start in this pass."""
-        return line.rank in self._deferred_modes
+    def is_deferred(self, mode_queue: ModeQueue) -> bool:
+        """Whether no run of a mode queue may start in this cycle."""
+        return mode_queue.rank in self._deferred_modes
 
-    def out_of_tries(self, line: ModeQueue) -> bool:
+    def out_of_tries(self, mode_queue: ModeQueue) -> bool:
         """Whether so many runs of this mode found nobody to give way that no more of them are asked."""
-        return self._failed_tries.get(line.rank, 0) >= FAILED_TRIES
+        return self._failed_tries.get(mode_queue.rank, 0) >= FAILED_TRIES
 
-    def cannot_fit(self, kind: RequestClass) -> bool:
-        """Whether it is known, without looking at nodes, that a kind does not fit what is free here."""
+    def cannot_fit(self, request: RequestClass) -> bool:
+        """Whether it is known, without looking at nodes, that a request class does not fit what is free
+        here.
+        """
         state = self.state
-        if kind.blocked.get(state.key) == state.epoch:
+        if request.blocked.get(state.key) == state.epoch:
             return True
-        return kind.slots > state.board.free_of(kind.slot_type)
+        return request.slots > state.board.free_of(request.slot_type)
 
-    def fitting(self, candidate: Candidate, kind: RequestClass) -> list[Part] | None:
+    def fitting(self, candidate: Candidate, request: RequestClass) -> list[Part] | None:
         """A place for a run as things are; nothing is taken."""
         self.protect()
-        return self._fit(kind, self._usable(candidate, kind))
+        return self._fit(request, self._usable(candidate, request))
 
-    def forecast(self, kind: RequestClass, *, known: bool = False) -> Forecast | None:
-        """When a kind could start here on nodes that are kept for nobody; if `known`, by known ends alone."""
+    def forecast(self, request: RequestClass, *, known: bool = False) -> Forecast | None:
+        """When a request class could start here on nodes that are kept for nobody; if `known`, by known
+        ends alone.
+        """
         state = self.state
-        key = (kind, known, tuple(reservation.nodes for reservation in self.reservations))
+        key = (request, known, tuple(reservation.nodes for reservation in self.reservations))
         undisturbed = not self.held
         if undisturbed and key in state.forecasts:
             return state.forecasts[key]
         most = state.known_releases() if known else len(state.releases)
-        found = soonest(kind, board=state.board, releases=state.releases, most=most, spread=state.spread)
+        found = soonest(request, board=state.board, releases=state.releases, most=most, spread=state.spread)
         if undisturbed:
             state.forecasts[key] = found
         return found
@@ -221,9 +225,9 @@ class PoolCycle:
         blocked, self._blocked = self._blocked, []
         for queued in blocked:
             known = not self._out_of_patience(queued.candidate)
-            forecast = self.forecast(queued.kind, known=known)
-            if forecast is not None and self._worth_keeping(queued, forecast):
-                self.keep(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
+            forecast = self.forecast(queued.request, known=known)
+            if forecast is not None and self._justifies_reservation(queued, forecast):
+                self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
         if blocked or self._stamp < 0:
             self._stamp = self.state.stamp(tuple(self.reservations))
 
@@ -236,14 +240,14 @@ class PoolCycle:
         waited_s = self.now - candidate.queued_at
         return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.reservations)
 
-    def _worth_keeping(self, queued: Queued, forecast: Forecast) -> bool:
+    def _justifies_reservation(self, queued: Queued, forecast: Forecast) -> bool:
         """Whether nodes may stand idle for a run until then.
 
         A start that is known is promised at once. Where nobody knows it, the run has to have waited long
         beside how long those have run for which it waits: they are likely to go on for as long.
         """
         waited_s = self.now - queued.candidate.queued_at
-        return forecast.at < inf or waited_s >= STRETCH * (self.now - self._oldest_on(forecast.nodes))
+        return forecast.at < inf or waited_s >= WAIT_RATIO * (self.now - self._oldest_on(forecast.nodes))
 
     def _oldest_on(self, nodes: Iterable[str]) -> float:
         """When the oldest holding on these nodes of which nobody knows the end was granted."""
@@ -251,21 +255,21 @@ class PoolCycle:
         unknown = islice(state.releases, state.known_releases(), None)
         return next((held.ends[1] for _, held in unknown if not wanted.isdisjoint(held.loads)), self.now)
 
-    def keep(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
+    def reserve(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""
-        number = self.state.board.keep(nodes)
+        number = self.state.board.reserve(nodes)
         self.reservations.append(Reservation(run_id, at, nodes, number))
 
     def wake_at(self, at: float) -> None:
         """Another pass may decide something new at this moment, though no fact has changed by then."""
         self.next_at = min(self.next_at, at)
 
-    def _make_way(self, queued: Queued) -> bool:
+    def _preempt_for(self, queued: Queued) -> bool:
         """Whether others give way to a run that does not fit; the nodes are kept for it."""
-        rank = queued.line.rank
-        if self._preemptor is None or not self._preemptor.can_preempt(queued.line):
+        rank = queued.mode_queue.rank
+        if self._preemptor is None or not self._preemptor.can_preempt(queued.mode_queue):
             return False
-        if self.out_of_tries(queued.line):
+        if self.out_of_tries(queued.mode_queue):
             return False
         self.protect()
         found = self._preemptor.preempt(queued)
@@ -274,7 +278,7 @@ class PoolCycle:
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
-        self.keep(queued.candidate.run_id, found.at, found.nodes)
+        self.reserve(queued.candidate.run_id, found.at, found.nodes)
         self._stamp = self.state.stamp(tuple(self.reservations))
         return True
 
@@ -285,15 +289,15 @@ class PoolCycle:
             run_id=candidate.run_id,
             seq=candidate.seq,
             allocation=allocation,
-            allotted_s=self.opening.allotted_s(candidate),
+            allotted_s=self.due.allotted_s(candidate),
         )
         self._granted.append((candidate, allocation))
-        if self._past_usage is not None and queued.line.entity is not None:
-            self._past_usage.charge(candidate, queued.line.entity)
+        if self._past_usage is not None and queued.mode_queue.entity is not None:
+            self._past_usage.charge(candidate, queued.mode_queue.entity)
 
-    def _usable(self, candidate: Candidate, kind: RequestClass) -> list[int]:
-        """The keepings whose nodes a run may use: its own, and those that it would leave in time."""
-        if kind.weightless:
+    def _usable(self, candidate: Candidate, request: RequestClass) -> list[int]:
+        """The reservations whose nodes a run may use: its own, and those that it would leave in time."""
+        if request.weightless:
             return list(self.state.board.reservations)
         ended_at = self.now + limit_s(candidate)
         return [
@@ -302,69 +306,73 @@ class PoolCycle:
             if reservation.run_id == candidate.run_id or ended_at <= reservation.at < inf
         ]
 
-    def _fit(self, kind: RequestClass, reservations: Sequence[int]) -> list[Part] | None:
-        board, count = self.state.board, kind.count
+    def _fit(self, request: RequestClass, reservations: Sequence[int]) -> list[Part] | None:
+        board, count = self.state.board, request.count
         way = None
         if count is not None:
             at_least = board.at_least(count.shard, count.slot_type, reservations)
             if not count.fits(at_least):
                 return None
             way = count.way(at_least)
-        view = View.of(board, kind.target, kept=reservations, spread=self.state.spread)
-        return fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
+        view = View.of(board, request.target, reserved=reservations, spread=self.state.spread)
+        return fit(request.demands, view, uneven=request.feasibility.uneven, way=way)
 
-    def _may_fit(self, kind: RequestClass, reservations: Sequence[int]) -> bool:
-        """Whether it is worth while to choose nodes for a kind."""
-        count = kind.count
+    def _may_fit(self, request: RequestClass, reservations: Sequence[int]) -> bool:
+        """Whether it is worth while to choose nodes for a request class."""
+        count = request.count
         if count is None:
             return True
         return count.fits(self.state.board.at_least(count.shard, count.slot_type, reservations))
 
-    def _fits(self, kind: RequestClass, reservations: Sequence[int]) -> bool:
-        return self._may_fit(kind, reservations) if kind.count else self._fit(kind, reservations) is not None
+    def _fits(self, request: RequestClass, reservations: Sequence[int]) -> bool:
+        return (
+            self._may_fit(request, reservations)
+            if request.count
+            else self._fit(request, reservations) is not None
+        )
 
-    def _is_blocked(self, kind: RequestClass) -> bool:
-        """Whether a kind does not fit even with all nodes that are kept; remembered if so."""
-        if self._may_fit(kind, self.state.board.reservations):
+    def _is_blocked(self, request: RequestClass) -> bool:
+        """Whether a request class does not fit even with all nodes that are kept; remembered if so."""
+        if self._may_fit(request, self.state.board.reservations):
             return False
-        kind.blocked[self.state.key] = self.state.epoch
+        request.blocked[self.state.key] = self.state.epoch
         return True
 
-    def _worth_asking(self, kind: RequestClass) -> bool:
-        """Whether a run of a kind may start; `window_at` tells then by when it would have to end."""
-        if self.cannot_fit(kind) or self._is_blocked(kind):
+    def _can_start(self, request: RequestClass) -> bool:
+        """Whether a run of a request class may start; `window_at` tells then by when it would have to end."""
+        if self.cannot_fit(request) or self._is_blocked(request):
             return False
         self.protect()
-        if kind.stamp != self._stamp:
-            if kind.count is not None:
-                self._remember(kind)
+        if request.stamp != self._stamp:
+            if request.count is not None:
+                self._remember(request)
             else:
-                kind.window_at = inf
-        return kind.window_at > self.now
+                request.window_at = inf
+        return request.window_at > self.now
 
-    def _remember(self, kind: RequestClass) -> None:
-        """Remember which runs of a kind cannot start as things are."""
-        kind.window_at = self._window_at(kind)
-        kind.stamp = self._stamp
+    def _remember(self, request: RequestClass) -> None:
+        """Remember which runs of a request class cannot start as things are."""
+        request.window_at = self._window_at(request)
+        request.stamp = self._stamp
 
-    def _window_at(self, kind: RequestClass) -> float:
+    def _window_at(self, request: RequestClass) -> float:
         """By when a run would have to end to start now: the longer nodes are kept for others, the later.
 
         Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
         """
-        if self._fits(kind, ()):
+        if self._fits(request, ()):
             return inf
         state, usable = self.state, []
         for reservation in sorted(self.reservations, key=lambda item: -item.at):
             if reservation.at < inf:
                 usable.append(reservation.number)
-                if self._fits(kind, usable):
+                if self._fits(request, usable):
                     return reservation.at
-        if not self._fits(kind, state.board.reservations):
-            kind.blocked[state.key] = state.epoch
+        if not self._fits(request, state.board.reservations):
+            request.blocked[state.key] = state.epoch
         return -inf
 
-    def _usage_of(self, line: ModeQueue) -> float:
-        if line.entity is None or self._past_usage is None:
+    def _usage_of(self, mode_queue: ModeQueue) -> float:
+        if mode_queue.entity is None or self._past_usage is None:
             return 0.0
-        return self._past_usage.of(line.entity)
+        return self._past_usage.of(mode_queue.entity)

@@ -1,7 +1,7 @@
-"""Whom a blocked run displaces: the fewest it needs, the last in order first, or nobody. Used by a pass.
+"""Whom a blocked run preempts: the fewest it needs, the last in order first, or nobody. Used by a cycle.
 
-Here is who may be displaced (`precedence`), in the order in which they would give way; `victims` tells whom
-of them a run needs. What is on its way out already counts as free. Nothing is displaced for a run that would
+Here is who may be preempted (`precedence`), in the order in which they would give way; `victims` tells whom
+of them a run needs. What is on its way out already counts as free. Nothing is preempted for a run that would
 not start by it.
 """
 
@@ -28,11 +28,12 @@ from tarmac.sched.policies.precedence import Precedence
 
 
 class PoolPreemptor:
-    """Decides, for one pool in one pass.
+    """Decides, for one pool in one cycle.
 
-    `going` are holdings that this pass has asked to leave already. `back` are those of the leaving that will
-    take the same slots again at once, for their next turn: nobody but a cycle run follows them. `again_at` is
-    when a run that was refused, or is made to wait here, is to be asked again though no fact changes.
+    `leaving` are holdings that this cycle has asked to leave already. `returning` are those of the leaving
+    that will take the same slots again at once, for their next turn: nobody but a cycle run follows them.
+    `again_at` is when a run that was refused, or is made to wait here, is to be asked again though no fact
+    changes.
     """
 
     def __init__(
@@ -40,40 +41,40 @@ class PoolPreemptor:
         state: PoolState,
         precedence: Precedence,
         *,
-        going: Iterable[Held] = (),
-        back: Iterable[Held] = (),
+        leaving: Iterable[Held] = (),
+        returning: Iterable[Held] = (),
     ) -> None:
         self._state = state
         self._now = precedence.now
         self._past_usage = precedence.past_usage
         self._precedence = precedence
-        leaving = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *going]
-        self._gone = {held.ends[2] for held in leaving}
-        returning = {held.ends[2] for held in back}
-        staying_away = [held for held in leaving if held.ends[2] not in returning]
-        self._going = dict.fromkeys(RANKS.values(), staying_away) | {CYCLE: leaving}
+        everybody = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *leaving]
+        self._leaving_ids = {held.ends[2] for held in everybody}
+        returning_ids = {held.ends[2] for held in returning}
+        for_good = [held for held in everybody if held.ends[2] not in returning_ids]
+        self._leaving = dict.fromkeys(RANKS.values(), for_good) | {CYCLE: everybody}
         self._refused: set[tuple[RequestClass, ModeQueue]] = set()
-        self._may: dict[ModeQueue, bool] = {}
+        self._memo_can_preempt: dict[ModeQueue, bool] = {}
         self._awaited = False
         self.again_at = inf
         self._blocked: list[Queued] = []
-        self._standings = state.fair.past_usage(precedence.now)
-        self._by_standing: list[tuple[float, Group]] = []
-        self._more_standing = self._overdrawn_first(state.holders.ready_groups)
+        self._usage_before = state.fair.past_usage(precedence.now)
+        self._groups_by_usage: list[tuple[float, Group]] = []
+        self._more_groups = self._overdrawn_first(state.holders.ready_groups)
         self._last_first: list[tuple[Key, Held]] = []
         self._more_before = state.holders.last_first()
 
-    def can_preempt(self, line: ModeQueue) -> bool:
-        """Whether a run of this line could displace anybody, or follow somebody who leaves."""
-        found = self._may.get(line)
+    def can_preempt(self, mode_queue: ModeQueue) -> bool:
+        """Whether a run of this mode queue could preempt anybody, or follow somebody who leaves."""
+        found = self._memo_can_preempt.get(mode_queue)
         if found is None:
-            found = self._may[line] = self._could(line)
+            found = self._memo_can_preempt[mode_queue] = self._could(mode_queue)
         return found
 
     def preempt(self, queued: Queued) -> PreemptionChoice | None:
         """Who gives way to this run; it does not fit what is free now."""
-        kind = queued.kind
-        if (kind, queued.line) in self._refused:
+        request = queued.request
+        if (request, queued.mode_queue) in self._refused:
             return None
         found, at = self._find(queued, self._victims(queued)), self._now
         if found is None:
@@ -82,11 +83,11 @@ class PoolPreemptor:
             found = None
         if found is None:
             self._blocked.append(queued)
-            self._refused.add((kind, queued.line))
+            self._refused.add((request, queued.mode_queue))
             return None
         victims, nodes = found
-        self._gone.update(held.ends[2] for held in victims)
-        if self._past_usage is not None and queued.line.rank == BATCH:
+        self._leaving_ids.update(held.ends[2] for held in victims)
+        if self._past_usage is not None and queued.mode_queue.rank == BATCH:
             self._past_usage.charge(queued.candidate, entity_of(queued.candidate, self._state.rules))
         return PreemptionChoice(
             preemptions=tuple(_preemption(held.holding, queued.candidate.run_id) for held in victims),
@@ -94,39 +95,45 @@ class PoolPreemptor:
             at=at,
         )
 
-    def _could(self, line: ModeQueue) -> bool:
+    def _could(self, mode_queue: ModeQueue) -> bool:
         holders, rules = self._state.holders, self._state.rules
-        if holders.interruptible or (self._going[line.rank] and (rules.preemption or line.rank != BATCH)):
+        if holders.interruptible or (
+            self._leaving[mode_queue.rank] and (rules.preemption or mode_queue.rank != BATCH)
+        ):
             return True
-        if line.rank == INTERRUPTIBLE or not rules.preemption:
+        if mode_queue.rank == INTERRUPTIBLE or not rules.preemption:
             return False
-        if line.rank == CYCLE:
+        if mode_queue.rank == CYCLE:
             return bool(holders.ready)
-        if holders.guarded and not self._awaited and self._waits_until(line.entries[0][1]) <= self._now:
+        if holders.guarded and not self._awaited and self._reserves_at(mode_queue.entries[0][1]) <= self._now:
             return True
         if self._past_usage is None:
             last = holders.last()
-            return last is not None and last > line.entries[0][0]
-        floor = self._past_usage.of(line.entity or "")
-        return next(self._overdrawn(line.entity, floor), None) is not None
+            return last is not None and last > mode_queue.entries[0][0]
+        floor = self._past_usage.of(mode_queue.entity or "")
+        return next(self._overdrawn(mode_queue.entity, floor), None) is not None
 
     def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
         state = self._state
         return fewest(
-            queued.kind, more, going=self._going[queued.line.rank], board=state.board, spread=state.spread
+            queued.request,
+            more,
+            leaving=self._leaving[queued.mode_queue.rank],
+            board=state.board,
+            spread=state.spread,
         )
 
     def _await_guarded(self, queued: Queued) -> tuple[Found | None, float]:
-        """The nodes where a run that has waited long displaces others once they have had their guarantee.
+        """The nodes where a run that has waited long preempts others once they have had their guarantee.
 
         Kept for it until then, or else runs that come and go could pass it for ever, each within its
         guaranteed time.
         """
-        if self._awaited or self._waits_until(queued) > self._now:
+        if self._awaited or self._reserves_at(queued) > self._now:
             return None, inf
         self._awaited = True
-        self._may.clear()
+        self._memo_can_preempt.clear()
         found = self._find_guarded(queued)
         if found is None:
             return None, inf
@@ -139,7 +146,7 @@ class PoolPreemptor:
         """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
         leave_at = max((self._now + held.holding.grace_s for held in victims), default=-inf)
         for queued in self._blocked:
-            if self._now < (until := self._waits_until(queued)) <= leave_at and not self._awaited:
+            if self._now < (until := self._reserves_at(queued)) <= leave_at and not self._awaited:
                 found = self._find_guarded(queued)
                 if found is not None and not set(nodes).isdisjoint(found[1]):
                     self.again_at = min(self.again_at, until)
@@ -151,7 +158,7 @@ class PoolPreemptor:
         return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
 
     def _guarded(self, queued: Queued) -> Iterator[Held]:
-        """Who may be displaced by a batch run as soon as guarantees have ended, the soonest first."""
+        """Who may be preempted by a batch run as soon as guarantees have ended, the soonest first."""
         holders = self._state.holders
         if self._past_usage is None:
             for until, _, held, key in holders.guarded:
@@ -160,23 +167,23 @@ class PoolPreemptor:
                 if key > queued.key:
                     yield held
             return
-        floor, groups = self._past_usage.of(queued.line.entity or ""), holders.guarded_groups
+        floor, groups = self._past_usage.of(queued.mode_queue.entity or ""), holders.guarded_groups
         overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
         yield from (held for _, _, held in merge(*(groups[group] for _, group in overdrawn)))
 
-    def _waits_until(self, queued: Queued) -> float:
+    def _reserves_at(self, queued: Queued) -> float:
         """From when on nodes are kept for a run, of one at a time: the others follow (inf: never).
 
         Whoever passed it when it came has had its guarantee by then, and so may others that passed after.
         """
         rules = self._state.rules
-        if queued.line.rank != BATCH or not rules.preemption:
+        if queued.mode_queue.rank != BATCH or not rules.preemption:
             return inf
         return queued.candidate.queued_at + 2 * rules.guaranteed_s
 
     def _victims(self, queued: Queued) -> Iterator[Held]:
-        """Who may be displaced by a run, in the order in which they would give way."""
-        rank, holders = queued.line.rank, self._state.holders
+        """Who may be preempted by a run, in the order in which they would give way."""
+        rank, holders = queued.mode_queue.rank, self._state.holders
         if holders.interruptible:
             can_preempt = [
                 held
@@ -187,8 +194,8 @@ class PoolPreemptor:
         if rank == INTERRUPTIBLE or not self._state.rules.preemption:
             return
         if self._past_usage is not None:
-            floor = -inf if rank == CYCLE else self._past_usage.of(queued.line.entity or "")
-            yield from self._here(self._overdrawn(queued.line.entity, floor))
+            floor = -inf if rank == CYCLE else self._past_usage.of(queued.mode_queue.entity or "")
+            yield from self._here(self._overdrawn(queued.mode_queue.entity, floor))
         else:
             yield from self._after(() if rank == CYCLE else queued.key)
 
@@ -203,7 +210,7 @@ class PoolPreemptor:
                 known += islice(self._more_before, 1)
             if index == len(known):
                 return
-            if known[index][1].ends[2] in self._gone:
+            if known[index][1].ends[2] in self._leaving_ids:
                 del known[index]
             elif known[index][0] <= key:
                 return
@@ -214,19 +221,21 @@ class PoolPreemptor:
     def _overdrawn_first(self, groups: Groups) -> Iterator[tuple[float, Group]]:
         """Under fair share: groups of holdings, the one most is held against first.
 
-        As at the beginning of the pass: what is placed in it is held against nobody who holds slots already.
+        As at the beginning of the cycle: what is placed in it is held against nobody who holds slots already.
         """
-        return iter(()) if self._standings is None else self._state.fair.holdings(groups, self._standings)
+        return (
+            iter(()) if self._usage_before is None else self._state.fair.holdings(groups, self._usage_before)
+        )
 
     def _overdrawn(self, own: str | None, floor: float) -> Iterator[Held]:
         """Under fair share: ready batch runs of others who used too much, the most first.
 
         Groups are looked up once for all who ask, as far as any of them looks.
         """
-        known = self._by_standing
+        known = self._groups_by_usage
         for index in count():
             if index == len(known):
-                known += islice(self._more_standing, 1)
+                known += islice(self._more_groups, 1)
             if index == len(known) or known[index][0] < floor:
                 return
             group = known[index][1]
@@ -241,7 +250,7 @@ class PoolPreemptor:
         return -expects, _progress_lost_slot_s(holding, self._now), -holding.granted_at, held.ends[2]
 
     def _here(self, helds: Iterable[Held]) -> Iterator[Held]:
-        return (held for held in helds if held.ends[2] not in self._gone)
+        return (held for held in helds if held.ends[2] not in self._leaving_ids)
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:

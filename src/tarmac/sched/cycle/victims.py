@@ -27,23 +27,23 @@ Found = tuple[list[Held], tuple[str, ...]]
 
 
 def fewest(
-    kind: RequestClass, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
 ) -> Found | None:
     """Whom of these a run needs to leave, beside those who are going; None if they are not enough."""
-    if kind.count is None:
-        return _by_choosing(kind, victims, going=going, board=board, spread=spread)
-    needed = _by_counting(kind.count, victims, going=going, board=board)
+    if request.count is None:
+        return _by_choosing(request, victims, leaving=leaving, board=board, spread=spread)
+    needed = _by_counting(request.count, victims, leaving=leaving, board=board)
     if needed is None:
         return None
-    nodes = _nodes(kind, _future(board, chain(going, needed)), spread=spread)
+    nodes = _nodes(request, _future(board, chain(leaving, needed)), spread=spread)
     return None if nodes is None else (needed, nodes)
 
 
 def _by_counting(
-    count: Count, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard
+    count: Count, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
 ) -> list[Held] | None:
     tally = _Tally(count, board)
-    for held in going:
+    for held in leaving:
         tally.release(held)
     released: list[Held] = []
     if not tally.fits():
@@ -96,7 +96,7 @@ class _Tally:
         changed = False
         for name, load in held.loads.items():
             space = self._board.spaces.get(name)
-            if space is None or space.kept != OPEN or space.bucket not in self._buckets:
+            if space is None or space.reserved != OPEN or space.bucket not in self._buckets:
                 continue
             mask = load.slots & space.taken
             if mask:
@@ -126,47 +126,47 @@ class _Tally:
 
 
 def _by_choosing(
-    kind: RequestClass, victims: Iterable[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
 ) -> Found | None:
     """The same where only choosing nodes can tell whether a run fits."""
     more = iter(victims)
-    room = board.free[None] + sum(held.slots for held in going)
+    room = board.free[None] + sum(held.slots for held in leaving)
     looked: list[Held] = []
     look = FIRST_LOOK
     while True:
         new = list(islice(more, look))
         looked += new
         room += sum(held.slots for held in new)
-        if room >= kind.slots:
-            releases = [(held.ends, held) for held in (*going, *looked)]
-            forecast = soonest(kind, board=board, releases=releases, spread=spread)
+        if room >= request.slots:
+            releases = [(held.ends, held) for held in (*leaving, *looked)]
+            forecast = soonest(request, board=board, releases=releases, spread=spread)
             if forecast is not None:
                 nodes = set(forecast.nodes)
-                first = looked[: max(0, forecast.ended - len(going))]
+                first = looked[: max(0, forecast.ended - len(leaving))]
                 needed = [held for held in first if not nodes.isdisjoint(held.loads)]
-                return _spared(kind, needed, going=going, board=board, spread=spread)
+                return _spared(request, needed, leaving=leaving, board=board, spread=spread)
         if len(new) < look:
             return None
         look *= 4
 
 
 def _spared(
-    kind: RequestClass, enough: list[Held], *, going: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, enough: list[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
 ) -> Found | None:
     """Without those of them who are not needed."""
-    future = _future(board, chain(going, enough))
+    future = _future(board, chain(leaving, enough))
     on_node: dict[str, dict[str, Load]] = {}
-    for held in (*going, *enough):
+    for held in (*leaving, *enough):
         for name, load in held.loads.items():
             on_node.setdefault(name, {})[held.ends[2]] = load
-    nodes = _nodes(kind, future, spread=spread)
+    nodes = _nodes(request, future, spread=spread)
     needed = []
     for held in reversed(enough):
         before = {name: on_node[name].pop(held.ends[2]) for name in held.loads}
         changed = [space for name in held.loads if (space := board.spaces.get(name)) in future.ghosts]
         for space in changed:
             _lay_anew(future, space, on_node[space.node.name].values())
-        found = _nodes(kind, future, spread=spread)
+        found = _nodes(request, future, spread=spread)
         if found is not None:
             nodes = found
             continue
@@ -193,8 +193,8 @@ def _future(board: PoolBoard, released: Iterable[Held]) -> Future:
     return future
 
 
-def _nodes(kind: RequestClass, future: Future, *, spread: bool) -> tuple[str, ...] | None:
+def _nodes(request: RequestClass, future: Future, *, spread: bool) -> tuple[str, ...] | None:
     """Where a run fits then."""
-    view = future.view(kind.target, spread=spread)
-    parts = fit(kind.demands, view, uneven=kind.verdict.uneven)
+    view = future.view(request.target, spread=spread)
+    parts = fit(request.demands, view, uneven=request.feasibility.uneven)
     return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))

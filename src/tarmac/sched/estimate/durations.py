@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import log
 
-from tarmac.sched.facts import Candidate, asked_slots
+from tarmac.sched.facts import Candidate, requested_slots
 
 ENOUGH = 6
 """So many that lasted longer make a class worth asking."""
@@ -102,7 +102,7 @@ class Durations:
 
         That is what a `share` of those alike which lasted so long do not exceed: 0.5 is the median.
         """
-        classes = _classes(run.owner, run.project, run.name, asked_slots(run.demands), run.time_limit_s)
+        classes = _classes(run.owner, run.project, run.name, requested_slots(run.demands), run.time_limit_s)
         by_likeness = {key[0]: key for key in classes}
         for likeness in self._order:
             samples = self._samples.get(by_likeness[likeness]) if likeness in by_likeness else None

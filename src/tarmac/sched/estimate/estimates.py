@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, modf
 
 from tarmac.sched.estimate.durations import Durations
-from tarmac.sched.estimate.life import End, Life, Predict
 from tarmac.sched.estimate.records import Estimate, EstimateBasis
 from tarmac.sched.estimate.scope import Scope
+from tarmac.sched.estimate.simulation import End, Predict, Simulation
 from tarmac.sched.facts import Candidate, Snapshot
 
-LIVES = 5
+SIMULATIONS = 5
 """How many times the cluster is lived on. An odd number has a middle."""
 
-FEWER_LIVES = 3
+FEWER_SIMULATIONS = 3
 
 MANY = 1_000
 """From so many runs on there are fewer lives, where one run is asked for; else one."""
@@ -49,16 +49,16 @@ def estimates(
 ) -> Mapping[str, Estimate]:
     """When each wanted run of the scope starts, if nothing else is submitted."""
     if scope.too_far:
-        return {run_id: too_far(run_id) for run_id in scope.wanted}
+        return {run_id: too_far(run_id) for run_id in scope.run_ids}
     facts, bounds = scope.facts, (passes, STARTS if scope.one else STARTS_OF_ALL)
-    lives = [
-        _live(Life(facts, now, predict, leaving_s=LEAVING_S), scope.wanted, bounds)
+    simulations = [
+        _simulate(Simulation(facts, now, predict, leaving_s=LEAVING_S), scope.run_ids, bounds)
         for predict in _guesses(facts, durations, one=scope.one)
     ]
     slowest = None
     if not durations or _any_limit(facts):
-        slowest = _live(Life(facts, now, Limits().end), scope.wanted, bounds)
-    return {run_id: _estimate(run_id, lives, slowest) for run_id in scope.wanted}
+        slowest = _simulate(Simulation(facts, now, TimeLimits().end), scope.run_ids, bounds)
+    return {run_id: _estimate(run_id, simulations, slowest) for run_id in scope.run_ids}
 
 
 def too_far(run_id: str) -> Estimate:
@@ -76,39 +76,42 @@ _DOUBT = list(EstimateBasis)
 def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
     """How long runs last, in each of the lives; without any history, as long as their limits."""
     if not durations:
-        yield Limits().end
+        yield TimeLimits().end
         return
-    lives = _lives(len(facts.queue) + len(facts.holdings), one=one)
-    for turn in range(lives):
-        yield Luck(facts, durations, offset=(turn + 0.5) / lives).end
+    simulations = _simulations(len(facts.queue) + len(facts.holdings), one=one)
+    for turn in range(simulations):
+        yield SampledDurations(facts, durations, offset=(turn + 0.5) / simulations).end
 
 
-def _lives(runs: int, *, one: bool) -> int:
+def _simulations(runs: int, *, one: bool) -> int:
     """How many lives tell enough of so many runs; `one`: of one of them."""
     if runs < MANY:
-        return LIVES
-    return FEWER_LIVES if one and runs < VERY_MANY else 1
+        return SIMULATIONS
+    return FEWER_SIMULATIONS if one and runs < VERY_MANY else 1
 
 
-def _live(life: Life, wanted: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
+def _simulate(simulation: Simulation, run_ids: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
     """When the wanted runs start in a life of at most so many passes and starts."""
     most_passes, most_starts = bounds
-    missing = set(wanted)
+    missing = set(run_ids)
     going_on = True
     for _ in range(most_passes):
-        going_on = life.step()
-        missing.difference_update(life.newly_started())
-        if not missing or not going_on or len(life.starts) > most_starts:
+        going_on = simulation.step()
+        missing.difference_update(simulation.newly_started())
+        if not missing or not going_on or len(simulation.starts) > most_starts:
             break
     why_not = EstimateBasis.TOO_FAR if going_on else EstimateBasis.UNKNOWN
     unknown = {
-        run_id: (inf, EstimateBasis.UNKNOWN if run_id in life.refused else why_not) for run_id in missing
+        run_id: (inf, EstimateBasis.UNKNOWN if run_id in simulation.refused else why_not)
+        for run_id in missing
     }
-    return life.starts | unknown
+    return simulation.starts | unknown
 
 
-def _estimate(run_id: str, lives: Sequence[dict[str, _Start]], slowest: dict[str, _Start] | None) -> Estimate:
-    starts = sorted(life[run_id] for life in lives)
+def _estimate(
+    run_id: str, simulations: Sequence[dict[str, _Start]], slowest: dict[str, _Start] | None
+) -> Estimate:
+    starts = sorted(simulation[run_id] for simulation in simulations)
     start_at = starts[len(starts) // 2][0]
     if start_at == inf:
         return Estimate(run_id=run_id, start_at=None, latest_at=None, basis=starts[-1][1])
@@ -127,7 +130,7 @@ def _any_limit(facts: Snapshot) -> bool:
     return any(candidate.time_limit_s is not None for candidate in (*holding, *facts.queue))
 
 
-class Limits:
+class TimeLimits:
     """Every run uses up its time limit; one without a limit never ends."""
 
     def end(self, candidate: Candidate, ran_s: float) -> End:
@@ -137,7 +140,7 @@ class Limits:
         return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
 
 
-class Luck:
+class SampledDurations:
     """Runs last as long as those alike did, each of them with its own luck; never beyond its time limit."""
 
     def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
@@ -150,12 +153,12 @@ class Luck:
         self._totals: dict[str, float] = {}
 
     def end(self, candidate: Candidate, ran_s: float) -> End:
-        """When a run that has run so long ends: as was foreseen before, if it has been displaced since."""
+        """When a run that has run so long ends: as was foreseen before, if it has been preempted since."""
         total_s = self._totals.get(candidate.run_id)
         if total_s is None:
             share = self._shares[candidate.run_id]
             left_s = self._durations.remaining_s(candidate, elapsed_s=ran_s, share=share)
             total_s = self._totals[candidate.run_id] = ran_s + (inf if left_s is None else left_s)
-        limit = Limits().end(candidate, ran_s)
+        limit = TimeLimits().end(candidate, ran_s)
         left_s = max(0.0, total_s - ran_s)
         return End(left_s, EstimateBasis.HISTORY) if left_s < limit.in_s else limit

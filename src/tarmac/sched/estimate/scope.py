@@ -27,13 +27,13 @@ FIRST = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`facts` hold all that the start of the queued runs `wanted` depends on.
+    """`facts` hold all that the start of the queued runs `run_ids` depends on.
 
     `one`: a single run was asked for. `too_far`: so much happens before it that nobody looks so far ahead.
     """
 
     facts: Snapshot
-    wanted: tuple[str, ...]
+    run_ids: tuple[str, ...]
     one: bool = False
     too_far: bool = False
 
@@ -47,20 +47,20 @@ def scope_of_all(ledger: Ledger) -> Scope:
 def scope_of_first(ledger: Ledger, now: float, most: int = FIRST) -> Scope:
     """The first runs in order of each pool, at most so many, and those that wait for nodes to be reported."""
     most = min(most, FIRST)
-    wanted = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
-    wanted += islice(ledger.deferred.candidates(), most)
-    queue, current = list(wanted), Cycle(ledger, now)
+    run_ids = list(islice((candidate for candidate, _ in ledger.unassigned.values()), most))
+    run_ids += islice(ledger.deferred.candidates(), most)
+    queue, current = list(run_ids), Cycle(ledger, now)
     try:
         for key, state in ledger.pools.items():
             state.refresh(now)
             waiting = _candidates(current.enter(key).in_order())
-            wanted += islice(waiting, most)
-            queue += wanted[len(queue) :]
+            run_ids += islice(waiting, most)
+            queue += run_ids[len(queue) :]
             queue += islice(waiting, BEHIND)
     finally:
         current.close()
     facts = replace(ledger.snapshot(), queue=tuple(queue))
-    return Scope(facts, tuple(candidate.run_id for candidate in wanted))
+    return Scope(facts, tuple(candidate.run_id for candidate in run_ids))
 
 
 def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
@@ -73,11 +73,11 @@ def scope_of_run(ledger: Ledger, run_id: str, now: float) -> Scope:
     home = ledger.home(run_id)
     if home is None:
         if run_id in ledger.deferred:
-            candidate, kind = ledger.candidate(run_id), ledger.kind(ledger.candidate(run_id))
-            return _one(ledger, run_id, now, pools=kind.verdict.pools, first=[candidate])
+            candidate, request = ledger.candidate(run_id), ledger.request_of(ledger.candidate(run_id))
+            return _one(ledger, run_id, now, pools=request.feasibility.pools, first=[candidate])
         candidate, _ = ledger.refused[run_id] if run_id in ledger.refused else ledger.unassigned[run_id]
         return Scope(replace(facts, queue=(candidate,), holdings=()), (run_id,), one=True)
-    return _one(ledger, run_id, now, pools=home.queue.runs[run_id].kind.verdict.pools)
+    return _one(ledger, run_id, now, pools=home.queue.runs[run_id].request.feasibility.pools)
 
 
 def _one(

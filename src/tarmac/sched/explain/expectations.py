@@ -28,7 +28,10 @@ def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
     """How many have their turn first: those that hold slots, and those before it in the line."""
     own = home.queue.runs[candidate.run_id].key
     waiting = sum(
-        key < own for line in home.queue.lines.values() if line.rank == CYCLE for key, _ in line.every()
+        key < own
+        for mode_queue in home.queue.mode_queues.values()
+        if mode_queue.rank == CYCLE
+        for key, _ in mode_queue.every()
     )
     holding = sum(held.holding.candidate.mode is Mode.CYCLE for held in home.holdings.values())
     if holding:

@@ -1,6 +1,6 @@
 """`explain`: what becomes of one run and why, with every node's reason. Called by `control` for `tarmac why`.
 
-It is the pass itself, stopped at the run in question: what it tells is what `plan` would do.
+It is the cycle itself, stopped at the run in question: what it tells is what `plan` would do.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from tarmac.sched.placing.reasons import weighs
 
 
 def explain(facts: Ledger | Snapshot, run_id: str, now: float) -> Waiting | Refusal | Placement:
-    """What the next pass decides for this queued run; raises KeyError if it is not in the queue.
+    """What the next cycle decides for this queued run; raises KeyError if it is not in the queue.
 
     A ledger is asked many questions, and is afterwards as it was.
     """
     ledger = facts if isinstance(facts, Ledger) else Ledger(facts)
     plan = ledger.plan(now)
     if run_id in ledger.deferred:
-        return _resting(ledger.candidate(run_id), now)
-    candidate, kind = _queued(ledger, run_id)
+        return _deferred(ledger.candidate(run_id), now)
+    candidate, request = _queued(ledger, run_id)
     decisions: tuple[Placement | Refusal, ...] = (*plan.placements, *plan.refusals)
     for decision in decisions:
         if decision.run_id == run_id:
             return decision
-    return _waiting(ledger, candidate, kind, plan, now)
+    return _waiting(ledger, candidate, request, plan, now)
 
 
-def _resting(candidate: Candidate, now: float) -> Waiting:
+def _deferred(candidate: Candidate, now: float) -> Waiting:
     """It failed, and may not start before its pause is over."""
     assert candidate.not_before is not None, "what rests has a time at which it wakes"
     pause = duration(candidate.not_before - now)
@@ -55,21 +55,21 @@ def _resting(candidate: Candidate, now: float) -> Waiting:
 
 
 def _queued(ledger: Ledger, run_id: str) -> tuple[Candidate, RequestClass]:
-    """The queued run and its kind."""
+    """The queued run and its request class."""
     home = ledger.home(run_id)
     if home is not None:
         queued = home.queue.runs[run_id]
-        return queued.candidate, queued.kind
+        return queued.candidate, queued.request
     return ledger.refused[run_id] if run_id in ledger.refused else ledger.unassigned[run_id]
 
 
-def _waiting(ledger: Ledger, candidate: Candidate, kind: RequestClass, plan: Plan, now: float) -> Waiting:
+def _waiting(ledger: Ledger, candidate: Candidate, request: RequestClass, plan: Plan, now: float) -> Waiting:
     current = Cycle(ledger, now)
     try:
-        case = _Case(ledger, current, plan, candidate, kind)
+        case = _Case(ledger, current, plan, candidate, request)
         ahead, ahead_first = case.ahead(), tuple(islice(case.first_ahead(), NAMES_SHOWN))
         awaits, sentences = case.awaits(), list(case.sentences())
-        reasons = grouped(current.reasons(kind, run_id=candidate.run_id))
+        reasons = grouped(current.reasons(request, run_id=candidate.run_id))
         hints = case.hints()
     finally:
         current.close()
@@ -86,21 +86,21 @@ def _waiting(ledger: Ledger, candidate: Candidate, kind: RequestClass, plan: Pla
 
 
 class _Case:
-    """One waiting run, and a pass stopped where it is asked in its home pool."""
+    """One waiting run, and a cycle stopped where it is asked in its home pool."""
 
     def __init__(
-        self, ledger: Ledger, current: Cycle, plan: Plan, candidate: Candidate, kind: RequestClass
+        self, ledger: Ledger, current: Cycle, plan: Plan, candidate: Candidate, request: RequestClass
     ) -> None:
         self._ledger = ledger
         self._current = current
         self._plan = plan
         self._candidate = candidate
-        self._kind = kind
+        self._request = request
         self._home: QueueWalk | None = current.stop_at(candidate.run_id)
-        if kind.target.pool is None:
-            for key in kind.verdict.pools[1:]:
+        if request.target.pool is None:
+            for key in request.feasibility.pools[1:]:
                 current.enter(key).run()
-        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(kind)
+        self._forecast: Forecast | None = None if self._home is None else self._home.forecast(request)
 
     def ahead(self) -> int:
         """How many runs ordered before it go on waiting."""
@@ -109,11 +109,11 @@ class _Case:
             return 0
         runs = home.state.queue.runs
         own = runs[self._candidate.run_id]
-        place = (*home.rank(own.line), own.key)
+        place = (*home.rank(own.mode_queue), own.key)
         leaving = (
             runs[run_id] for run_id in {*home.placed, *home.state.queue.fail_if_busy} if run_id in runs
         )
-        return home.before(own) - sum((*home.rank(item.line), item.key) < place for item in leaving)
+        return home.before(own) - sum((*home.rank(item.mode_queue), item.key) < place for item in leaving)
 
     def first_ahead(self) -> Iterator[str]:
         """The runs ordered before it that go on waiting, in order."""
@@ -144,12 +144,14 @@ class _Case:
             yield from expectations(self._candidate, self._home.state, self._current.now)
 
     def hints(self) -> Hints:
-        """What is worth trying: requests for less that fit what is free here, and times before keepings."""
+        """What is worth trying: requests for less that fit what is free here, and times before
+        reservations.
+        """
 
         def fits(demands: Demands) -> bool:
             return self._current.starts_now(replace(self._candidate, demands=demands))
 
-        pools = [self._current.enter(key) for key in self._kind.verdict.pools]
+        pools = [self._current.enter(key) for key in self._request.feasibility.pools]
         most_slots = max((pool.state.board.free[None] for pool in pools), default=0)
         return Hints(
             smaller=list(smaller_requests(self._candidate.demands, most_slots, fits)),
@@ -166,8 +168,8 @@ class _Case:
             return f"It starts when {self._ended(self.awaits(), 'given way')}."
         home, forecast = self._home, self._forecast
         keepers = self._keepers()
-        if home is None or (forecast is None and not home.state.possible(self._kind)):
-            if self._ledger.admission.silent(self._kind.target):
+        if home is None or (forecast is None and not home.state.possible(self._request)):
+            if self._ledger.admission.silent(self._request.target):
                 return "It starts when its cluster reports nodes that take it."
             return "It starts when enough of the nodes above take work again."
         runs = self.awaits()

@@ -19,14 +19,14 @@ def grouped(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
     if len(reasons) <= NODES_TOLD:
         return tuple(reasons)
     nodes: dict[tuple[ReasonCode, str], list[str]] = {}
-    told: list[Reason] = []
+    shown: list[Reason] = []
     for reason in reasons:
         if reason.node is None:
-            told.append(reason)
+            shown.append(reason)
         else:
             nodes.setdefault((reason.code, reason.text.partition(HOLDERS)[0]), []).append(reason.node)
     groups = sorted(nodes.items(), key=lambda item: -len(item[1]))
-    return (*told, *(_of_all(names, code, text) for (code, text), names in groups))
+    return (*shown, *(_of_all(names, code, text) for (code, text), names in groups))
 
 
 def _of_all(names: Sequence[str], code: ReasonCode, text: str) -> Reason:

@@ -1,7 +1,7 @@
 """The queue as people see it: per pool, in scheduling order, what holds slots and what waits for them.
 
-Called by `control` for `tarmac queue`. It sorts by the keys of the pass, so what stands first is asked first;
-a run that holds slots stands where it would if it were queued now.
+Called by `control` for `tarmac queue`. It sorts by the keys of the cycle, so what stands first is asked
+first; a run that holds slots stands where it would if it were queued now.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heapq import merge
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
 from tarmac.sched.cycle.cycle import Cycle
 from tarmac.sched.cycle.queue_walk import QueueWalk
-from tarmac.sched.facts import Candidate, Holding, asked_slots
+from tarmac.sched.facts import Candidate, Holding, requested_slots
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.policies.blocks import Member, period_at
@@ -61,10 +61,10 @@ class Part:
 
 WHOLE = Part()
 
-Standing = tuple[int, float, Key]
+OrderKey = tuple[int, float, Key]
 """The rank of its mode, what its entity has claimed, and its key: smaller is sooner."""
 
-_Line = tuple[Candidate, int]
+_Entry = tuple[Candidate, int]
 """A run and the slots it holds."""
 
 
@@ -83,7 +83,7 @@ def pages(
         holdings.setdefault(key, []).append(holding)
     deferred: dict[PoolKey, list[Candidate]] = {}
     for candidate in ledger.deferred.candidates():
-        deferred.setdefault(ledger.rests_in(candidate), []).append(candidate)
+        deferred.setdefault(ledger.deferred_home(candidate), []).append(candidate)
     found: list[PoolPage] = []
     current = Cycle(ledger, now)
     try:
@@ -93,21 +93,21 @@ def pages(
                 rest, queued = deferred.get(key, []), state.queue.runs
                 others = {item.run_id for item in (*(holding.candidate for holding in held), *rest)}
                 named = {run_id for run_id in part.also if run_id in queued or run_id in others}
-                lines = _in_order(current.enter(key), held, rest, now)
-                found.append(_page(state.rules, len(queued) + len(others), named, lines, part))
+                entries = _in_order(current.enter(key), held, rest, now)
+                found.append(_page(state.rules, len(queued) + len(others), named, entries, part))
     finally:
         current.close()
     return (*found, *_elsewhere(ledger, holdings, part, pools))
 
 
-def _page(rules: Pool, total: int, named: Set[str], lines: Iterable[_Line], part: Part) -> PoolPage:
-    """The part of these `total` lines of a pool, in order; `named` are those of `part.also` among them.
+def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], part: Part) -> PoolPage:
+    """The part of these `total` runs of a pool, in order; `named` are those of `part.also` among them.
 
     Nobody walks further than the last run that is wanted, unless the runs of an owner are to be counted.
     """
     places: list[QueuePlace] = []
     counted, missing = 0, set(named)
-    for place, (candidate, acquired) in enumerate(lines):
+    for place, (candidate, acquired) in enumerate(entries):
         full = part.limit is not None and len(places) >= part.limit
         if full and not missing and part.owner is None:
             break
@@ -122,28 +122,30 @@ def _page(rules: Pool, total: int, named: Set[str], lines: Iterable[_Line], part
 
 def _in_order(
     pool: QueueWalk, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
-) -> Iterator[_Line]:
-    """What holds slots, what rests and what waits in a pool, as one line."""
+) -> Iterator[_Entry]:
+    """What holds slots, what rests and what waits in a pool, in one order."""
     held = [
-        (_standing(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
+        (_order_key(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
         for holding in holdings
     ]
-    held += [(_standing(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
+    held += [(_order_key(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
     held.sort(key=_first)
-    waiting = (((*pool.rank(queued.line), queued.key), (queued.candidate, 0)) for queued in pool.in_order())
-    return (line for _, line in merge(held, waiting, key=_first))
+    waiting = (
+        ((*pool.rank(queued.mode_queue), queued.key), (queued.candidate, 0)) for queued in pool.in_order()
+    )
+    return (entry for _, entry in merge(held, waiting, key=_first))
 
 
-def _first(item: tuple[Standing, _Line]) -> Standing:
+def _first(item: tuple[OrderKey, _Entry]) -> OrderKey:
     return item[0]
 
 
-def _standing(pool: QueueWalk, candidate: Candidate, holding: Holding | None, now: float) -> Standing:
+def _order_key(pool: QueueWalk, candidate: Candidate, holding: Holding | None, now: float) -> OrderKey:
     """Where a run that holds slots, or rests, would stand."""
     rules = pool.state.rules
     rank = RANKS[candidate.mode]
     order = ordering(rank, rules)
-    past_usage = pool.opening.past_usage
+    past_usage = pool.due.past_usage
     usage = 0.0
     if order.entity is not None and past_usage is not None:
         usage = past_usage.of(order.entity(candidate, rules))
@@ -164,7 +166,7 @@ def _elsewhere(
     pools: Callable[[PoolKey], bool],
 ) -> Iterator[PoolPage]:
     """Runs in pools without nodes: on nodes that are gone, or for nodes that have not been told yet."""
-    found: dict[PoolKey, list[_Line]] = {}
+    found: dict[PoolKey, list[_Entry]] = {}
     for key, held in holdings.items():
         found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in held)
     for candidate, _ in (*ledger.unassigned.values(), *ledger.refused.values()):
@@ -187,5 +189,5 @@ def _place(candidate: Candidate, rules: Pool, *, place: int, acquired: int) -> Q
         place=place,
         policy=rules.policy,
         acquired=acquired,
-        needed=asked_slots(candidate.demands),
+        needed=requested_slots(candidate.demands),
     )

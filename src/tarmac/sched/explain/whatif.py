@@ -1,7 +1,7 @@
 """What would start a waiting run at once. Used by `explain`.
 
 Nothing is worked out here: the ledger takes up the run as it might be, plans, and takes it back as it was.
-So what is promised is what the next pass does.
+So what is promised is what the next cycle does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the next pass would do: start the run, make others give way for it, or neither."""
+    """What the next cycle would do: start the run, make others give way for it, or neither."""
 
     placement: Placement | None
     giving_way: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class WhatIf:
         self._ledger = ledger
         self._now = now
 
-    def asked(self, changed: Candidate) -> Answer:
+    def answer_for(self, changed: Candidate) -> Answer:
         """What would become of the run if it were like this."""
         self._ledger.queue(changed)
         try:
@@ -97,14 +97,14 @@ def ways_out(ledger: Ledger, candidate: Candidate, now: float, hints: Hints) -> 
     if nodes := _undrained(ledger, what_if):
         yield f"It would start at once after `tarmac nodes undrain {' '.join(nodes)}`."
     for constraint, relaxed in _relaxations(candidate):
-        if what_if.asked(relaxed).placement is not None:
+        if what_if.answer_for(relaxed).placement is not None:
             yield f"Without {constraint} it would start at once."
     home = ledger.home(candidate.run_id)
     if home is not None and home.rules.policy is Policy.PRIORITY and RANKS[candidate.mode] == BATCH:
         yield from _promoted(what_if, _priorities(home))
     yield from _shortened(what_if, hints.gaps_s)
     for less in hints.smaller:
-        if what_if.asked(replace(candidate, demands=less.demands)).placement is not None:
+        if what_if.answer_for(replace(candidate, demands=less.demands)).placement is not None:
             yield f"With {less.words} it would start at once."
             break
 
@@ -203,7 +203,7 @@ def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
             candidate.time_limit_s is not None and candidate.time_limit_s <= limit_s
         ):
             continue
-        if what_if.asked(replace(candidate, time_limit_s=limit_s)).placement is not None:
+        if what_if.answer_for(replace(candidate, time_limit_s=limit_s)).placement is not None:
             yield f"With a time limit of {limit_s / MINUTE_S:.0f} min it would start at once."
             return
 
@@ -225,7 +225,7 @@ def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
 
     def answer(level: int) -> Answer:
         if level not in answers:
-            answers[level] = what_if.asked(replace(what_if.candidate, priority=level, position=None))
+            answers[level] = what_if.answer_for(replace(what_if.candidate, priority=level, position=None))
         return answers[level]
 
     at_once = _lowest(levels, lambda level: answer(level).placement is not None)

@@ -1,6 +1,6 @@
 """Queued runs that may not start yet, because they failed a moment ago. Kept by `FactsIndex`.
 
-Who rests depends on the facts and the time of the pass alone: the books wake them at its beginning.
+Who rests depends on the facts and the time of the cycle alone: the index wakes them at its beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Deferred:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._asleep
 
-    def takes(self, candidate: Candidate) -> bool:
+    def defers(self, candidate: Candidate) -> bool:
         """Whether a candidate that queues rests first."""
         if candidate.not_before is None:
             return False

@@ -1,4 +1,4 @@
-"""The facts of the scheduler, filed so that a pass finds them: by pool, by order, by what is asked for.
+"""The facts of the scheduler, filed so that a cycle finds them: by pool, by order, by what is asked for.
 
 `Ledger` is this with a plan; `cycle` reads it. What it holds depends on the facts alone, not on the way
 they came.
@@ -19,8 +19,8 @@ from tarmac.sched.placing.admission import Admission
 from tarmac.sched.placing.board import PoolKey, boards
 from tarmac.sched.placing.space import Load, loads_of
 
-IDLE_KINDS = 4096
-"""So many kinds are remembered though no run of them may be left."""
+IDLE_REQUESTS = 4096
+"""So many request classes are remembered though no run of them may be left."""
 
 EMPTY = Snapshot(pools=(), nodes=(), queue=(), holdings=())
 
@@ -30,8 +30,8 @@ class FactsIndex:
 
     `pools` has the state of each pool that has nodes, in the order in which they are tried. A queued run is
     in the queue of its home pool, or `deferred` because it may not start yet, or `refused` because no empty
-    cluster could hold it, or `unassigned` because a cluster that could has not told its nodes yet. `moved`
-    are holdings in another pool than a person wants.
+    cluster could hold it, or `unassigned` because a cluster that could has not told its nodes yet.
+    `misplaced` are holdings in another pool than a person wants.
     """
 
     def __init__(self, snapshot: Snapshot = EMPTY) -> None:
@@ -39,14 +39,14 @@ class FactsIndex:
         self.refused: dict[str, tuple[Candidate, RequestClass]] = {}
         self.unassigned: dict[str, tuple[Candidate, RequestClass]] = {}
         self.deferred = Deferred()
-        self.moved: dict[str, Held] = {}
+        self.misplaced: dict[str, Held] = {}
         self.admission = Admission((), ())
         self._rules: tuple[Pool, ...] = ()
         self._nodes: tuple[Node, ...] = ()
         self._candidates: dict[str, Candidate] = {}
         self._homes: dict[str, PoolState] = {}
         self._held: dict[str, Held] = {}
-        self._kinds: dict[object, RequestClass] = {}
+        self._requests: dict[object, RequestClass] = {}
         self._places: dict[str, PoolState] = {}
         self._loads: dict[str, dict[str, Load]] = {}
         self._usage: list[Usage] = []
@@ -80,15 +80,15 @@ class FactsIndex:
             return
         self.forget(run_id)
         self._candidates[run_id] = candidate
-        kind = self.kind(candidate)
-        state = self._home(candidate, kind)
-        if state is not None and not self.deferred.takes(candidate):
-            state.enqueue(candidate, kind)
+        request = self.request_of(candidate)
+        state = self._home(candidate, request)
+        if state is not None and not self.deferred.defers(candidate):
+            state.enqueue(candidate, request)
 
     def wake(self, now: float) -> None:
         """Queue who may start by now, and let those rest who may not: somebody may ask about the past."""
         for candidate in self.deferred.woken(now):
-            self._homes[candidate.run_id].enqueue(candidate, self.kind(candidate))
+            self._homes[candidate.run_id].enqueue(candidate, self.request_of(candidate))
         for candidate in self.deferred.put_back(now):
             self._homes[candidate.run_id].queue.remove(candidate.run_id)
 
@@ -102,7 +102,7 @@ class FactsIndex:
             pools = self._pools_of(loads)
             for name, load in loads.items():
                 self._loads.setdefault(name, {})[run_id] = load
-                self._settle(name)
+                self._set_loads(name)
         else:
             loads, pools = old.loads, old.pools
             for key in pools:
@@ -125,16 +125,16 @@ class FactsIndex:
         held = self._held.pop(run_id, None)
         if held is None:
             return
-        self.moved.pop(run_id, None)
+        self.misplaced.pop(run_id, None)
         for name in held.loads:
             loads = self._loads[name]
             del loads[run_id]
             if not loads:
                 del self._loads[name]
-            self._settle(name)
+            self._set_loads(name)
         for key in held.pools:
             self.pools[key].drop_held(held)
-            self.pools[key].moved(freed=True)
+            self.pools[key].changed(freed=True)
 
     def add_usage(self, usage: Iterable[Usage]) -> None:
         """Add what ended attempts used."""
@@ -162,19 +162,21 @@ class FactsIndex:
         """The pools and nodes alone."""
         return Snapshot(pools=self._rules, nodes=self._nodes, queue=(), holdings=())
 
-    def kind(self, candidate: Candidate) -> RequestClass:
-        """The kind of a candidate, with the verdict whether it can ever start."""
+    def request_of(self, candidate: Candidate) -> RequestClass:
+        """The request class of a candidate, which knows whether it can ever start."""
         target = candidate.target
         if candidate.pool is not None:
             target = replace(target, pool=candidate.pool)
         key = (candidate.demands, target)
-        kind = self._kinds.get(key)
-        if kind is None:
-            if len(self._kinds) > IDLE_KINDS:
-                self._kinds = {key: kind for key, kind in self._kinds.items() if kind.lanes}
-            verdict = self.admission.judge(candidate.demands, target)
-            kind = self._kinds[key] = RequestClass.of(candidate.demands, target, verdict)
-        return kind
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) > IDLE_REQUESTS:
+                self._requests = {
+                    key: request for key, request in self._requests.items() if request.class_queues
+                }
+            feasibility = self.admission.feasibility(candidate.demands, target)
+            request = self._requests[key] = RequestClass.of(candidate.demands, target, feasibility)
+        return request
 
     def candidate(self, run_id: str) -> Candidate:
         """A run that is queued or holds something."""
@@ -185,18 +187,18 @@ class FactsIndex:
         """The pool whose queue a run is in."""
         return None if run_id in self.deferred else self._homes.get(run_id)
 
-    def rests_in(self, candidate: Candidate) -> PoolKey:
+    def deferred_home(self, candidate: Candidate) -> PoolKey:
         """The home pool of a candidate that rests."""
         return self._homes[candidate.run_id].key
 
-    def _home(self, candidate: Candidate, kind: RequestClass) -> PoolState | None:
-        """File a candidate: its home pool, unless it is refused or homeless."""
+    def _home(self, candidate: Candidate, request: RequestClass) -> PoolState | None:
+        """File a candidate: its home pool, unless it is refused or unassigned."""
         run_id = candidate.run_id
-        if kind.verdict.pools:
-            state = self._homes[run_id] = self.pools[kind.verdict.pools[0]]
+        if request.feasibility.pools:
+            state = self._homes[run_id] = self.pools[request.feasibility.pools[0]]
             return state
-        unplaced = self.unassigned if kind.verdict.fits else self.refused
-        unplaced[run_id] = (candidate, kind)
+        unplaced = self.unassigned if request.feasibility.fits else self.refused
+        unplaced[run_id] = (candidate, request)
         return None
 
     def _queue_all(self, candidates: Iterable[Candidate]) -> None:
@@ -204,17 +206,17 @@ class FactsIndex:
         by_pool: dict[PoolKey, list[tuple[Candidate, RequestClass]]] = {}
         for candidate in candidates:
             self._candidates[candidate.run_id] = candidate
-            kind = self.kind(candidate)
-            state = self._home(candidate, kind)
-            if state is not None and not self.deferred.takes(candidate):
-                by_pool.setdefault(state.key, []).append((candidate, kind))
+            request = self.request_of(candidate)
+            state = self._home(candidate, request)
+            if state is not None and not self.deferred.defers(candidate):
+                by_pool.setdefault(state.key, []).append((candidate, request))
         for key, runs in by_pool.items():
             self.pools[key].queue.add_all(runs)
 
-    def _settle(self, name: str) -> None:
+    def _set_loads(self, name: str) -> None:
         place = self._places.get(name)
         if place is not None:
-            place.settle(name, self._loads.get(name, {}).values())
+            place.set_loads(name, self._loads.get(name, {}).values())
 
     def _restated(self, nodes: tuple[Node, ...]) -> list[Node] | None:
         """The nodes that are in another state than before; None if anything else has changed."""
@@ -247,8 +249,8 @@ class FactsIndex:
     ) -> None:
         self._rules, self._nodes = pools, nodes
         self._candidates, self._homes, self._held = {}, {}, {}
-        self._kinds, self._places, self._loads = {}, {}, {}
-        self.refused, self.unassigned, self.moved = {}, {}, {}
+        self._requests, self._places, self._loads = {}, {}, {}
+        self.refused, self.unassigned, self.misplaced = {}, {}, {}
         self.deferred = Deferred(self.deferred.now)
         self.admission = Admission(pools, nodes)
         loaded = [(holding, loads_of(holding.allocation)) for holding in holdings]
@@ -282,9 +284,9 @@ class FactsIndex:
         self._held[run_id] = held
         wanted = holding.candidate.pool
         if wanted is not None and pools and pools[0][1] != wanted and not holding.leaving:
-            self.moved[run_id] = held
+            self.misplaced[run_id] = held
         else:
-            self.moved.pop(run_id, None)
+            self.misplaced.pop(run_id, None)
         return held
 
 

@@ -76,7 +76,7 @@ def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
 
 
 def soonest(
-    kind: RequestClass,
+    request: RequestClass,
     *,
     board: PoolBoard,
     releases: Releases,
@@ -91,14 +91,14 @@ def soonest(
     future = Future(board)
     most = len(releases) if most is None else most
     way: Way | None = None
-    if kind.count is not None:
-        ended, way = _sweep(kind.count, future, releases, most)
+    if request.count is not None:
+        ended, way = _sweep(request.count, future, releases, most)
     else:
-        ended = _search(kind, future, releases, most=most, spread=spread)
+        ended = _search(request, future, releases, most=most, spread=spread)
     if ended is None:
         return None
-    view = future.view(kind.target, spread=spread)
-    parts = fit(kind.demands, view, uneven=kind.verdict.uneven, way=way)
+    view = future.view(request.target, spread=spread)
+    parts = fit(request.demands, view, uneven=request.feasibility.uneven, way=way)
     if parts is None:
         return None
     nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
@@ -118,7 +118,7 @@ class Future:
         """This holding has ended."""
         for name, load in held.loads.items():
             space = self.board.spaces.get(name)
-            if space is not None and space.bucket is not None and space.kept == OPEN:
+            if space is not None and space.bucket is not None and space.reserved == OPEN:
                 self.ghost(space).give(load)
 
     def ghost(self, space: Space) -> Space:
@@ -149,7 +149,7 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
         fits = False
         for name, load in held.loads.items():
             space = board.spaces.get(name)
-            if space is None or space.kept != OPEN or space.bucket not in buckets:
+            if space is None or space.reserved != OPEN or space.bucket not in buckets:
                 continue
             ghost = future.ghost(space)
             before = ghost.free
@@ -160,15 +160,17 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
     return None, None
 
 
-def _search(kind: RequestClass, future: Future, releases: Releases, *, most: int, spread: bool) -> int | None:
+def _search(
+    request: RequestClass, future: Future, releases: Releases, *, most: int, spread: bool
+) -> int | None:
     """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
 
     def fits_after(ended: int) -> bool:
         future.ghosts.clear()
         for _, held in releases[:ended]:
             future.release(held)
-        view = future.view(kind.target, spread=spread)
-        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
+        view = future.view(request.target, spread=spread)
+        return fit(request.demands, view, uneven=request.feasibility.uneven) is not None
 
     if fits_after(0):
         return 0

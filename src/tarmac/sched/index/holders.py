@@ -1,8 +1,8 @@
 """Who holds slots of a pool, in the order in which they would give way. Kept by `PoolState`.
 
-A batch run can be displaced once its guaranteed time is over: until then it is *guarded*, from then on it is
+A batch run can be preempted once its guaranteed time is over: until then it is *guarded*, from then on it is
 *ready*, and lies where the policy orders it. Where the policy is `least_attained`, runs climb while they hold
-slots; what happens by itself as time goes by is caught up with at the beginning of a pass (`advance`).
+slots; what happens by itself as time goes by is caught up with at the beginning of a cycle (`advance`).
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ class Holders:
 
     def last_first(self) -> Iterator[tuple[Key, Held]]:
         """Ready batch runs with their keys, the last in order first (not for fair shares)."""
-        line = self.ready
-        index = len(line) - 1
+        mode_queue = self.ready
+        index = len(mode_queue) - 1
         while index >= 0:
-            known, held = line[index]
+            known, held = mode_queue[index]
             if held.holding.candidate.time_limit_s is not None and self._key(held) != known:
                 self._unready(held, self._places[held.ends[2]])  # what is left of its limit became less
                 self._make_ready(held)
@@ -128,7 +128,7 @@ class Holders:
         return self.ready[-1][0] if self.ready else None
 
     def rising(self, level: float) -> list[Timed]:
-        """Ready runs that climb from this rung, and from the one below it."""
+        """Ready runs that climb from this level, and from the one below it."""
         below = max((known for known in self._climbs if known < level), default=level)
         return [self._climbs[known] for known in sorted({below, level}) if known in self._climbs]
 
@@ -193,7 +193,7 @@ class Holders:
 
 
 def level_of(key: Key) -> float:
-    """The rung in a key of the policy `least_attained`."""
+    """The level in a key of the policy `least_attained`."""
     return float(key[0])
 
 

@@ -1,6 +1,6 @@
 """What the ledger keeps of one pool: its board, its queue, who holds what and when that ends.
 
-Changed by `Ledger` as facts change; a pass (`queue_walk`) plays on it and leaves it as it was.
+Changed by `Ledger` as facts change; a cycle (`queue_walk`) plays on it and leaves it as it was.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tarmac.sched.policies.ranking import Changes
 
 
 class PoolState:
-    """One pool. Two counters say what a pass may still believe that an earlier one found out.
+    """One pool. Two counters say what a cycle may still believe that an earlier one found out.
 
     `epoch` moves when something came free (until then, what did not fit does not fit); `version` whenever
     holdings change at all (until then, a forecast holds).
@@ -34,7 +34,7 @@ class PoolState:
 
     __slots__ = (
         "_empty",
-        "_sorted_out",
+        "_parking_is_current",
         "_stamp",
         "_stamped",
         "accounts",
@@ -68,7 +68,7 @@ class PoolState:
         self.version = 0
         self.forecasts: dict[Any, Forecast | None] = {}
         self._empty: PoolBoard | None = None
-        self._sorted_out = False
+        self._parking_is_current = False
         self._stamp = 0
         self._stamped: Any = None
 
@@ -83,13 +83,13 @@ class PoolState:
             self.releases.append((item.ends, item))
             self._take_up(item)
         self.releases.sort()
-        self.moved()
+        self.changed()
 
     def add_held(self, held: Held) -> None:
         """A holding on nodes of this pool has begun, or is to be known again."""
         insort(self.releases, (held.ends, held))
         self._take_up(held)
-        self.moved()
+        self.changed()
 
     def drop_held(self, held: Held) -> None:
         """A holding is over, or is to be known anew."""
@@ -98,9 +98,9 @@ class PoolState:
         self.leaving.discard(held.ends[2])
         self.holders.drop(held)
         self.accounts.end(held.holding)
-        self.moved()
+        self.changed()
 
-    def moved(self, *, freed: bool = False) -> None:
+    def changed(self, *, freed: bool = False) -> None:
         """Holdings or nodes have changed; `freed` if something may have come free."""
         self.version += 1
         self.forecasts.clear()
@@ -111,41 +111,43 @@ class PoolState:
         """Of how many holdings it is known when they end: they are the first in `releases`."""
         return bisect_left(self.releases, ((inf,),))
 
-    def enqueue(self, candidate: Candidate, kind: RequestClass) -> None:
+    def enqueue(self, candidate: Candidate, request: RequestClass) -> None:
         """Put a run in its place in the queue."""
-        if not kind.lanes:
-            kind.shut = not self.possible(kind)
-        self.queue.add(candidate, kind)
+        if not request.class_queues:
+            request.parked = not self.possible(request)
+        self.queue.add(candidate, request)
 
     def refresh(self, now: float) -> None:
-        """Bring the queue up to date for a pass: its order, and who is shut out while nodes take no work."""
+        """Bring the queue up to date for a cycle: its order, and who is shut out while nodes take no work."""
         self.queue.refresh(now)
         self.fair.refresh(now)
-        if not self._sorted_out:
-            self._sorted_out = True
-            kinds = (kind for together in self.queue.kinds.values() for kind in together)
-            self.queue.shut([kind for kind in kinds if not self.possible(kind)] if self.board.closed else ())
+        if not self._parking_is_current:
+            self._parking_is_current = True
+            requests = (request for together in self.queue.requests.values() for request in together)
+            self.queue.parked(
+                [request for request in requests if not self.possible(request)] if self.board.closed else ()
+            )
 
-    def possible(self, kind: RequestClass) -> bool:
-        """Whether the nodes that take work now could hold a kind, if all were empty."""
+    def possible(self, request: RequestClass) -> bool:
+        """Whether the nodes that take work now could hold a request class, if all were empty."""
         if not self.board.closed:
             return True
         if self._empty is None:
             self._empty = PoolBoard(
                 self.key, map(Space.empty, (space.node for space in self.board.spaces.values()), count())
             )
-        if kind.count is not None:
-            return kind.count.fits(self._empty.at_least(kind.count.shard, kind.count.slot_type))
-        view = View.of(self._empty, kind.target, spread=self.spread)
-        return fit(kind.demands, view, uneven=kind.verdict.uneven) is not None
+        if request.count is not None:
+            return request.count.fits(self._empty.at_least(request.count.shard, request.count.slot_type))
+        view = View.of(self._empty, request.target, spread=self.spread)
+        return fit(request.demands, view, uneven=request.feasibility.uneven) is not None
 
     def restate(self, node: Node) -> None:
         """A node is in another state than it was."""
         self.board.restate(self.board.spaces[node.name], node)
         if self._empty is not None:
             self._empty.restate(self._empty.spaces[node.name], node)
-        self._sorted_out = False
-        self.moved(freed=True)
+        self._parking_is_current = False
+        self.changed(freed=True)
 
     def stamp(self, reservations: Any) -> int:
         """A number for what is free (up to more being taken) and which nodes are kept for whom."""
@@ -160,16 +162,16 @@ class PoolState:
         if rules != self.rules:
             self.rules = rules
             self.queue.add_all(self.queue.restart(rules))
-            self._sorted_out = False
+            self._parking_is_current = False
             self.holders.restart(rules, self.holdings.values())
             self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
             self.fair.set_rules(rules)
-            self.moved(freed=True)
+            self.changed(freed=True)
 
-    def settle(self, name: str, loads: Any) -> None:
+    def set_loads(self, name: str, loads: Any) -> None:
         """A node of the pool carries these loads."""
         space = self.board.spaces[name]
-        self.board.settle(space, loads)
+        self.board.set_loads(space, loads)
 
     def _take_up(self, held: Held) -> None:
         self.holdings[held.ends[2]] = held

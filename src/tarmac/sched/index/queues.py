@@ -1,8 +1,9 @@
-"""The queue of one pool, kept sorted: lines of ordered runs, and lanes of those that ask for the same.
+"""The queue of one pool, kept sorted: mode queues of ordered runs, and class queues of those that ask for the
+same.
 
-A *line* holds all runs of one mode (of one entity, under fair share). A *lane* is the part of a line that is
-of one `RequestClass` and has time limits of one magnitude: when its first run cannot start, the others are
-passed over together. Kept by `PoolState`, walked by `queue_walk`.
+A *mode queue* holds all runs of one mode (of one entity, under fair share). A *class queue* is the part of a
+mode queue that is of one `RequestClass` and has time limits of one magnitude: when its first run cannot
+start, the others are passed over together. Kept by `PoolState`, walked by `queue_walk`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from math import frexp, inf, ldexp
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.facts import Candidate
-from tarmac.sched.placing.admission import Demands, Verdict
+from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.counting import Count
 from tarmac.sched.policies.order import RANKS, Key, ordering
@@ -32,37 +33,37 @@ class RequestClass:
 
     `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `blocked` has
     the epoch of each pool in which it was seen not to fit what is free there. `stamp` and `window_at`: with
-    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start. `shut`:
+    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start. `parked`:
     its home pool could not hold it even if all nodes that take work now were empty: others are drained.
     """
 
     demands: Demands
     target: Target
-    verdict: Verdict
+    feasibility: Feasibility
     slots: int
     slot_type: str | None
     weightless: bool
     count: Count | None
-    lanes: dict[tuple[int, str | None, int], ClassQueue] = field(default_factory=dict)
+    class_queues: dict[tuple[int, str | None, int], ClassQueue] = field(default_factory=dict)
     plain: dict[ClassQueue, None] = field(default_factory=dict)
-    tracks: dict[int, Track] = field(default_factory=dict)
+    fair: dict[int, EntityQueues] = field(default_factory=dict)
     blocked: dict[PoolKey, int] = field(default_factory=dict)
     stamp: int = -1
     window_at: float = -inf
-    shut: bool = False
+    parked: bool = False
 
     @classmethod
-    def of(cls, demands: Demands, target: Target, verdict: Verdict) -> RequestClass:
-        """The kind of runs with these demands."""
+    def of(cls, demands: Demands, target: Target, feasibility: Feasibility) -> RequestClass:
+        """The request class of runs with these demands."""
         types = {demand.each.slot_type for demand in demands if not demand.empty}
         return cls(
             demands=demands,
             target=target,
-            verdict=verdict,
+            feasibility=feasibility,
             slots=sum(demand.slots or (demand.replicas or 0) * demand.each.slots for demand in demands),
             slot_type=types.pop() if len(types) == 1 else None,
             weightless=all(demand.empty for demand in demands),
-            count=Count.of(demands, target, uneven=verdict.uneven),
+            count=Count.of(demands, target, uneven=feasibility.uneven),
         )
 
 
@@ -71,9 +72,9 @@ class Queued:
     """A run in the queue of a pool, and where it stands there."""
 
     candidate: Candidate
-    kind: RequestClass
-    line: ModeQueue
-    lane: ClassQueue
+    request: RequestClass
+    mode_queue: ModeQueue
+    class_queue: ClassQueue
     key: Key
 
 
@@ -85,68 +86,70 @@ Entries = list[Entry]
 class ModeQueue:
     """All queued runs of one mode, of one entity if there are any, in order.
 
-    Those of kinds that are `shut` lie apart: a pass that walks the others does not meet them.
+    Those of request classes that are `parked` lie apart: a cycle that walks the others does not meet them.
     """
 
-    __slots__ = ("entity", "entries", "rank", "shut")
+    __slots__ = ("entity", "entries", "parked", "rank")
 
     def __init__(self, rank: int, entity: str | None) -> None:
         self.rank = rank
         self.entity = entity
         self.entries: Entries = []
-        self.shut: Entries = []
+        self.parked: Entries = []
 
     @property
     def first(self) -> Queued:
-        """The first in order of those that a pass meets; of the others if there are none."""
-        return (self.entries or self.shut)[0][1]
+        """The first in order of those that a cycle meets; of the others if there are none."""
+        return (self.entries or self.parked)[0][1]
 
-    def side(self, kind: RequestClass) -> Entries:
-        """Where the runs of a kind lie."""
-        return self.shut if kind.shut else self.entries
+    def entries_of(self, request: RequestClass) -> Entries:
+        """Where the runs of a request class lie."""
+        return self.parked if request.parked else self.entries
 
     def __len__(self) -> int:
-        return len(self.entries) + len(self.shut)
+        return len(self.entries) + len(self.parked)
 
     def every(self) -> Iterable[Entry]:
         """All of them, in order."""
-        return merge(self.entries, self.shut) if self.shut else self.entries
+        return merge(self.entries, self.parked) if self.parked else self.entries
 
     def before(self, key: Key) -> int:
         """How many of them are ordered before a key."""
-        return bisect_left(self.entries, (key,)) + bisect_left(self.shut, (key,))
+        return bisect_left(self.entries, (key,)) + bisect_left(self.parked, (key,))
 
-    def sort_out(self) -> None:
+    def split(self) -> None:
         """Put every run on the side where it lies now."""
         entries = list(self.every())
-        self.entries = [entry for entry in entries if not entry[1].kind.shut]
-        self.shut = [entry for entry in entries if entry[1].kind.shut]
+        self.entries = [entry for entry in entries if not entry[1].request.parked]
+        self.parked = [entry for entry in entries if entry[1].request.parked]
 
 
 class ClassQueue:
-    """The runs of a line that are of one kind, with time limits of one magnitude.
+    """The runs of a mode queue that are of one request class, with time limits of one magnitude.
 
     No run in it has a limit below `shortest_s`.
     """
 
-    __slots__ = ("entries", "kind", "line", "magnitude", "shortest_s")
+    __slots__ = ("entries", "magnitude", "mode_queue", "request", "shortest_s")
 
-    def __init__(self, line: ModeQueue, kind: RequestClass, magnitude: int) -> None:
-        self.line = line
-        self.kind = kind
+    def __init__(self, mode_queue: ModeQueue, request: RequestClass, magnitude: int) -> None:
+        self.mode_queue = mode_queue
+        self.request = request
         self.magnitude = magnitude
         self.shortest_s = inf
         self.entries: Entries = []
 
 
-class Track:
-    """The lanes of a kind, one for each entity of a fair share, with time limits of one magnitude."""
+class EntityQueues:
+    """The class queues of a request class, one for each entity of a fair share, with time limits of one
+    magnitude.
+    """
 
-    __slots__ = ("lanes", "magnitude", "ranking")
+    __slots__ = ("class_queues", "magnitude", "ranking")
 
     def __init__(self, magnitude: int) -> None:
         self.magnitude = magnitude
-        self.lanes: dict[str, ClassQueue] = {}
+        self.class_queues: dict[str, ClassQueue] = {}
         self.ranking = Ranking()
 
     @property
@@ -156,7 +159,8 @@ class Track:
 
 
 class PoolQueue:
-    """The queued runs of one pool under its rules. `plain` lines are those of no entity, `fair` the others.
+    """The queued runs of one pool under its rules. `plain` mode queues are those of no entity, `fair` the
+    others.
 
     `changes` is told whose first run may be another.
     """
@@ -168,9 +172,9 @@ class PoolQueue:
         "_rules",
         "fail_if_busy",
         "fair",
-        "kinds",
-        "lines",
+        "mode_queues",
         "plain",
+        "requests",
         "runs",
     )
 
@@ -183,61 +187,61 @@ class PoolQueue:
         self._eras: dict[int, float] = {}
         self.runs: dict[str, Queued] = {}
         self.fail_if_busy: dict[str, Queued] = {}
-        self.lines: dict[tuple[int, str | None], ModeQueue] = {}
-        self.kinds: dict[int, dict[RequestClass, None]] = {}
+        self.mode_queues: dict[tuple[int, str | None], ModeQueue] = {}
+        self.requests: dict[int, dict[RequestClass, None]] = {}
 
-    def add(self, candidate: Candidate, kind: RequestClass) -> None:
+    def add(self, candidate: Candidate, request: RequestClass) -> None:
         """Put a run in its place; it is in no queue now."""
-        queued = self._make(candidate, kind)
+        queued = self._make(candidate, request)
         entry = (queued.key, queued)
-        insort(queued.line.side(kind), entry)
-        insort(queued.lane.entries, entry)
-        if queued.line.entity is not None:
-            self._changes.note(queued.line.entity)
+        insort(queued.mode_queue.entries_of(request), entry)
+        insort(queued.class_queue.entries, entry)
+        if queued.mode_queue.entity is not None:
+            self._changes.note(queued.mode_queue.entity)
 
     def add_all(self, runs: Iterable[tuple[Candidate, RequestClass]]) -> None:
         """Put many runs in their places, sorting once."""
-        for candidate, kind in runs:
-            queued = self._make(candidate, kind)
+        for candidate, request in runs:
+            queued = self._make(candidate, request)
             entry = (queued.key, queued)
-            queued.line.side(kind).append(entry)
-            queued.lane.entries.append(entry)
-            if queued.line.entity is not None:
-                self._changes.note(queued.line.entity)
-        for line in self.lines.values():
-            line.entries.sort()
-            line.shut.sort()
-        for kinds in self.kinds.values():
-            for kind in kinds:
-                for lane in kind.lanes.values():
-                    lane.entries.sort()
+            queued.mode_queue.entries_of(request).append(entry)
+            queued.class_queue.entries.append(entry)
+            if queued.mode_queue.entity is not None:
+                self._changes.note(queued.mode_queue.entity)
+        for mode_queue in self.mode_queues.values():
+            mode_queue.entries.sort()
+            mode_queue.parked.sort()
+        for requests in self.requests.values():
+            for request in requests:
+                for class_queue in request.class_queues.values():
+                    class_queue.entries.sort()
 
     def remove(self, run_id: str) -> Queued:
         """Take a run out."""
         queued = self.runs.pop(run_id)
         self.fail_if_busy.pop(run_id, None)
-        line, lane, kind = queued.line, queued.lane, queued.kind
-        _cut(line.side(kind), queued.key)
-        _cut(lane.entries, queued.key)
-        if line.entity is not None:
-            self._changes.note(line.entity)
-        if not lane.entries:
-            self._close(lane)
+        mode_queue, class_queue, request = queued.mode_queue, queued.class_queue, queued.request
+        _cut(mode_queue.entries_of(request), queued.key)
+        _cut(class_queue.entries, queued.key)
+        if mode_queue.entity is not None:
+            self._changes.note(mode_queue.entity)
+        if not class_queue.entries:
+            self._close(class_queue)
         return queued
 
     def refresh(self, now: float) -> None:
-        """Sort again those lines whose order is another than when they were last looked at."""
+        """Sort again those mode queues whose order is another than when they were last looked at."""
         for rank, era_of in self._dated:
             if (era := era_of(self._rules, now)) != self._eras.get(rank):
-                stale = [queued for queued in self.runs.values() if queued.line.rank == rank]
+                stale = [queued for queued in self.runs.values() if queued.mode_queue.rank == rank]
                 self._eras[rank] = era
                 for queued in stale:
                     self.remove(queued.candidate.run_id)
-                self.add_all((queued.candidate, queued.kind) for queued in stale)
+                self.add_all((queued.candidate, queued.request) for queued in stale)
 
     def restart(self, rules: Pool) -> list[tuple[Candidate, RequestClass]]:
         """Empty the queue for other rules; the runs that were in it are returned."""
-        runs = [(queued.candidate, queued.kind) for queued in self.runs.values()]
+        runs = [(queued.candidate, queued.request) for queued in self.runs.values()]
         for candidate, _ in runs:
             self.remove(candidate.run_id)
         self._rules = rules
@@ -245,83 +249,95 @@ class PoolQueue:
         self._eras.clear()
         return runs
 
-    def shut(self, kinds: Iterable[RequestClass]) -> None:
-        """Set aside the runs of just these kinds, and take those of all others into the lines again."""
-        now_shut = set(kinds)
+    def parked(self, requests: Iterable[RequestClass]) -> None:
+        """Set aside the runs of just these request classes, and take those of all others into the mode
+        queues again.
+        """
+        parked = set(requests)
         changed: dict[ModeQueue, None] = {}
-        for together in self.kinds.values():
-            for kind in together:
-                if kind.shut != (kind in now_shut):
-                    kind.shut = not kind.shut
-                    changed.update((lane.line, None) for lane in kind.lanes.values())
-        for line in changed:
-            line.sort_out()
-            if line.entity is not None:
-                self._changes.note(line.entity)
+        for together in self.requests.values():
+            for request in together:
+                if request.parked != (request in parked):
+                    request.parked = not request.parked
+                    changed.update(
+                        (class_queue.mode_queue, None) for class_queue in request.class_queues.values()
+                    )
+        for mode_queue in changed:
+            mode_queue.split()
+            if mode_queue.entity is not None:
+                self._changes.note(mode_queue.entity)
 
-    def asking(self, most: float) -> Iterator[RequestClass]:
-        """The kinds that ask for at most so many slots."""
-        for slots, kinds in self.kinds.items():
+    def up_to(self, most: float) -> Iterator[RequestClass]:
+        """The request classes that ask for at most so many slots."""
+        for slots, requests in self.requests.items():
             if slots <= most:
-                yield from kinds
+                yield from requests
 
-    def _make(self, candidate: Candidate, kind: RequestClass) -> Queued:
+    def _make(self, candidate: Candidate, request: RequestClass) -> Queued:
         rank = RANKS[candidate.mode]
         rules = self._rules
         order = ordering(rank, rules)
         entity = None if order.entity is None else order.entity(candidate, rules)
-        line = self.lines.get((rank, entity))
-        if line is None:
-            line = self.lines[rank, entity] = ModeQueue(rank, entity)
+        mode_queue = self.mode_queues.get((rank, entity))
+        if mode_queue is None:
+            mode_queue = self.mode_queues[rank, entity] = ModeQueue(rank, entity)
             if entity is None:
-                self.plain[rank] = line
+                self.plain[rank] = mode_queue
             else:
-                self.fair[entity] = line
+                self.fair[entity] = mode_queue
         left_s = limit_s(candidate)
         magnitude = frexp(left_s)[1] if left_s < inf else NO_LIMIT
-        lane = kind.lanes.get((rank, entity, magnitude))
-        if lane is None:
-            lane = self._open(line, kind, magnitude)
-        lane.shortest_s = min(lane.shortest_s, left_s)
-        queued = Queued(candidate, kind, line, lane, order.key(candidate, rules, self._eras.get(rank, 0.0)))
+        class_queue = request.class_queues.get((rank, entity, magnitude))
+        if class_queue is None:
+            class_queue = self._open(mode_queue, request, magnitude)
+        class_queue.shortest_s = min(class_queue.shortest_s, left_s)
+        queued = Queued(
+            candidate,
+            request,
+            mode_queue,
+            class_queue,
+            order.key(candidate, rules, self._eras.get(rank, 0.0)),
+        )
         self.runs[candidate.run_id] = queued
         if candidate.queueing is Queueing.FAIL_IF_BUSY:
             self.fail_if_busy[candidate.run_id] = queued
         return queued
 
-    def _open(self, line: ModeQueue, kind: RequestClass, magnitude: int) -> ClassQueue:
-        """A new lane."""
-        if not kind.lanes:
-            self.kinds.setdefault(kind.slots, {})[kind] = None
-        lane = kind.lanes[line.rank, line.entity, magnitude] = ClassQueue(line, kind, magnitude)
-        if line.entity is None:
-            kind.plain[lane] = None
+    def _open(self, mode_queue: ModeQueue, request: RequestClass, magnitude: int) -> ClassQueue:
+        """A new class queue."""
+        if not request.class_queues:
+            self.requests.setdefault(request.slots, {})[request] = None
+        class_queue = request.class_queues[mode_queue.rank, mode_queue.entity, magnitude] = ClassQueue(
+            mode_queue, request, magnitude
+        )
+        if mode_queue.entity is None:
+            request.plain[class_queue] = None
         else:
-            track = kind.tracks.get(magnitude)
-            if track is None:
-                track = kind.tracks[magnitude] = Track(magnitude)
-            track.lanes[line.entity] = lane
-        return lane
+            entity_queues = request.fair.get(magnitude)
+            if entity_queues is None:
+                entity_queues = request.fair[magnitude] = EntityQueues(magnitude)
+            entity_queues.class_queues[mode_queue.entity] = class_queue
+        return class_queue
 
-    def _close(self, lane: ClassQueue) -> None:
-        """A lane is empty, and its line may be."""
-        line, kind = lane.line, lane.kind
-        del kind.lanes[line.rank, line.entity, lane.magnitude]
-        if line.entity is None:
-            del kind.plain[lane]
+    def _close(self, class_queue: ClassQueue) -> None:
+        """A class queue is empty, and its mode queue may be."""
+        mode_queue, request = class_queue.mode_queue, class_queue.request
+        del request.class_queues[mode_queue.rank, mode_queue.entity, class_queue.magnitude]
+        if mode_queue.entity is None:
+            del request.plain[class_queue]
         else:
-            track = kind.tracks[lane.magnitude]
-            del track.lanes[line.entity]
-            if not track.lanes:
-                del kind.tracks[lane.magnitude]
-        if not kind.lanes:
-            del self.kinds[kind.slots][kind]
-        if not line.entries and not line.shut:
-            del self.lines[line.rank, line.entity]
-            if line.entity is None:
-                del self.plain[line.rank]
+            entity_queues = request.fair[class_queue.magnitude]
+            del entity_queues.class_queues[mode_queue.entity]
+            if not entity_queues.class_queues:
+                del request.fair[class_queue.magnitude]
+        if not request.class_queues:
+            del self.requests[request.slots][request]
+        if not mode_queue.entries and not mode_queue.parked:
+            del self.mode_queues[mode_queue.rank, mode_queue.entity]
+            if mode_queue.entity is None:
+                del self.plain[mode_queue.rank]
             else:
-                del self.fair[line.entity]
+                del self.fair[mode_queue.entity]
 
 
 def _dated(rules: Pool) -> list[tuple[int, Callable[[Pool, float], float]]]:

@@ -1,6 +1,6 @@
 """Admission: whether a request fits the empty cluster at all, and if not, the biggest that would.
 
-Asked by the ledger once for each kind of request, and by `explain`. The empty cluster has every node in it,
+Asked by the ledger once for each request class, and by `explain`. The empty cluster has every node in it,
 drained and down ones too: they can come back. A cluster that has not reported a node yet is given the
 benefit of the doubt.
 """
@@ -29,7 +29,7 @@ Demands = tuple[Demand, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Feasibility:
     """Whether a request can ever start, and in which pools, the first one first.
 
     `uneven`: a role's slots are split unevenly, because an equal split fits nowhere or would be scattered. It
@@ -51,13 +51,13 @@ class Admission:
         self._nodes = nodes
         self._boards: Mapping[PoolKey, PoolBoard] | None = None
 
-    def judge(self, demands: Demands, target: Target) -> Verdict:
+    def feasibility(self, demands: Demands, target: Target) -> Feasibility:
         """Where this request fits the empty cluster, evenly split if that is possible."""
         for uneven in (False, True):
             pools = tuple(self._fitting(demands, target, uneven=uneven))
             if pools:
-                return Verdict(fits=True, pools=pools, uneven=uneven)
-        return Verdict(fits=self.silent(target))
+                return Feasibility(fits=True, pools=pools, uneven=uneven)
+        return Feasibility(fits=self.silent(target))
 
     def silent(self, target: Target) -> bool:
         """Whether a cluster the target allows has not reported any node yet."""
@@ -151,7 +151,7 @@ def _most(
     By bisection; but where a split has to be equal, 12 slots may fit and 13 not, and 16 again. So the bound
     is found for an unequal split, and from there down the first few amounts are tried one by one.
     """
-    asked, shrink = smaller
+    amount, shrink = smaller
 
     def room(amount: int, *, loose: bool) -> bool:
         less = shrink(amount)
@@ -159,7 +159,7 @@ def _most(
             less = replace(less, uneven=True)
         return fits((*demands[:index], less, *demands[index + 1 :]))
 
-    amounts = range(1, max(asked, 1))
+    amounts = range(1, max(amount, 1))
     bound = bisect_left(amounts, True, key=lambda amount: not room(amount, loose=True))
     for amount in range(bound, max(bound - TRIED, 0), -1):
         if room(amount, loose=False):

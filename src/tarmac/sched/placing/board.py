@@ -1,8 +1,8 @@
 """What is free on each node of a pool, kept in the order that placing asks for.
 
-Kept up to date by `PoolState` (real changes: `settle`) and played on by a pass (`take`, `keep`), which takes
-everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Bucket`, sorted by free
-slots: best fit is a bisection, taking slots moves one entry.
+Kept up to date by `PoolState` (real changes: `set_loads`) and played on by a cycle (`take`, `reserve`), which
+takes everything back at its end (`undo`). Nodes alike in shard and slot type lie on one `Bucket`, sorted by
+free slots: best fit is a bisection, taking slots moves one entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PoolBoard:
         "_at_least",
         "_by_hostname",
         "_journal",
-        "_kept",
+        "_reservation_count",
         "_width",
         "buckets",
         "closed",
@@ -37,7 +37,7 @@ class PoolBoard:
     )
 
     def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
-        """Take over these spaces, which lie on no shelf yet; with `any_state` all of them take work."""
+        """Take over these spaces, which lie in no bucket yet; with `any_state` all of them take work."""
         self.key = key
         self.spaces = {space.node.name: space for space in spaces}
         self.buckets: dict[tuple[str | None, str | None], Bucket] = {}
@@ -45,7 +45,7 @@ class PoolBoard:
         self.closed = 0
         self._by_hostname: dict[str, list[Space]] | None = None
         self._journal: list[tuple[Space, Left]] = []
-        self._kept = 0
+        self._reservation_count = 0
         self._at_least: dict[object, list[int]] = {}
         self._width = 1 + max((space.node.capacity.slots for space in self.spaces.values()), default=0)
         by_bucket: dict[Bucket, list[Space]] = {}
@@ -66,8 +66,8 @@ class PoolBoard:
 
     @property
     def reservations(self) -> range:
-        """The numbers of all keepings."""
-        return range(self._kept)
+        """The numbers of all reservations."""
+        return range(self._reservation_count)
 
     def free_of(self, slot_type: str | None) -> int:
         """How many slots are free that a request for this type may have."""
@@ -89,7 +89,7 @@ class PoolBoard:
     def at_least(
         self, shard: str | None, slot_type: str | None, reservations: Sequence[int] = ()
     ) -> Sequence[int]:
-        """How many nodes, open or in these keepings, have at least so many free slots, by that number."""
+        """How many nodes, open or in these reservations, have at least so many free slots, by that number."""
         key = (shard, slot_type, *reservations)
         found = self._at_least.get(key)
         if found is None:
@@ -109,7 +109,7 @@ class PoolBoard:
         at_least.reverse()
         return at_least
 
-    def settle(self, space: Space, loads: Iterable[Load]) -> None:
+    def set_loads(self, space: Space, loads: Iterable[Load]) -> None:
         """Make a space what these loads leave of its node."""
         self._set(space, left_of(space.node, loads))
 
@@ -126,7 +126,7 @@ class PoolBoard:
             self.closed -= 1
             space.bucket = self._bucket(node)
             space.bucket.put(space)
-            space.bucket.visited(space)
+            space.bucket.count_weightless(space)
             self._count(space, space.free)
 
     def take(self, space: Space, need: Resources) -> tuple[int, ...]:
@@ -135,25 +135,25 @@ class PoolBoard:
         taken = space.taken
         for slot in slots:
             taken |= 1 << slot
-        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.borrowed)
+        before = (space.free, space.cpus, space.memory_bytes, space.taken, space.weightless)
         self._journal.append((space, before))
         free = space.free - need.slots
         memory_bytes = space.memory_bytes - need.memory_bytes
-        borrowed = space.borrowed + need.empty
-        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, borrowed))
+        weightless = space.weightless + need.empty
+        self._set(space, (free, space.cpus - need.cpus, memory_bytes, taken, weightless))
         return slots
 
-    def keep(self, names: Iterable[str]) -> int:
-        """Keep these open nodes until `undo`: the number of the keeping is returned."""
-        number = self._kept
-        self._kept += 1
+    def reserve(self, names: Iterable[str]) -> int:
+        """Keep these open nodes until `undo`: the number of the reservation is returned."""
+        number = self._reservation_count
+        self._reservation_count += 1
         by_bucket: dict[Bucket, list[Space]] = {}
         for name in names:
             space = self.spaces[name]
-            if space.bucket is not None and space.kept == OPEN:
+            if space.bucket is not None and space.reserved == OPEN:
                 by_bucket.setdefault(space.bucket, []).append(space)
         for bucket, spaces in by_bucket.items():
-            bucket.keep(spaces, number)
+            bucket.reserve(spaces, number)
         self._at_least.clear()
         return number
 
@@ -162,11 +162,11 @@ class PoolBoard:
         for space, before in reversed(self._journal):
             self._set(space, before)
         self._journal.clear()
-        if self._kept:
-            self._kept = 0
+        if self._reservation_count:
+            self._reservation_count = 0
             self._at_least.clear()
             for bucket in self.buckets.values():
-                if bucket.kept:
+                if bucket.reserved:
                     bucket.open_all()
 
     def _set(self, space: Space, left: Left) -> None:
@@ -174,14 +174,14 @@ class PoolBoard:
         if bucket is None:
             space.set(left)
             return
-        borrowed = space.borrowed
+        weightless = space.weightless
         if left[0] != space.free:
             self._count(space, left[0] - space.free)
             bucket.move(space, left)
         else:
             space.set(left)
-        if borrowed != space.borrowed:
-            bucket.visited(space)
+        if weightless != space.weightless:
+            bucket.count_weightless(space)
 
     def _count(self, space: Space, slots: int) -> None:
         slot_type = space.node.capacity.slot_type

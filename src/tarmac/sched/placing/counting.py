@@ -1,7 +1,7 @@
 """Whether one role fits, by counting nodes with so many free slots: exact, and without looking at the nodes.
 
 Most runs have one role that asks for slots alone, anywhere in a pool or a shard. For these the number of
-nodes with at least 1, 2, 3, ... free slots says it all. Made once for each kind of request; asked by
+nodes with at least 1, 2, 3, ... free slots says it all. Made once for each request class; asked by
 `queue_walk` before nodes are chosen, and by `forecast` after each release.
 """
 
@@ -37,10 +37,10 @@ class Count:
     @classmethod
     def of(cls, demands: Demands, target: Target, *, uneven: bool) -> Count | None:
         """What is to be counted for this request; None if counting does not do."""
-        asking = [demand for demand in demands if not demand.empty]
-        if len(asking) != 1 or target.hostnames or target.excluded:
+        nonempty = [demand for demand in demands if not demand.empty]
+        if len(nonempty) != 1 or target.hostnames or target.excluded:
             return None
-        (demand,) = asking
+        (demand,) = nonempty
         each = demand.each
         if each.cpus or each.memory_bytes:
             return None

@@ -26,15 +26,15 @@ def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None 
     `uneven` allows the slots of roles that say so to be split unevenly where no equal split does. `way` is
     how to split the one role that asks for something, if that is known.
     """
-    asking = [demand for demand in demands if not demand.empty]
+    nonempty = [demand for demand in demands if not demand.empty]
     parts: list[Part] | None = []
-    if len(asking) == 1:
-        parts = fit_role(asking[0], view, uneven=uneven, way=way)
-    elif asking:
-        parts = search(asking, view, uneven=uneven)
-    if parts is None or len(asking) == len(demands):
+    if len(nonempty) == 1:
+        parts = fit_role(nonempty[0], view, uneven=uneven, way=way)
+    elif nonempty:
+        parts = search(nonempty, view, uneven=uneven)
+    if parts is None or len(nonempty) == len(demands):
         return parts
-    return _with_guests(demands, parts, view)
+    return _with_weightless(demands, parts, view)
 
 
 def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
@@ -61,8 +61,10 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
     )
 
 
-def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
-    """Add the roles that ask for nothing: beside the others if they may, else where few guests are."""
+def _with_weightless(demands: Sequence[Demand], parts: list[Part], view: View) -> list[Part] | None:
+    """Add the roles that ask for nothing: beside the others if they may, else where few weightless replicas
+    are.
+    """
     placed: list[Part] = []
     for demand in demands:
         if not demand.empty:
@@ -70,7 +72,7 @@ def _with_guests(demands: Sequence[Demand], parts: list[Part], view: View) -> li
             continue
         wanted = demand.each.slot_type
         beside = (part.space for part in parts if is_of_type(part.space.node.capacity.slot_type, wanted))
-        space = next(beside, None) or view.least_visited(wanted)
+        space = next(beside, None) or view.least_weightless(wanted)
         if space is None:
             return None
         placed.append(Part(demand, space, NOTHING, demand.replicas or 1))

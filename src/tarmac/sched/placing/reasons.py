@@ -10,7 +10,7 @@ from tarmac.model.spec import Target
 from tarmac.model.text import listed
 from tarmac.sched.decisions import Reason, ReasonCode
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot
-from tarmac.sched.placing.admission import Demands, Verdict
+from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.board import node_rank
 from tarmac.sched.placing.fitting import share, splits
 from tarmac.sched.placing.space import Load, Space, loads_of
@@ -42,22 +42,24 @@ def why_not_now(
     demands: Demands,
     target: Target,
     *,
-    verdict: Verdict,
+    feasibility: Feasibility,
     held: Iterable[Holding],
     spaces: Mapping[str, Space],
-    kept_for: Mapping[str, str],
+    reserved_for: Mapping[str, str],
 ) -> tuple[Reason, ...]:
-    """Why this does not start with these spaces; `kept_for` tells for which run a node is kept, in words."""
+    """Why this does not start with these spaces; `reserved_for` tells for which run a node is kept, in
+    words.
+    """
     nodes = _in_scope(snapshot.nodes, target)
     if not nodes:
         return (_no_cluster(snapshot, target),)
-    pieces = [_smallest(demand, nodes, uneven=verdict.uneven) for demand in demands]
+    pieces = [_smallest(demand, nodes, uneven=feasibility.uneven) for demand in demands]
     holders = _holders(held)
     return tuple(
         _mismatch(node, demands, target)
         or _too_small(node, pieces)
         or _state(node)
-        or _occupied(spaces[node.name], pieces, holders.get(node.name, ()), kept_for.get(node.name))
+        or _occupied(spaces[node.name], pieces, holders.get(node.name, ()), reserved_for.get(node.name))
         for node in nodes
     )
 
@@ -149,13 +151,15 @@ def _state(node: Node) -> Reason | None:
 
 
 def _occupied(
-    space: Space, pieces: Sequence[Resources], holders: Sequence[Candidate], kept_for: str | None
+    space: Space, pieces: Sequence[Resources], holders: Sequence[Candidate], reserved_for: str | None
 ) -> Reason:
     node = space.node
     need = min(pieces, key=lambda piece: (piece.slots, piece.cpus, piece.memory_bytes))
     free = _free(space, need)
-    if kept_for is not None:
-        return _reason(node, ReasonCode.BEHIND, f"{free}, but kept for {kept_for}, which is ordered before")
+    if reserved_for is not None:
+        return _reason(
+            node, ReasonCode.BEHIND, f"{free}, but kept for {reserved_for}, which is ordered before"
+        )
     fitting = [piece for piece in pieces if space.has(piece)]
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")

@@ -1,7 +1,7 @@
 """Several roles on the nodes of one pool: a search for a place for each chunk. Called by `gangs`.
 
 Depth first, the biggest chunk first; the first descent is the usual best fit, decreasing. The number of
-steps is bounded, so that one odd run cannot hold up a pass.
+steps is bounded, so that one odd run cannot hold up a cycle.
 """
 
 from __future__ import annotations

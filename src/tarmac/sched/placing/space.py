@@ -1,6 +1,6 @@
-"""One node as the scheduler sees it: what runs hold on it and what they leave free; nodes alike on a shelf.
+"""One node as the scheduler sees it: what runs hold on it and what they leave free; nodes alike in a bucket.
 
-`board` keeps the shelves of a pool; `forecast` works on copies of spaces.
+`board` keeps the buckets of a pool; `forecast` works on copies of spaces.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ CPU_DUST = 1e-6
 """Processors may be asked for in fractions: what rounding leaves behind is not a shortage."""
 
 OPEN = -1
-"""The number of no keeping: the node is open to all."""
+"""The number of no reservation: the node is open to all."""
 
 Left = tuple[int, float, int, int, int]
-"""What is left of a node: free slots, processors, memory; the mask of taken slots; guests."""
+"""What is left of a node: free slots, processors, memory; the mask of taken slots; weightless replicas."""
 
 
 class Load(NamedTuple):
     """What one run holds on one node: a mask of slots, and amounts.
 
-    `borrowed` are seats that hold nothing.
+    `weightless` are seats that hold nothing.
     """
 
     slots: int
     cpus: float
     memory_bytes: int
-    borrowed: int
+    weightless: int
 
 
 @dataclass(slots=True, eq=False)
 class Space:
     """What is free on one node. `order` is its rank among all nodes, `taken` a mask of slots.
 
-    `kept` is the number of the keeping it is in; `bucket` is None while the node takes no work.
+    `reserved` is the number of the reservation it is in; `bucket` is None while the node takes no work.
     """
 
     node: Node
@@ -51,8 +51,8 @@ class Space:
     cpus: float
     memory_bytes: int
     taken: int = 0
-    borrowed: int = 0
-    kept: int = OPEN
+    weightless: int = 0
+    reserved: int = OPEN
     bucket: Bucket | None = None
 
     @classmethod
@@ -62,7 +62,7 @@ class Space:
         return cls(node, order, capacity.slots, capacity.cpus, capacity.memory_bytes)
 
     def copy(self) -> Space:
-        """The same, on no shelf."""
+        """The same, in no bucket."""
         return Space(
             self.node,
             self.order,
@@ -70,13 +70,13 @@ class Space:
             self.cpus,
             self.memory_bytes,
             self.taken,
-            self.borrowed,
-            self.kept,
+            self.weightless,
+            self.reserved,
         )
 
     def set(self, left: Left) -> None:
-        """Let this be left. A space on a shelf is changed by its board alone."""
-        self.free, self.cpus, self.memory_bytes, self.taken, self.borrowed = left
+        """Let this be left. A space in a bucket is changed by its board alone."""
+        self.free, self.cpus, self.memory_bytes, self.taken, self.weightless = left
 
     def less(self, need: Resources) -> Space:
         """A copy with this much taken from it, whichever slots they are."""
@@ -126,20 +126,21 @@ class Space:
 
 
 MANY = 200
-"""From so many entries on, a shelf is sorted anew rather than changed one entry at a time."""
+"""From so many entries on, a bucket is sorted anew rather than changed one entry at a time."""
 
 
 Entry = tuple[int, int, Space]
-"""Free slots (or guests), order, and the space: sorts for best fit, and never compares spaces."""
+"""Free slots (or weightless replicas), order, and the space: sorts for best fit, and never compares spaces.
+"""
 
 
 class Bucket:
-    """Nodes of one pool alike in shard and slot type: those open to all, and those of each keeping.
+    """Nodes of one pool alike in shard and slot type: those open to all, and those of each reservation.
 
-    `counts` has, for each keeping and for the open ones, how many nodes have so many free slots.
+    `counts` has, for each reservation and for the open ones, how many nodes have so many free slots.
     """
 
-    __slots__ = ("_visits", "_width", "counts", "kept", "open", "shard", "slot_type")
+    __slots__ = ("_by_weightless", "_width", "counts", "open", "reserved", "shard", "slot_type")
 
     def __init__(self, shard: str | None, slot_type: str | None, width: int) -> None:
         """`width`: no node has so many slots."""
@@ -147,24 +148,24 @@ class Bucket:
         self.slot_type = slot_type
         self._width = width
         self.open: list[Entry] = []
-        self.kept: dict[int, list[Entry]] = {}
+        self.reserved: dict[int, list[Entry]] = {}
         self.counts: dict[int, list[int]] = {OPEN: [0] * width}
-        self._visits: list[Entry] | None = None
+        self._by_weightless: list[Entry] | None = None
 
     def put(self, space: Space) -> None:
         """Lay a space where what is free on it belongs."""
         insort(self._entries(space), (space.free, space.order, space))
-        self.counts[space.kept][space.free] += 1
+        self.counts[space.reserved][space.free] += 1
 
     def drop(self, space: Space) -> None:
         """Take a space away; what is free on it has not changed since it was put."""
         entries = self._entries(space)
         del entries[bisect_left(entries, (space.free, space.order))]
-        self.counts[space.kept][space.free] -= 1
+        self.counts[space.reserved][space.free] -= 1
 
     def move(self, space: Space, left: Left) -> None:
         """Let this be left of a space, which lies here, and lay it where that belongs."""
-        entries, counts = self._entries(space), self.counts[space.kept]
+        entries, counts = self._entries(space), self.counts[space.reserved]
         del entries[bisect_left(entries, (space.free, space.order))]
         counts[space.free] -= 1
         space.set(left)
@@ -172,33 +173,33 @@ class Bucket:
         counts[space.free] += 1
 
     def fill(self, spaces: Iterable[Space]) -> None:
-        """Lay many open spaces on the shelf."""
+        """Put many open spaces into the bucket."""
         self.open = sorted((space.free, space.order, space) for space in spaces)
         self.counts[OPEN] = self._counted(entry[2] for entry in self.open)
 
-    def keep(self, spaces: list[Space], number: int) -> None:
-        """Move open spaces to a keeping."""
+    def reserve(self, spaces: list[Space], number: int) -> None:
+        """Move open spaces to a reservation."""
         if len(spaces) < MANY:
             for space in spaces:
                 self.drop(space)
-                space.kept = number
+                space.reserved = number
         else:
             for space in spaces:
-                space.kept = number
-            self.open = [entry for entry in self.open if entry[2].kept == OPEN]
+                space.reserved = number
+            self.open = [entry for entry in self.open if entry[2].reserved == OPEN]
             counts = self.counts[OPEN]
             for space in spaces:
                 counts[space.free] -= 1
-        self.kept[number] = sorted((space.free, space.order, space) for space in spaces)
+        self.reserved[number] = sorted((space.free, space.order, space) for space in spaces)
         self.counts[number] = self._counted(spaces)
 
     def open_all(self) -> None:
         """Give the kept spaces back to all."""
-        back = [entry for entries in self.kept.values() for entry in entries]
+        back = [entry for entries in self.reserved.values() for entry in entries]
         self.counts = {OPEN: list(map(sum, zip(*self.counts.values(), strict=True)))}
-        self.kept.clear()
+        self.reserved.clear()
         for _, _, space in back:
-            space.kept = OPEN
+            space.reserved = OPEN
         if len(back) < MANY:
             for entry in back:
                 insort(self.open, entry)
@@ -206,25 +207,27 @@ class Bucket:
             self.open += back
             self.open.sort()
 
-    def visited(self, space: Space) -> None:
-        """Take note that the number of guests on a space has changed."""
-        if self._visits is not None:
-            heapq.heappush(self._visits, (space.borrowed, space.order, space))
-            if len(self._visits) > MANY + 4 * len(self.open):
-                self._visits = None
+    def count_weightless(self, space: Space) -> None:
+        """Take note that the number of weightless replicas on a space has changed."""
+        if self._by_weightless is not None:
+            heapq.heappush(self._by_weightless, (space.weightless, space.order, space))
+            if len(self._by_weightless) > MANY + 4 * len(self.open):
+                self._by_weightless = None
 
-    def least_visited(self) -> Space | None:
-        """The node with the fewest guests. Guests use nothing, so kept nodes take them too."""
-        if self._visits is None:
-            lists = (self.open, *self.kept.values())
-            self._visits = [
-                (space.borrowed, order, space) for entries in lists for _, order, space in entries
+    def least_weightless(self) -> Space | None:
+        """The node with the fewest weightless replicas. They use nothing, so kept nodes take them too."""
+        if self._by_weightless is None:
+            lists = (self.open, *self.reserved.values())
+            self._by_weightless = [
+                (space.weightless, order, space) for entries in lists for _, order, space in entries
             ]
-            heapq.heapify(self._visits)
-        visits = self._visits
-        while visits and (visits[0][0] != visits[0][2].borrowed or visits[0][2].bucket is not self):
-            heapq.heappop(visits)
-        return visits[0][2] if visits else None
+            heapq.heapify(self._by_weightless)
+        by_weightless = self._by_weightless
+        while by_weightless and (
+            by_weightless[0][0] != by_weightless[0][2].weightless or by_weightless[0][2].bucket is not self
+        ):
+            heapq.heappop(by_weightless)
+        return by_weightless[0][2] if by_weightless else None
 
     def _counted(self, spaces: Iterable[Space]) -> list[int]:
         counts = [0] * self._width
@@ -233,23 +236,23 @@ class Bucket:
         return counts
 
     def _entries(self, space: Space) -> list[Entry]:
-        return self.open if space.kept == OPEN else self.kept[space.kept]
+        return self.open if space.reserved == OPEN else self.reserved[space.reserved]
 
 
 def left_of(node: Node, loads: Iterable[Load]) -> Left:
     """What these loads leave of a node: the same whatever the order they are told in."""
     capacity = node.capacity
-    taken, memory_bytes, borrowed = 0, capacity.memory_bytes, 0
+    taken, memory_bytes, weightless = 0, capacity.memory_bytes, 0
     cpus = []
     for load in loads:
         taken |= load.slots
         memory_bytes -= load.memory_bytes
-        borrowed += load.borrowed
+        weightless += load.weightless
         if load.cpus:
             cpus.append(load.cpus)
     taken &= (1 << capacity.slots) - 1
     free = capacity.slots - taken.bit_count()
-    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, borrowed
+    return free, capacity.cpus - fsum(cpus) if cpus else capacity.cpus, memory_bytes, taken, weightless
 
 
 def loads_of(allocation: Allocation) -> dict[str, Load]:
@@ -267,7 +270,7 @@ def loads_of(allocation: Allocation) -> dict[str, Load]:
                 load.slots | other.slots,
                 load.cpus + other.cpus,
                 load.memory_bytes + other.memory_bytes,
-                load.borrowed + other.borrowed,
+                load.weightless + other.weightless,
             )
         loads[seat.node] = load
     return loads

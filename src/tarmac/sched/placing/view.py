@@ -24,7 +24,7 @@ NOT_EXCLUDED: frozenset[str] = frozenset()
 
 
 class View:
-    """The nodes of a pool that a target allows: the open ones, and those of the keepings it may use.
+    """The nodes of a pool that a target allows: the open ones, and those of the reservations it may use.
 
     With `spread` the emptiest of the nodes that could take a part are chosen, else the fullest.
     """
@@ -40,7 +40,7 @@ class View:
         hidden: Ghosts = NOBODY,
         spread: bool = False,
     ) -> None:
-        """Sorted entries, each list with the slot type of its nodes; the shelves, if they are whole ones."""
+        """Sorted entries, each list with the slot type of its nodes; the buckets, if they are whole ones."""
         self._lists = lists
         self._buckets = buckets
         self._excluded = excluded
@@ -53,21 +53,23 @@ class View:
         pool: PoolBoard,
         target: Target,
         *,
-        kept: Iterable[int] = (),
+        reserved: Iterable[int] = (),
         spread: bool = False,
         ghosts: Ghosts = NOBODY,
     ) -> View:
-        """The part of `pool` that `target` allows; `kept` are the keepings whose nodes may be used."""
+        """The part of `pool` that `target` allows; of `reserved` the nodes may be used."""
         excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
         if target.hostnames:
-            lists = _named(pool, target, {OPEN, *kept}, ghosts)
+            lists = _named(pool, target, {OPEN, *reserved}, ghosts)
             return cls(lists, excluded=excluded, spread=spread)
         buckets = [bucket for bucket in pool.buckets.values() if target.shard in (None, bucket.shard)]
         lists = [(bucket.slot_type, bucket.open) for bucket in buckets]
-        for number in kept:
-            lists += [(bucket.slot_type, bucket.kept[number]) for bucket in buckets if number in bucket.kept]
+        for number in reserved:
+            lists += [
+                (bucket.slot_type, bucket.reserved[number]) for bucket in buckets if number in bucket.reserved
+            ]
         if ghosts:
-            lists += _ghosts(ghosts, buckets, {OPEN, *kept})
+            lists += _ghosts(ghosts, buckets, {OPEN, *reserved})
         return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
@@ -117,16 +119,16 @@ class View:
             lists.append((slot_type, sorted(left)))
         return View(lists, spread=self.spread)
 
-    def least_visited(self, slot_type: str | None) -> Space | None:
-        """The node with the fewest guests; None if the target allows no node at all."""
-        visited: Iterable[Space | None]
+    def least_weightless(self, slot_type: str | None) -> Space | None:
+        """The node with the fewest weightless replicas; None if the target allows no node at all."""
+        count_weightless: Iterable[Space | None]
         if self._buckets and not self._excluded:
             buckets = (bucket for bucket in self._buckets if is_of_type(bucket.slot_type, slot_type))
-            visited = [bucket.least_visited() for bucket in buckets]
+            count_weightless = [bucket.least_weightless() for bucket in buckets]
         else:
-            visited = self.tightest(Resources(slot_type=slot_type))
-        spaces = (space for space in visited if space is not None)
-        return min(spaces, key=lambda space: (space.borrowed, space.order), default=None)
+            count_weightless = self.tightest(Resources(slot_type=slot_type))
+        spaces = (space for space in count_weightless if space is not None)
+        return min(spaces, key=lambda space: (space.weightless, space.order), default=None)
 
     def _of_type(self, slot_type: str | None) -> list[list[Entry]]:
         return [entries for kind, entries in self._lists if is_of_type(kind, slot_type)]
@@ -145,24 +147,24 @@ class View:
 
 
 def _named(
-    pool: PoolBoard, target: Target, kept: set[int], ghosts: Ghosts
+    pool: PoolBoard, target: Target, reserved: set[int], ghosts: Ghosts
 ) -> list[tuple[str | None, list[Entry]]]:
-    """Lists made for this target alone: host names are few, and cut across shelves."""
+    """Lists made for this target alone: host names are few, and cut across buckets."""
     lists: dict[str | None, list[Entry]] = {}
     for space in pool.named(target.hostnames):
-        if target.shard in (None, space.node.shard) and space.kept in kept:
+        if target.shard in (None, space.node.shard) and space.reserved in reserved:
             seen = ghosts.get(space, space)
             lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
     return [(kind, sorted(entries)) for kind, entries in lists.items()]
 
 
 def _ghosts(
-    ghosts: Ghosts, buckets: Sequence[Bucket], kept: set[int]
+    ghosts: Ghosts, buckets: Sequence[Bucket], reserved: set[int]
 ) -> list[tuple[str | None, list[Entry]]]:
     """Lists of the copies that stand for spaces which would be seen."""
     lists: dict[str | None, list[Entry]] = {}
     for space, seen in ghosts.items():
-        if space.bucket in buckets and space.kept in kept:
+        if space.bucket in buckets and space.reserved in reserved:
             lists.setdefault(space.node.capacity.slot_type, []).append((seen.free, seen.order, seen))
     return [(kind, sorted(entries)) for kind, entries in lists.items()]
 

@@ -1,1 +1,1 @@
-"""The rules of a pool: the order of its queue, who may displace whom, turns and blocks of time."""
+"""The rules of a pool: the order of its queue, who may preempt whom, turns and blocks of time."""

@@ -1,4 +1,5 @@
-"""Blocks of time for interruptible runs (I12): periods, shares, credit, and who is owed what. Used by a pass.
+"""Blocks of time for interruptible runs (I12): periods, shares, credit, and who is owed what. Used by a
+cycle.
 
 At the beginning of a period each interruptible run of a pool is promised a block of it, all of them alike:
 so short that they would all get theirs if they ran one after another. Runs that fit side by side run side by
@@ -144,13 +145,13 @@ def due(members: Iterable[Member], pool: Pool, now: float) -> bool:
 def grants(members: Iterable[Member], pool: Pool, now: float) -> tuple[ShareGrant, ...]:
     """Shares of this period, for all who were there when it began; in the order in which they are served."""
     began, end = period_at(pool, now), period_end(pool, now)
-    there = [member for member in members if member.candidate.submitted_at < began]
-    waiting_longest = sorted(there, key=lambda member: _precedes(member, now))
-    credit_s = {member.candidate.run_id: _carried_s(member, pool, began) for member in there}
-    time_s = end - now - _set_aside_s(credit_s.values(), end - now, _handover_s(there))
-    served = _how_many(len(there), pool, time_s)
+    present = [member for member in members if member.candidate.submitted_at < began]
+    waiting_longest = sorted(present, key=lambda member: _precedes(member, now))
+    credit_s = {member.candidate.run_id: _carried_s(member, pool, began) for member in present}
+    time_s = end - now - _set_aside_s(credit_s.values(), end - now, _handover_s(present))
+    served = _how_many(len(present), pool, time_s)
     each_s = time_s / served if served else 0.0
-    block_s = each_s - min(_handover_s(there), HANDOVER_SHARE * each_s)
+    block_s = each_s - min(_handover_s(present), HANDOVER_SHARE * each_s)
     first = sorted(waiting_longest[:served], key=lambda member: member.holding is None)
     return tuple(
         ShareGrant(

@@ -1,7 +1,7 @@
 """What users or projects have used of late: the measure behind the policy `fair_share`.
 
-`PoolState` keeps the `Accounts` of a pool; a pass orders lines by their `PastUsage`, and `precedence` goes
-by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
+`PoolState` keeps the `Accounts` of a pool; a cycle orders mode queues by their `PastUsage`, and `precedence`
+goes by them too. An `Account` counts slot-seconds that fade, half of them in each half-life: those of ended
 attempts from their `Usage` records, those of holdings up to now in closed form. So nothing has to be touched
 as time goes by. Sums are kept in whole numbers: they come out alike whatever the order in which they were
 made, and what is taken back leaves nothing behind.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from math import floor, inf, log
 
 from tarmac.model.cluster import Policy, Pool, ShareBy
-from tarmac.sched.facts import Candidate, Holding, Usage, asked_slots
+from tarmac.sched.facts import Candidate, Holding, Usage, requested_slots
 
 ADVANCE_GUARANTEES = 3
 """How many guarantees' worth of its own slots a run has in advance when usage is compared.
@@ -32,7 +32,7 @@ LEAST_QUANTUM_S = 60.0
 """Where a pool guarantees less, runs still change places no more often than this."""
 
 LEAD_SHARE = 0.1
-"""By so much of what an entity has used others must be behind to displace it, or by a guarantee's worth.
+"""By so much of what an entity has used others must be behind to preempt it, or by a guarantee's worth.
 
 Two that want the same slots then swap a number of times that grows with the logarithm of what they have used:
 docs/scheduler.md tells why this share.
@@ -58,7 +58,7 @@ def epoch_of(rules: Pool, at: float) -> int:
 
 
 class PastUsage:
-    """What the entities of a pool have used, by their shares, as one pass sees it."""
+    """What the entities of a pool have used, by their shares, as one cycle sees it."""
 
     def __init__(self, accounts: Accounts, rules: Pool, now: float, widths: Callable[[str], int]) -> None:
         """`widths`: how many slots the first queued run of an entity asks for (0: it has none)."""
@@ -68,37 +68,40 @@ class PastUsage:
         self._widths = widths
         self._used: dict[str, float] = {}
         self._of: dict[str, float] = {}
-        self._standing: dict[str, dict[int, float]] = {}
+        self._of_holding: dict[str, dict[int, float]] = {}
         self.quantum_s = quantum_s(rules)
 
     def of(self, entity: str) -> float:
         """What is held against the queued runs of an entity: the least goes first.
 
         That is its usage, less an advance for the width of its first run, plus what that will use at least:
-        so whoever gives way to it does not displace it in turn before it has had that.
+        so whoever gives way to it does not preempt it in turn before it has had that.
         """
         found = self._of.get(entity)
         if found is None:
-            advance = self._worth(entity, (ADVANCE_GUARANTEES - 1) * self._widths(entity))
+            advance = self._quantum_slot_s(entity, (ADVANCE_GUARANTEES - 1) * self._widths(entity))
             found = self._of[entity] = self.used(entity) - advance
         return found
 
-    def standing(self, entity: str, slots: int) -> float:
+    def of_holding(self, entity: str, slots: int) -> float:
         """What is held against a holding of so many slots: the usage of its entity, less an advance.
 
         The advance is for its own width, or for that of the first queued run of its entity if that is wider:
         whoever gives way is then ordered after the one it gave way to, as part of its entity too. The
         last guarantee of it is the lead that an entity may have; one that used much may have a bigger one.
         """
-        known = self._standing.setdefault(entity, {})
+        known = self._of_holding.setdefault(entity, {})
         if slots not in known:
-            worth, used = self._worth(entity, max(slots, self._widths(entity))), self.used(entity)
-            lead = max(LEAD_SHARE * used, worth)
-            known[slots] = used - (ADVANCE_GUARANTEES - 1) * worth - lead
+            quantum_slot_s, used = (
+                self._quantum_slot_s(entity, max(slots, self._widths(entity))),
+                self.used(entity),
+            )
+            lead = max(LEAD_SHARE * used, quantum_slot_s)
+            known[slots] = used - (ADVANCE_GUARANTEES - 1) * quantum_slot_s - lead
         return known[slots]
 
     def used(self, entity: str) -> float:
-        """What this entity has used so far, by its share; it only grows during a pass."""
+        """What this entity has used so far, by its share; it only grows during a cycle."""
         used = self._used.get(entity)
         if used is None:
             used = self._used[entity] = self._accounts.used_slot_s(entity, self._now) / self._share(entity)
@@ -106,10 +109,10 @@ class PastUsage:
 
     def charge(self, candidate: Candidate, entity: str) -> None:
         """A run of this entity was placed: what it will use at least counts at once."""
-        used = self.quantum_s * asked_slots(candidate.demands) / candidate.weight
+        used = self.quantum_s * requested_slots(candidate.demands) / candidate.weight
         self._used[entity] = self.used(entity) + used / self._share(entity)
         self._of.pop(entity, None)
-        self._standing.pop(entity, None)
+        self._of_holding.pop(entity, None)
 
     def reaches_at(self, entity: str, more: float) -> float:
         """When so much more will stand against an entity that holds slots, at the earliest (inf: never)."""
@@ -119,7 +122,7 @@ class PastUsage:
         soon_s = SOON_SHARE * max(self.quantum_s, LEAD_SHARE * self.used(entity) / growth)
         return self._now + max(more / growth, soon_s)
 
-    def _worth(self, entity: str, slots: int) -> float:
+    def _quantum_slot_s(self, entity: str, slots: int) -> float:
         """What so many slots use in a guarantee."""
         return slots * self.quantum_s / self._share(entity)
 
@@ -138,19 +141,19 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
 
     @property
-    def _kept(self) -> bool:
+    def _fair(self) -> bool:
         return self._rules.policy is Policy.FAIR_SHARE
 
     def begin(self, holding: Holding) -> None:
         """A run holds slots of this pool."""
-        if self._kept:
+        if self._fair:
             candidate = holding.candidate
             account = self._account(entity_of(candidate, self._rules))
             account.begin(holding.allocation.slots / candidate.weight, at=holding.granted_at)
 
     def end(self, holding: Holding) -> None:
         """It does no more: a record of what it used follows."""
-        if self._kept:
+        if self._fair:
             candidate = holding.candidate
             entity = entity_of(candidate, self._rules)
             account = self._account(entity)
@@ -161,7 +164,7 @@ class Accounts:
     def record(self, usage: Usage) -> None:
         """Take up what ended attempts used."""
         self._usage.append(usage)
-        if self._kept:
+        if self._fair:
             entity = usage.owner if self._rules.share_by is ShareBy.USER else usage.project
             self._account(entity).add(usage.slot_s, at=usage.at)
 
@@ -197,8 +200,8 @@ class Accounts:
         return (stays - advance) / share, fades / share
 
     def past_usage(self, now: float, widths: Callable[[str], int]) -> PastUsage | None:
-        """What a pass goes by; None where shares are not fair."""
-        return PastUsage(self, self._rules, now, widths) if self._kept else None
+        """What a cycle goes by; None where shares are not fair."""
+        return PastUsage(self, self._rules, now, widths) if self._fair else None
 
     def _account(self, entity: str) -> Account:
         self._changed(entity)

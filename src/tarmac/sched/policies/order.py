@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
-from tarmac.sched.facts import Candidate, asked_slots
+from tarmac.sched.facts import Candidate, requested_slots
 from tarmac.sched.policies import blocks
 from tarmac.sched.policies.attainment import known_level, level
 from tarmac.sched.policies.blocks import Member
@@ -34,10 +34,10 @@ RANKS: Mapping[Mode, int] = {
 
 
 class Usage_(Protocol):
-    """What the entities of a fair share have used, as one pass sees it: the least comes first."""
+    """What the entities of a fair share have used, as one cycle sees it: the least comes first."""
 
     def of(self, entity: str) -> float:
-        """What this entity has used so far; it only grows during a pass."""
+        """What this entity has used so far; it only grows during a cycle."""
 
     def charge(self, candidate: Candidate, entity: str) -> None:
         """A run of this entity was placed."""
@@ -79,19 +79,19 @@ def by_submission(candidate: Candidate, _rules: Pool, _era: float) -> Key:
 
 
 def by_least_attained(candidate: Candidate, _rules: Pool, _era: float) -> Key:
-    """Lowest rung first; a queued run has the rung that its ended attempts have brought it to."""
+    """Lowest level first; a queued run has the level that its ended attempts have brought it to."""
     return by_attainment(
         candidate,
-        slots=asked_slots(candidate.demands),
+        slots=requested_slots(candidate.demands),
         reached=level(candidate.attained_slot_s),
         ran_s=candidate.ran_s,
     )
 
 
 def by_attainment(candidate: Candidate, *, slots: int, reached: float, ran_s: float) -> Key:
-    """The place of a run that has reached a rung, and run so long of its time limit.
+    """The place of a run that has reached a level, and run so long of its time limit.
 
-    With a limit it is known how much is left: that counts then. Without one, of runs on the same rung those
+    With a limit it is known how much is left: that counts then. Without one, of runs on the same level those
     with fewer slots are likely to have less left, because how long runs last says little of their width.
     """
     if candidate.time_limit_s is None:

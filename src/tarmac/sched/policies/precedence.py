@@ -1,11 +1,11 @@
-"""Who may displace whom, and when: in one place, for `preempting` (now) and for the next pass (then).
+"""Who may preempt whom, and when: in one place, for `preempting` (now) and for the next cycle (then).
 
-- A cycle run displaces interruptible runs at once; batch runs only where the pool has preemption.
-- A batch run displaces interruptible runs beyond their promise; where the pool has preemption also those
-  within it, and batch runs ordered after it: by priority and place, by rung, or by usage and an advance.
-- An interruptible run that is owed its block displaces those beyond theirs; one with credit those beyond all
+- A cycle run preempts interruptible runs at once; batch runs only where the pool has preemption.
+- A batch run preempts interruptible runs beyond their promise; where the pool has preemption also those
+  within it, and batch runs ordered after it: by priority and place, by level, or by usage and an advance.
+- An interruptible run that is owed its block preempts those beyond theirs; one with credit those beyond all
   promises that have run for the floor.
-- Nobody displaces a cycle run. Nobody is displaced within the guaranteed time of its start, but interruptible
+- Nobody preempts a cycle run. Nobody is preempted within the guaranteed time of its start, but interruptible
   runs by cycle runs or beyond their promise.
 """
 
@@ -31,7 +31,7 @@ class Precedence:
         self.past_usage = past_usage
 
     def preemptible_at(self, candidate: Candidate, holding: Holding) -> float:
-        """When, as far as can be told, a queued run may displace a holding: now or before, later, or inf."""
+        """When, as far as can be told, a queued run may preempt a holding: now or before, later, or inf."""
         if holding.leaving:
             return inf
         ours, theirs = RANKS[candidate.mode], RANKS[holding.candidate.mode]
@@ -67,7 +67,7 @@ class Precedence:
         if ours == theirs:
             return inf
         floor = past_usage.of(ours)
-        standing = past_usage.standing(theirs, holding.allocation.slots)
+        standing = past_usage.of_holding(theirs, holding.allocation.slots)
         return -inf if standing >= floor else past_usage.reaches_at(theirs, floor - standing)
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:

@@ -2,7 +2,8 @@
 
 What is held against an entity is a part that fades, alike for all, and a part that stays (see `fairness`). So
 among those of whom the same stays the order never changes as time goes by: each such class is kept sorted,
-and a pass merges the classes as far as it looks. Used by `books.fair_order` for lines, lanes and holdings.
+and a cycle merges the classes as far as it looks. Used by `fair_order` for mode queues, class queues and
+holdings.
 """
 
 from __future__ import annotations

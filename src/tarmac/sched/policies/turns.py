@@ -1,4 +1,4 @@
-"""Turns of cycle runs (I11): each has its slots for a while, then the next one does. Used by a pass.
+"""Turns of cycle runs (I11): each has its slots for a while, then the next one does. Used by a cycle.
 
 A turn is over whether or not somebody waits: the point of a cycle run is to be paused and resumed. Cycle runs
 go before all others, so one that has turns left takes its slots again as soon as it has left them, unless

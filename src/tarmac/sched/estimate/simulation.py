@@ -20,13 +20,13 @@ from tarmac.sched.ledger import Ledger
 from tarmac.sched.policies.blocks import Member
 
 RESOLUTION = 0.01
-"""What happens within so small a part of the time looked ahead is planned for in one pass.
+"""What happens within so small a part of the time looked ahead is planned for in one cycle.
 
 So the number of passes grows with the logarithm of the time, however many runs end in it.
 """
 
 PASSES_IN_A_ROW = 6
-"""A pass that decides something changes facts, so that another follows at once: so often at most."""
+"""A cycle that decides something changes facts, so that another follows at once: so often at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ Predict = Callable[[Candidate, float], End]
 _WEIGHT = {EstimateBasis.TIME_LIMITS: 0, EstimateBasis.HISTORY: 1}
 
 
-class Life:
+class Simulation:
     """A ledger of its own, and the moment it has come to.
 
     `starts` are the runs that got slots since, with when and on what basis that is known; `refused` those
@@ -176,7 +176,7 @@ class Life:
             heapq.heappop(self._ends)
 
     def _end(self, run_id: str) -> None:
-        """The slots of a holding come free; a displaced run queues again."""
+        """The slots of a holding come free; a preempted run queues again."""
         holding = self._holdings.pop(run_id)
         basis = self._bases.pop(run_id)
         for node in holding.allocation.nodes:
@@ -191,7 +191,7 @@ class Life:
             self._ledger.forget(run_id)
 
     def _come_back(self, holding: Holding) -> Candidate:
-        """The run of a displaced holding as it queues again, with what it used counted."""
+        """The run of a preempted holding as it queues again, with what it used counted."""
         candidate, held_s = holding.candidate, self.now - holding.granted_at
         started_at = self.now if holding.started_at is None else holding.started_at
         share = candidate.share

@@ -1,4 +1,4 @@
-"""Displacing: who may displace whom, and the fewest victims."""
+"""Preempting: who may preempt whom, and the fewest victims."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ INTERRUPTIBLE = {"mode": Mode.INTERRUPTIBLE, "submitted_at": NOW - 9000}
 LATER = {"submitted_at": NOW + 1}
 
 
-def displaces(run, held, rules=RULES):
-    """Whether the precedence of a pool lets a queued run displace a holding now."""
+def preempts(run, held, rules=RULES):
+    """Whether the precedence of a pool lets a queued run preempt a holding now."""
     return Precedence(rules, NOW).preemptible_at(candidate("new", gang(1), **run), held) <= NOW
 
 
@@ -58,9 +58,9 @@ def held_by(run, since_s=1000.0, **changes):
         ({**INTERRUPTIBLE}, {**INTERRUPTIBLE, "share": SPENT}, False, False),
     ],
 )
-def test_who_may_displace_whom(ours, theirs, with_preemption, without):
-    assert displaces(ours, held_by(theirs)) is with_preemption
-    assert displaces(ours, held_by(theirs), replace(RULES, preemption=False)) is without
+def test_who_may_preempt_whom(ours, theirs, with_preemption, without):
+    assert preempts(ours, held_by(theirs)) is with_preemption
+    assert preempts(ours, held_by(theirs), replace(RULES, preemption=False)) is without
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_who_may_displace_whom(ours, theirs, with_preemption, without):
     ],
 )
 def test_within_the_guaranteed_time_only_interruptible_runs_give_way(ours, theirs, expected):
-    assert displaces(ours, held_by(theirs, since_s=200.0)) is expected
+    assert preempts(ours, held_by(theirs, since_s=200.0)) is expected
 
 
-def test_a_run_that_has_not_started_yet_is_not_displaced():
+def test_a_run_that_has_not_started_yet_is_not_preempted():
     held = replace(held_by(LATER), started_at=None)
     assert Precedence(RULES, NOW).preemptible_at(candidate("new", gang(1)), held) == inf
 
 
-def test_the_moment_is_told_when_somebody_becomes_displaceable():
+def test_the_moment_is_told_when_somebody_becomes_preemptible():
     held = held_by(LATER, since_s=200.0)
     assert Precedence(RULES, NOW).preemptible_at(candidate("new", gang(1)), held) == NOW + 100
     facts = Snapshot(pools=(RULES,), nodes=nodes(1, 1), queue=(candidate("new", gang(1)),), holdings=(held,))
@@ -91,7 +91,7 @@ def test_the_moment_is_told_when_somebody_becomes_displaceable():
     assert [item.run_id for item in Ledger(facts).plan(NOW + 100).preemptions] == ["old"]
 
 
-def test_least_attained_a_run_is_displaced_once_it_has_climbed_past_the_waiting_one():
+def test_least_attained_a_run_is_preempted_once_it_has_climbed_past_the_waiting_one():
     rules = replace(RULES, policy=Policy.LEAST_ATTAINED)
     held = held_by({"submitted_at": NOW - 5000}, since_s=350.0)
     new = candidate("new", gang(1))
@@ -101,7 +101,7 @@ def test_least_attained_a_run_is_displaced_once_it_has_climbed_past_the_waiting_
     assert [item.run_id for item in Ledger(facts).plan(NOW + 10).preemptions] == ["old"]
 
 
-def test_fair_share_displaces_only_who_used_a_guarantee_more():
+def test_fair_share_preempts_only_who_used_a_guarantee_more():
     rules = replace(RULES, policy=Policy.FAIR_SHARE)
     held = held_by({"owner": "grace"}, since_s=301.0)
     new = candidate("new", gang(1), owner="ada")
@@ -166,11 +166,11 @@ def test_victims_are_enough_and_none_can_be_spared(sizes, demand, place):
         return bool(Ledger(replace(facts, holdings=left)).plan(NOW).placements)
 
     if made.placements:
-        assert not victims, "nobody is displaced for a run that fits"
+        assert not victims, "nobody is preempted for a run that fits"
     elif not victims:
         assert not starts_without(may), "it would not have started whoever had left"
     else:
-        assert starts_without(victims), "nothing is displaced in vain"
+        assert starts_without(victims), "nothing is preempted in vain"
         assert not any(starts_without(victims - {one}) for one in victims), "none can be spared"
 
 
