@@ -42,7 +42,7 @@ def worker(
     return {
         "role": role,
         "replica": replica,
-        "index": index,
+        "worker": index,
         "argv": list(argv or ["bash", "-c", script]),
         "env": {"PATH": os.environ["PATH"], **(env or {})},
         "slots": [],
@@ -68,6 +68,12 @@ class AttemptDirectory:
     @property
     def paths(self) -> AttemptPaths:
         return AttemptPaths(str(self.path))
+
+    @property
+    def artifacts(self) -> dict[str, str]:
+        """The directories of the first node, by kind."""
+        found: dict[str, str] = self.told["nodes"][0]["artifacts"]
+        return found
 
     def node(self, name: str = "n0") -> NodePaths:
         return self.paths.node(name)
@@ -142,7 +148,7 @@ def write_attempt(
     notify = directory / "news"
     os.mkfifo(notify)
     token = uuid.uuid4().hex
-    told = {
+    told: dict[str, Any] = {
         "protocol": protocol.PROTOCOL,
         "attempt_id": "run.1",
         "run_id": "run",
@@ -156,7 +162,6 @@ def write_attempt(
         "time_limit_s": None,
         "pause_signal": "SIGTERM",
         "grace_s": 10.0,
-        "artifacts": {kind: str(kept / kind) for kind in ("checkpoint", "crud", "lossy", "log")},
         "sdk": str(SDK_DIRECTORY),
         "nodes": [
             {
@@ -166,15 +171,24 @@ def write_attempt(
                 "workers": theirs,
                 "files": files or {},
                 "mounts": list(mounts),
+                "artifacts": {kind: str(kept / kind) for kind in ("checkpoint", "crud", "lossy", "log")},
                 **(node or {}),
             }
             for rank, (each, theirs) in enumerate(by_node.items())
         ],
         **fields,
     }
+    if "sync" in told:
+        told["sync"] = {"store": "", "patience_s": 0.0, **told["sync"]}
+    told["setup"] = [step if isinstance(step, dict) else command(step) for step in told["setup"]]
     (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(told))
     bell = os.open(notify, os.O_RDWR | os.O_NONBLOCK)
     return AttemptDirectory(directory, token, tuple(by_node), told, bell)
+
+
+def command(argv: Sequence[str]) -> dict[str, Any]:
+    """A setup step of attempt.json that is a command."""
+    return {"kind": "command", "argv": list(argv)}
 
 
 class Warm:

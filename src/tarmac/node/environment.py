@@ -23,13 +23,13 @@ def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     if run.venv is not None:
         env["VIRTUAL_ENV"] = run.venv
         env["PATH"] = os.pathsep.join([*run.programs, env.get("PATH", os.defpath)])
-    env[protocol.TOKEN_VARIABLE] = run.part.token
+    env[protocol.TOKEN_VARIABLE] = run.document.token
     env[protocol.PAUSE_VARIABLE] = run.node.pause
     env[protocol.FINISHED_VARIABLE] = run.node.finished
     env[protocol.REPORTS_VARIABLE] = run.node.reports
-    if run.part.sdk is not None:
+    if run.document.sdk is not None:
         # Last: whatever the run brings along itself is found first.
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.part.sdk)))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (env.get("PYTHONPATH"), run.document.sdk)))
     return env
 
 

@@ -33,12 +33,13 @@ def wait_for(run: NodeRun, path: str) -> None:
 def tell_others(run: NodeRun, path: str) -> None:
     """The node of rank 0 says so."""
     untrusted.touch(path)
-    for name in run.part.nodes[1:]:
+    for name in run.document.node_names[1:]:
         fifo.ring(run.attempt.node(name).wake, fifo.RING)
 
 
 def verdict(run: NodeRun) -> exit_outcome.ExitOutcome:
     """How this node's part ends, from all that is known of it."""
+    limit_s = run.document.time_limit_s
     return exit_outcome.judge(
         run.exits,
         node=run.part.node,
@@ -46,5 +47,5 @@ def verdict(run: NodeRun) -> exit_outcome.ExitOutcome:
         failure_cause=run.failure_cause,
         node_leaves=run.wake_channel.node_leaves,
         finished=run.finished,
-        time_limit_s=None if run.part.time_limit_s is None else run.part.ran_s + run.part.time_limit_s,
+        time_limit_s=None if limit_s is None else run.document.ran_s + limit_s,
     )

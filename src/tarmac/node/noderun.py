@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from tarmac.node.attempt import protocol, words
-from tarmac.node.attempt.document import AttemptPart, WorkerPart
+from tarmac.node.attempt.document import AttemptDocument, NodePart, WorkerPart
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
-from tarmac.node.attempt.paths import AttemptPaths, NodePaths
+from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.timeindex import TimeIndex
@@ -56,23 +56,30 @@ class NodeRun:
 
     def __init__(
         self,
-        part: AttemptPart,
+        document: AttemptDocument,
+        part: NodePart,
         attempt: AttemptPaths,
-        node: NodePaths,
         events: EventLog,
         apart: Optional[Apart] = None,
     ) -> None:
+        self.document = document
         self.part = part
         self.attempt = attempt
-        self.node = node
+        self.node = attempt.node(part.node)
         self.events = events
         self.apart = apart
         self.own_disk_view = apart is not None
         self.mounted: Optional[Plan] = None
-        self.wake_channel = WakeChannel(node, events.flush, outside_only=apart is not None)
+        self.wake_channel = WakeChannel(self.node, events.flush, outside_only=apart is not None)
         self.children = Children()
         self.sidecar = SidecarProcess(
-            part, node, events=events, wake_channel=self.wake_channel, children=self.children, apart=apart
+            document,
+            part,
+            self.node,
+            events=events,
+            wake_channel=self.wake_channel,
+            children=self.children,
+            apart=apart,
         )
         self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
@@ -81,7 +88,7 @@ class NodeRun:
         self.secret_values: dict[str, str] = {}
         self.secret_env: dict[str, str] = {}
         self.secret_mounts: list[tuple[str, str, tuple[str, ...]]] = []
-        self.git = part.git
+        self.git = document.git
         self.venv: Optional[str] = None
         self.programs: list[str] = []
         self.held: list[int] = []
@@ -91,7 +98,7 @@ class NodeRun:
         self.asked: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
-        limit_s = part.time_limit_s
+        limit_s = document.time_limit_s
         self.mask = NO_SECRETS
         self.limit_due = None if limit_s is None else self._claimed + limit_s
 
@@ -102,15 +109,15 @@ class NodeRun:
 
     def _start_of(self, worker: WorkerPart) -> str:
         """Where a worker starts. What steps and hooks make is for all to see, so it is shared with them."""
-        shared = self.part.setup or self.part.hooks or len(self.part.workers) < 2
-        if shared or not self.part.own_directories:
+        shared = self.document.setup or self.document.hooks or len(self.part.workers) < 2
+        if shared or not self.document.own_directories:
             return self.node.work
         return os.path.join(self.node.work, worker.name)
 
     @property
     def shares_artifacts(self) -> bool:
         """Whether runners of other nodes, perhaps on this machine, write to the same directories."""
-        return len(self.part.nodes) > 1 and not self.part.own_disk
+        return len(self.document.nodes) > 1 and not self.part.own_disk
 
     @property
     def asked_for(self) -> Optional[str]:
@@ -126,9 +133,9 @@ class NodeRun:
     def leave_at(self) -> Optional[float]:
         """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""
         now, dues = time.monotonic(), [self.limit_due]
-        if self.part.allotted_s is not None:
-            allowed = self._claimed + protocol.START_ALLOWANCE_S if self.part.allots_setup else now
-            dues.append(min(now, allowed) + self.part.allotted_s)
+        if self.document.allotted_s is not None:
+            allowed = self._claimed + protocol.START_ALLOWANCE_S if self.document.allots_setup else now
+            dues.append(min(now, allowed) + self.document.allotted_s)
         due = min((due for due in dues if due is not None), default=None)
         return None if due is None else time.time() + due - now
 
@@ -152,7 +159,7 @@ class NodeRun:
 
     def leave_signal(self, ask: str) -> Optional[str]:
         """The signal that goes with an ask. A stop always has one: SIGTERM, where the spec names none."""
-        return self.part.pause_signal or (signal.SIGTERM.name if ask == words.STOP else None)
+        return self.document.pause_signal or (signal.SIGTERM.name if ask == words.STOP else None)
 
     def peer_failure(self) -> Optional[Cause]:
         """The failure that ended the attempt, as the first failing node wrote it down."""
@@ -177,14 +184,14 @@ class NodeRun:
         except OSError:  # the disk is full, it seems: say it through the bell, which has room for a line
             ring = f"{json.dumps({**told, 'cause': {**cause, 'tail': []}})}\n".encode()
         self.failure_cause = cause
-        for name in self.part.nodes:
+        for name in self.document.node_names:
             if name != self.part.node:
                 fifo.ring(self.attempt.node(name).wake, ring)
 
     @property
     def finished(self) -> bool:
         """The SDK's word, on any node that shares this disk."""
-        return any(os.path.exists(self.attempt.node(name).finished) for name in self.part.nodes)
+        return any(os.path.exists(self.attempt.node(name).finished) for name in self.document.node_names)
 
     def _told_ask(self) -> Optional[str]:
         """From the file, else through the bell."""

@@ -24,8 +24,8 @@ def renew(run: NodeRun, end: ExitOutcome) -> bool:
 
 
 def _is_plain(run: NodeRun) -> bool:
-    part = run.part
-    special = part.secrets or part.setup or part.hooks or part.own_packages or part.mounts
+    document = run.document
+    special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
     return run.apart is not None and not special
 
 

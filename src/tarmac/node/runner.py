@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Callable, Optional
 
 from tarmac.node.attempt import words
-from tarmac.node.attempt.document import AttemptPart, Unreadable, read_attempt
+from tarmac.node.attempt.document import Unreadable, read_document, unreadable
 from tarmac.node.attempt.exit_outcome import ExitOutcome
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
@@ -68,11 +68,12 @@ def run_attempt(
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
     try:
-        part = read_attempt(attempt.description, node_name)
+        document = read_document(attempt.description)
+        document.part(node_name)
     except Unreadable as error:
         _refuse(attempt, node_name, str(error), apart)
         return False
-    run = claim(part, attempt, apart)
+    run = claim(document, node_name, attempt, apart)
     if run is None:
         return apart is not None
     if secrets:
@@ -134,7 +135,7 @@ def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional
     """Report that attempt.json is of no use, where there is a directory to report in."""
     if not os.path.isdir(attempt.directory):
         return
-    run = claim(AttemptPart.unreadable(node_name), attempt, apart)
+    run = claim(unreadable(node_name), node_name, attempt, apart)
     if run is not None:
         end = _fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)

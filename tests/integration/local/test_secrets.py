@@ -17,6 +17,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.run import CauseCode, Outcome
 from tarmac.model.secret import SecretForm, SecretUse
+from tarmac.node.attempt.document import to_json
 from tarmac.node.files import secretfiles
 
 VALUES = {"plain": "plain-value-1", "key": "line-of-a-key-1\nline-of-a-key-2\n"}
@@ -59,7 +60,7 @@ def test_values_reach_the_workers_and_nothing_else(local: LocalHarness) -> None:
     assert local.engine.read(launch.attempt_id, LOG).decode() == VALUES["key"] + "plain-value-1\n"
     assert seen.cause is not None
     assert list(seen.cause.tail) == ["***", "***"]  # the two lines of the key are one value
-    told = str(request) + json.dumps(request.document)
+    told = str(request) + json.dumps(to_json(request.document))
     for path in local.home.rglob("*"):
         if path.is_file() and path.name != "main.0.0.log":
             told += path.read_bytes().decode("latin-1")

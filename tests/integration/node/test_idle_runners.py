@@ -108,7 +108,7 @@ sleep 100 &
 """
     first, second, _ = run_until_again(patient, lambda: write_attempt(tmp_path, [worker(script)]))
     assert second.log() == first.log()
-    assert Path(second.told["artifacts"]["checkpoint"], "mine").exists()
+    assert Path(second.artifacts["checkpoint"], "mine").exists()
 
 
 def test_what_a_runner_opened_does_not_pile_up(patient: Warm, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ ls /mnt
     assert "Read-only file system" in lines[1]
     assert lines[2:] == sorted({*before, "checkpoints", "crud", "lossy"})
     for kind, name in (("checkpoint", "checkpoints"), ("crud", "crud"), ("lossy", "lossy")):
-        assert Path(attempt.told["artifacts"][kind], "file").read_text() == f"{name}\n"
+        assert Path(attempt.artifacts[kind], "file").read_text() == f"{name}\n"
     assert names_in("/mnt") == before, "nobody else sees anything"
 
 
@@ -107,7 +107,7 @@ echo kept > "$CHECKPOINT_ARTIFACT_PATH/kept"
     assert lines[:4] == ["one", "one", "refused", "2"]
     assert lines[4].split() == [name for name in names_in("/") if not name.startswith(".")]
     assert lines[5] == attempt.node().work
-    assert Path(attempt.told["artifacts"]["checkpoint"], "kept").read_text() == "kept\n"
+    assert Path(attempt.artifacts["checkpoint"], "kept").read_text() == "kept\n"
     assert (source / "sample").read_text() == "one\n"
     assert not Path("/data").exists(), "nobody else sees anything"
 
@@ -199,7 +199,7 @@ def test_a_user_without_rights_has_it_too_by_a_namespace_of_its_own(everybodys_p
     assert lines[0] == "65534", "it is still itself"
     made_up = not [event for event in attempt.events() if event["kind"] == "notice"]
     assert ("crud" in lines) == made_up
-    assert Path(attempt.told["artifacts"]["crud"], "f").read_text() == "a\n"
+    assert Path(attempt.artifacts["crud"], "f").read_text() == "a\n"
 
 
 @pytest.fixture

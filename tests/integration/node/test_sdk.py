@@ -61,7 +61,7 @@ with tarmac.checkpoint(2) as directory:
 """
     attempt = write_attempt(tmp_path, [python_worker(source, env={"TARMAC_ATTEMPT": "1", "NODE_RANK": "0"})])
     assert warm.run(attempt)["cause"]["signal"] == "SIGKILL"
-    root = Path(attempt.told["artifacts"]["checkpoint"])
+    root = Path(attempt.artifacts["checkpoint"])
     assert sorted(path.name for path in root.iterdir()) == ["latest", "step-1"], "the rubbish is gone too"
     again = write_attempt(tmp_path, [python_worker(source)], artifacts=root.parent, number=2)
     warm.run(again)

@@ -8,6 +8,7 @@ from pathlib import Path, PosixPath
 
 from tarmac.engines.attempts.view import NodeView, open_view
 from tarmac.node.attempt import claims, protocol
+from tarmac.node.attempt.document import AttemptDocument, to_json
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.paths import NodePaths
 
@@ -64,5 +65,5 @@ def test_what_another_node_than_that_of_rank_0_kept_is_no_kept_checkpoint(tmp_pa
 
 def _stage(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
-    document = {"token": "t", "nodes": []}
+    document = to_json(AttemptDocument("r1.1", number=1, token="t", nodes=()))
     (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(document), encoding="utf-8")

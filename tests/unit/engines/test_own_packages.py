@@ -54,14 +54,14 @@ def test_a_file_for_a_container_gets_them(system: str) -> None:
 
 def test_they_are_asked_of_the_node_only_where_wanted() -> None:
     plain = launch(NATIVE, [node("n0")], [seat("main", 0, "n0")])
-    assert "own_packages" not in render(plain, LAYOUT, Path("/sdk")).document
+    assert not render(plain, LAYOUT, Path("/sdk")).document.own_packages
     wanted = [
         render(replace(plain, own_packages=True), LAYOUT, Path("/sdk")),
         render(plain, LAYOUT, Path("/sdk"), own_packages=True),
     ]
     for request in wanted:
-        assert request.document["own_packages"] is True
-        assert request.document["environments"] == str(LAYOUT.environments)
+        assert request.document.own_packages
+        assert request.document.environments == str(LAYOUT.environments)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tarmac.node.attempt import protocol
-from tarmac.node.files import untrusted
+from tarmac.node.attempt.document import Unreadable, read_document
+from tarmac.node.attempt.paths import AttemptPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,22 +28,21 @@ class Order:
 
 
 def read_order(attempt_directory: Path, node: str) -> Order:
-    """The order of a node; raises ValueError, KeyError or OSError for an attempt that has none."""
-    told: Mapping[str, Any] = untrusted.read_object(
-        str(attempt_directory / protocol.ATTEMPT_FILE), untrusted.DOCUMENT_BYTES
-    )
-    mine = next(item for item in told["nodes"] if item["node"] == node)
-    sync = told["sync"]
+    """The order of a node; raises Unreadable for an attempt that has none."""
+    document = read_document(AttemptPaths(str(attempt_directory)).description)
+    part, sync = document.part(node), document.sync
+    if sync is None or part.artifact_state is None:
+        raise Unreadable(f"nothing is kept of attempt {document.attempt_id}")
     return Order(
-        run_id=told["run_id"],
-        attempt=int(told["number"]),
+        run_id=document.run_id,
+        attempt=document.number,
         node=node,
-        rank=int(mine["rank"]),
-        own_disk=bool(mine.get("own_disk")),
-        store=sync["store"],
-        directories={**told["artifacts"], **(mine.get("artifacts") or {})},
-        state=Path(mine["artifact_state"]),
-        every_s={kind: float(every) for kind, every in sync["every_s"].items()},
-        patience_s=float(sync["patience_s"]),
-        inputs=tuple(sync.get("inputs") or ()),
+        rank=part.rank,
+        own_disk=part.own_disk,
+        store=sync.store,
+        directories=part.artifacts,
+        state=Path(part.artifact_state),
+        every_s=sync.every_s,
+        patience_s=sync.patience_s,
+        inputs=sync.inputs,
     )

@@ -13,9 +13,6 @@ from pathlib import Path
 
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS
 
-NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""A node's part of an attempt lies in a directory of its name."""
-
 _ATTEMPT_ID = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,99})\.([1-9][0-9]{0,8})")
 
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.launch.quoting import join
@@ -18,7 +17,17 @@ from tarmac.model.launch import HooksLaunch, Launch, NodeLaunch, SetupLaunch, Wo
 from tarmac.model.secret import SecretLaunch
 from tarmac.model.spec import Checkout, PythonPackages, SystemPackages
 from tarmac.node.attempt import protocol, steps
+from tarmac.node.attempt.document import (
+    AttemptDocument,
+    MountPart,
+    NodePart,
+    SecretPart,
+    SyncPart,
+    WorkerPart,
+    to_json,
+)
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES
+from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipStep, Step
 from tarmac.node.files.gitrules import GitRules
 
 HIDDEN = "(hidden)"
@@ -45,29 +54,26 @@ class AttemptRequest:
 
     attempt_id: str
     directory: Path
-    document: Mapping[str, Any]
+    document: AttemptDocument
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that it is given when it is started."""
-        return tuple(secret["name"] for secret in self.document.get("secrets", ()))
+        return tuple(secret.name for secret in self.document.secrets)
 
     @property
     def artifact_paths(self) -> Mapping[str, str]:
         """Where workers find their artifacts, by the variable that says so."""
-        paths = self.document["artifacts"]
+        paths = self.document.nodes[0].artifacts
         return {names[0]: paths[kind] for kind, names in ARTIFACT_VARIABLES.items()}
 
     def __str__(self) -> str:
-        shown = {**self.document, "token": HIDDEN}
+        shown = to_json(self.document._replace(token=HIDDEN))
         lines = [f"{self.directory / protocol.ATTEMPT_FILE}:", json.dumps(shown, indent=2)]
-        for node in self.document["nodes"]:
-            lines.append(f"on node {node['node']} ({node['address']}), rank {node['rank']}:")
-            lines.extend(f"  setup: {_shown(step)}" for step in self.document["setup"])
-            lines.extend(
-                f"  {worker['role']}.{worker['replica']}.{worker['index']}: {join(worker['argv'])}"
-                for worker in node["workers"]
-            )
+        for node in self.document.nodes:
+            lines.append(f"on node {node.node} ({node.address}), rank {node.rank}:")
+            lines.extend(f"  setup: {_shown(step)}" for step in self.document.setup)
+            lines.extend(f"  {worker.name}: {join(worker.argv)}" for worker in node.workers)
         return "\n".join(lines)
 
 
@@ -88,138 +94,121 @@ def render(
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
-    document: dict[str, Any] = {
-        "protocol": protocol.PROTOCOL,
-        "attempt_id": launch.attempt_id,
-        "run_id": launch.run_id,
-        "run_name": launch.run_name,
-        "number": launch.number,
-        "token": launch.token,
-        "notify": str(layout.notify),
-        "code": str(layout.code(launch.code_digest)) if launch.code_digest else None,
-        "setup": [_step(step) for step in launch.setup],
-        "setup_env": dict(sorted(launch.setup_env.items())),
-        "time_limit_s": launch.time_limit_s,
-        "pause_signal": launch.pause_signal,
-        "grace_s": launch.grace_s,
-        "ran_s": launch.ran_s,
-        "allotted_s": launch.allotted_s,
-        "allots_setup": launch.allots_setup,
-        "artifacts": {kind: str(path) for kind, path in layout.artifacts(launch.run_id).items()},
-        "sdk": str(sdk),
-        "nodes": [{**_node(node), **_kept(node, launch.run_id, layout, keeping)} for node in launch.nodes],
-    }
-    if log_limit_bytes is not None:
-        document["log_limit_bytes"] = log_limit_bytes
-    if keeping is not None:
-        document["sync"] = {
-            "command": list(keeping.command),
-            "store": keeping.store,
-            "every_s": {kind: getattr(launch.artifacts, f"{kind}_every_s") for kind in ARTIFACT_KINDS},
-            "patience_s": keeping.patience_s,
-            "inputs": list(launch.input_artifacts),
-        }
-    if launch.secrets:
-        document["secrets"] = [_secret(secret) for secret in launch.secrets]
-    if launch.hooks != HooksLaunch():
-        document["hooks"] = _hooks(launch.hooks)
-    document.update(_own(launch, layout, packages=own_packages or launch.own_packages))
-    if any(isinstance(step, Checkout) for step in launch.setup):
-        document["git"] = {"transports": list(git.transports), "key": git.key, "known_hosts": git.known}
+    packages = own_packages or launch.own_packages
+    checks_out = any(isinstance(step, Checkout) for step in launch.setup)
+    document = AttemptDocument(
+        attempt_id=launch.attempt_id,
+        run_id=launch.run_id,
+        run_name=launch.run_name,
+        number=launch.number,
+        token=launch.token,
+        notify=str(layout.notify),
+        code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
+        setup=tuple(_step(step) for step in launch.setup),
+        setup_env=dict(sorted(launch.setup_env.items())),
+        hooks=_hooks(launch.hooks),
+        own_packages=packages,
+        own_directories=launch.own_directories,
+        environments=str(layout.environments) if launch.setup or packages else None,
+        git=git if checks_out else NO_RULES,
+        time_limit_s=launch.time_limit_s,
+        ran_s=launch.ran_s,
+        allotted_s=launch.allotted_s,
+        allots_setup=launch.allots_setup,
+        log_limit_bytes=log_limit_bytes,
+        pause_signal=launch.pause_signal,
+        grace_s=launch.grace_s,
+        sdk=str(sdk),
+        sync=_sync(launch, keeping) if keeping is not None else None,
+        secrets=tuple(_secret(secret) for secret in launch.secrets),
+        nodes=_nodes(launch, layout, state=keeping is not None),
+    )
     return AttemptRequest(attempt_id=launch.attempt_id, directory=directory, document=document)
 
 
-def _own(launch: Launch, layout: Layout, *, packages: bool) -> dict[str, Any]:
-    """What the attempt, or each of its workers, does not share with others."""
-    told: dict[str, Any] = {}
-    if packages:
-        told["own_packages"] = True
-    if launch.own_directories:
-        told["own_directories"] = True
-    if launch.setup or packages:
-        told["environments"] = str(layout.environments)
-    return told
+def _sync(launch: Launch, keeping: ArtifactStoring) -> SyncPart:
+    return SyncPart(
+        command=keeping.command,
+        store=keeping.store,
+        every_s={kind: getattr(launch.artifacts, f"{kind}_every_s") for kind in ARTIFACT_KINDS},
+        patience_s=keeping.patience_s,
+        inputs=launch.input_artifacts,
+    )
 
 
-def _kept(node: NodeLaunch, run_id: str, layout: Layout, keeping: ArtifactStoring | None) -> dict[str, Any]:
-    """Where a node keeps artifacts: on the disk that all share, unless it has one of its own."""
-    told: dict[str, Any] = {}
-    disk = node.node if node.own_disk else None
-    if disk is not None:
-        told["own_disk"] = True
-        told["artifacts"] = {kind: str(path) for kind, path in layout.artifacts(run_id, disk=disk).items()}
-    if keeping is not None:
-        told["artifact_state"] = str(layout.artifact_state(run_id, disk=disk))
-    return told
-
-
-def _secret(secret: SecretLaunch) -> dict[str, Any]:
+def _secret(secret: SecretLaunch) -> SecretPart:
     """A secret as attempt.json names it: its value is in no request."""
-    return {
-        "name": secret.name,
-        "variables": dict(sorted(secret.variables.items())),
-        "file": secret.file,
-        "target": secret.target,
-    }
+    variables = dict(sorted(secret.variables.items()))
+    return SecretPart(secret.name, variables, file=secret.file, target=secret.target)
 
 
-def _hooks(hooks: HooksLaunch) -> dict[str, list[list[str]]]:
+def _hooks(hooks: HooksLaunch) -> Mapping[str, tuple[tuple[str, ...], ...]]:
     found = {field.name: getattr(hooks, field.name) for field in fields(hooks)}
-    return {name: [list(argv) for argv in commands] for name, commands in found.items() if commands}
+    return {name: commands for name, commands in found.items() if commands}
 
 
-def _step(step: SetupLaunch) -> list[str] | dict[str, Any]:
+def _step(step: SetupLaunch) -> Step:
     match step:
         case Checkout():
-            return {
-                "kind": steps.CHECKOUT,
-                "url": step.repository.url,
-                "branch": step.repository.branch,
-                "commit": step.repository.commit,
-                "submodules": step.repository.submodules,
-                "path": step.path,
-                "install": step.install,
-            }
+            repository = step.repository
+            return CheckoutStep(
+                repository.url,
+                step.path,
+                branch=repository.branch,
+                commit=repository.commit,
+                submodules=repository.submodules,
+                install=step.install,
+            )
         case PythonPackages():
-            return {"kind": steps.PIP, "requirements": list(step.requirements), "upgrade": step.upgrade}
+            return PipStep(step.requirements, step.upgrade)
         case SystemPackages():
-            return {"kind": steps.APT, "packages": list(step.packages)}
+            return AptStep(step.packages)
         case _:
-            return list(step)
+            return CommandStep(step)
 
 
-def _shown(step: list[str] | dict[str, Any]) -> str:
-    return join(step) if isinstance(step, list) else steps.in_words(steps.read_step(step))
+def _shown(step: Step) -> str:
+    return join(step.argv) if isinstance(step, CommandStep) else steps.in_words(step)
 
 
-def _node(node: NodeLaunch) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "address": node.address,
-        "rank": node.rank,
-        "files": dict(node.files),
-        "mounts": [
-            {
-                "source": mount.source,
-                "target": mount.target,
-                "read_only": mount.read_only,
-                "variables": list(mount.variables),
-            }
-            for mount in node.mounts
-        ],
-        "workers": [_worker(worker) for worker in node.workers],
-    }
+def _nodes(launch: Launch, layout: Layout, *, state: bool) -> tuple[NodePart, ...]:
+    """Every node's part; its artifacts lie on the disk that all share, unless it has one of its own."""
+    found, kept = [], {}
+    for node in launch.nodes:
+        disk = node.node if node.own_disk else None
+        if disk not in kept:
+            directories = layout.artifacts(launch.run_id, disk=disk)
+            state_file = str(layout.artifact_state(launch.run_id, disk=disk)) if state else None
+            kept[disk] = {kind: str(path) for kind, path in directories.items()}, state_file
+        found.append(_node(node, *kept[disk]))
+    return tuple(found)
 
 
-def _worker(worker: WorkerLaunch) -> dict[str, Any]:
-    limits = {"cpus": worker.limits.cpus, "memory_bytes": worker.limits.memory_bytes}
-    return {
-        **{name: amount for name, amount in limits.items() if amount},
-        "role": worker.role,
-        "replica": worker.replica,
-        "index": worker.index,
-        "argv": list(worker.argv),
-        "env": dict(sorted(worker.env.items())),
-        "slots": list(worker.slots),
-        "stop_on_failure": worker.stop_on_failure,
-    }
+def _node(node: NodeLaunch, artifacts: Mapping[str, str], artifact_state: str | None) -> NodePart:
+    return NodePart(
+        node=node.node,
+        address=node.address,
+        rank=node.rank,
+        workers=tuple(_worker(worker) for worker in node.workers),
+        files=dict(node.files),
+        mounts=tuple(
+            MountPart(mount.source, mount.target, mount.read_only, mount.variables) for mount in node.mounts
+        ),
+        artifacts=artifacts,
+        artifact_state=artifact_state,
+        own_disk=node.own_disk,
+    )
+
+
+def _worker(worker: WorkerLaunch) -> WorkerPart:
+    return WorkerPart(
+        role=worker.role,
+        replica=worker.replica,
+        worker=worker.index,
+        argv=worker.argv,
+        env=dict(sorted(worker.env.items())),
+        slots=worker.slots,
+        stop_on_failure=worker.stop_on_failure,
+        cpus=worker.limits.cpus,
+        memory_bytes=worker.limits.memory_bytes,
+    )

@@ -20,6 +20,7 @@ from tarmac.engines.attempts.writing import hint, pending_request
 from tarmac.model.errors import Unavailable
 from tarmac.model.run import Ask
 from tarmac.node.attempt import protocol
+from tarmac.node.attempt.document import AttemptDocument, to_json
 
 
 def prepare(layout: Layout) -> None:
@@ -28,22 +29,22 @@ def prepare(layout: Layout) -> None:
     layout.staging.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def stage(request: AttemptRequest, layout: Layout) -> None:
-    """Make the directory of an attempt, unless there is one. Raises Unavailable, having done nothing."""
-    if not request.directory.exists():
-        _make(request.attempt_id, request.directory, layout, {protocol.ATTEMPT_FILE: request.document})
+def stage(request: AttemptRequest, layout: Layout) -> bool:
+    """Make the directory of an attempt; False where there is one. Raises Unavailable, having done nothing."""
+    files = {protocol.ATTEMPT_FILE: to_json(request.document)}
+    return not request.directory.exists() and _make(request.attempt_id, request.directory, layout, files)
 
 
 def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | None) -> None:
     """Take the place of an attempt that was never submitted, so that it never starts."""
-    document = {"protocol": protocol.PROTOCOL, "attempt_id": attempt_id, "token": "", "nodes": []}
-    files: dict[str, Mapping[str, Any]] = {protocol.ATTEMPT_FILE: document}
+    document = AttemptDocument(attempt_id, number=0, token="", nodes=())
+    files: dict[str, Mapping[str, Any]] = {protocol.ATTEMPT_FILE: to_json(document)}
     if ask is not None:
         files[protocol.ASK_FILE] = pending_request(ask)
     _make(attempt_id, directory, layout, files)
 
 
-def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, Mapping[str, Any]]) -> None:
+def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, Mapping[str, Any]]) -> bool:
     partial = layout.staging / attempt_id
     try:
         if partial.exists():  # an earlier call failed half-way and could not clear up
@@ -58,3 +59,5 @@ def _make(attempt_id: str, directory: Path, layout: Layout, files: Mapping[str, 
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
             raise Unavailable(message, hint=hint(error)) from None
+        return False
+    return True

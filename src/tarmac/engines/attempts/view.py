@@ -16,13 +16,14 @@ from threading import Lock, RLock
 from typing import Any
 
 from tarmac.engines.attempts.aggregate_outcome import OVER, NodeFacts, Phase, lost
-from tarmac.engines.attempts.layout import NODE_NAME, Layout
+from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Release
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
+from tarmac.node.attempt.document import AttemptDocument, Unreadable, WorkerPart, read_document
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
@@ -44,7 +45,7 @@ KEPT_NOTICES = 100
 class NodeView:
     """One node's part of an attempt. Guarded by the lock of its attempt."""
 
-    def __init__(self, paths: NodePaths, node: str, workers: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, paths: NodePaths, node: str, workers: Sequence[WorkerPart]) -> None:
         self.node = node
         self.paths = paths
         self.supervision = Supervision()
@@ -57,14 +58,12 @@ class NodeView:
         self._ending: tuple[float, Mapping[str, Any]] | None = None
         self._complaints: set[str] = set()
         for worker in workers:
-            key = (worker["role"], worker["replica"], worker["index"])
-            name = f"{worker['role']}.{worker['replica']}.{worker['index']}"
-            self.workers[key] = WorkerStatus(
-                role=worker["role"],
-                replica=worker["replica"],
-                index=worker["index"],
+            self.workers[worker.role, worker.replica, worker.worker] = WorkerStatus(
+                role=worker.role,
+                replica=worker.replica,
+                index=worker.worker,
                 node=node,
-                log=f"{protocol.LOGS}/{name}.log",
+                log=f"{protocol.LOGS}/{worker.name}.log",
             )
 
     @property
@@ -284,10 +283,15 @@ class Views:
                 return view
         directory = self._layout.attempt(attempt_id)
         opened = open_view(attempt_id, directory) if directory is not None else None
-        if opened is None:
-            return None
+        return self._remember(opened) if opened is not None else None
+
+    def add(self, directory: Path, document: AttemptDocument) -> AttemptView:
+        """The view of an attempt whose directory was made just now."""
+        return self._remember(_view(document.attempt_id, directory, document))
+
+    def _remember(self, opened: AttemptView) -> AttemptView:
         with self._lock:
-            view = self._views.setdefault(attempt_id, opened)
+            view = self._views.setdefault(opened.attempt_id, opened)
             while len(self._views) > REMEMBERED_VIEWS:
                 self._views.popitem(last=False)
             return view
@@ -303,27 +307,20 @@ def open_view(attempt_id: str, directory: Path) -> AttemptView | None:
         return None
     paths = AttemptPaths(str(directory))
     try:
-        document = untrusted.read_object(paths.description, untrusted.DOCUMENT_BYTES)
-        nodes = tuple(_node_view(paths, node) for node in document["nodes"])
-        token = str(document["token"])
-        secrets = tuple(str(secret["name"]) for secret in document.get("secrets", ()))
-        sidecar = tuple(map(str, (document.get("sync") or {}).get("command", ())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        damage = f"its attempt.json cannot be read ({type(error).__name__}): the disk lost it"
+        return _view(attempt_id, directory, read_document(paths.description))
+    except Unreadable as problem:
+        damage = f"its attempt.json cannot be read, the disk lost it: {problem}"
         return AttemptView(attempt_id=attempt_id, directory=directory, paths=paths, damage=damage)
+
+
+def _view(attempt_id: str, directory: Path, document: AttemptDocument) -> AttemptView:
+    paths = AttemptPaths(str(directory))
     return AttemptView(
         attempt_id=attempt_id,
         directory=directory,
         paths=paths,
-        token=token,
-        secrets=secrets,
-        nodes=nodes,
-        sidecar=sidecar,
+        token=document.token,
+        secrets=tuple(secret.name for secret in document.secrets),
+        nodes=tuple(NodeView(paths.node(part.node), part.node, part.workers) for part in document.nodes),
+        sidecar=document.sync.command if document.sync is not None else (),
     )
-
-
-def _node_view(paths: AttemptPaths, told: Mapping[str, Any]) -> NodeView:
-    name = told["node"]
-    if not NODE_NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.100} is no name of a node")
-    return NodeView(paths.node(name), name, told["workers"])

@@ -109,8 +109,12 @@ class LocalEngine:
     def submit(self, request: AttemptRequest) -> None:
         self._starter.check(request.secrets)
         with self._staging_lock:
-            staging.stage(request, self._layout)
-        view = self._views.find(request.attempt_id)
+            made = staging.stage(request, self._layout)
+        view = (
+            self._views.add(request.directory, request.document)
+            if made
+            else self._views.find(request.attempt_id)
+        )
         if view is not None:
             with view.lock:
                 view.refresh()

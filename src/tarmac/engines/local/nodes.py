@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
-from tarmac.engines.attempts.layout import NODE_NAME
 from tarmac.engines.local.devices import Machine
 from tarmac.model.cluster import (
     LOCAL_CLUSTER,
@@ -22,6 +21,7 @@ from tarmac.model.cluster import (
 )
 from tarmac.model.described import FIRST_ADDRESS, MOST_NODES, described_nodes, hostnames_of
 from tarmac.model.errors import InvalidInput
+from tarmac.node.attempt.document import NODE_NAME
 
 LASTING_FIRST = "127.0.0.1"
 REHEARSAL_FIRST = int(IPv4Address("127.1.0.1"))

@@ -1,13 +1,25 @@
-"""attempt.json as records. Called by the runner, which must trust no more of it than it checks here."""
+"""attempt.json as records: made by engines, read by the runner, its sidecar and engines.
+
+Whoever reads trusts no more of it than is checked here: that every field is there and of its type, and that
+the names of nodes can be names of directories.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+import re
+from typing import Any, Mapping, NamedTuple, Optional
 
-from tarmac.node.attempt import protocol, steps
+from tarmac.node.attempt import protocol, records
 from tarmac.node.attempt.steps import Step
 from tarmac.node.files import untrusted
 from tarmac.node.files.gitrules import GitRules
+
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""A node's part of an attempt lies in a directory of its name."""
+
+NOTHING: Mapping[str, str] = {}
+
+Argv = tuple[str, ...]
 
 
 class Unreadable(Exception):
@@ -15,14 +27,21 @@ class Unreadable(Exception):
 
 
 class WorkerPart(NamedTuple):
-    """One worker as it is to be started."""
+    """One worker as it is to be started. `cpus` and `memory_bytes` 0: not limited.
+
+    `env` is whole but for what only the node knows. The runner adds, where absent, HOME, USER, LOGNAME,
+    SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN, the paths of the artifacts
+    (`ARTIFACT_VARIABLES`), what the SDK needs, and `sdk` at the end of PYTHONPATH. Nothing else of the
+    runner's own environment gets there.
+    """
 
     role: str
     replica: int
     worker: int
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    stop_on_failure: bool
+    argv: Argv
+    env: Mapping[str, str] = NOTHING
+    slots: tuple[int, ...] = ()
+    stop_on_failure: bool = True
     cpus: float = 0.0
     memory_bytes: int = 0
 
@@ -33,194 +52,145 @@ class WorkerPart(NamedTuple):
 
 
 class MountPart(NamedTuple):
-    """A literal path to make true; `source` is absolute, or below the node's files."""
+    """A literal path to make true in this attempt's private view of the disk.
+
+    The source "." is work/, another relative one lies below files/; a relative target is below work/ (made
+    true once the code is there). The variables name the target where it holds, else the source.
+    """
 
     source: str
     target: str
-    read_only: bool
-    variables: tuple[str, ...]
+    read_only: bool = False
+    variables: tuple[str, ...] = ()
 
 
 class SecretPart(NamedTuple):
-    """A secret that the attempt is given, without its value: the variables, the file, where it is seen."""
+    """A secret that the attempt is given, without its value.
+
+    In the variables "{value}", "{path}" and "{directory}" stand for the value, its file (`file`, below a
+    directory in memory that is removed at the end) and what that lies in; `target` is a literal path where
+    the file is to be seen, as in a mount.
+    """
 
     name: str
-    variables: dict[str, str]
-    file: Optional[str]
-    target: Optional[str]
+    variables: Mapping[str, str] = NOTHING
+    file: Optional[str] = None
+    target: Optional[str] = None
 
 
 class SyncPart(NamedTuple):
-    """How artifacts are kept: by which command, how often, and what is placed into them at first."""
+    """How artifacts are kept: by which command (the sidecar), in which store, how often.
 
-    command: tuple[str, ...]
-    every_s: dict[str, float]
-    inputs: tuple[str, ...]
+    `patience_s`: how long to try at the start and the end of the attempt while the store is down; `inputs`:
+    the versions that are placed into the directories at first.
+    """
+
+    command: Argv
+    store: str
+    every_s: Mapping[str, float]
+    patience_s: float
+    inputs: tuple[str, ...] = ()
 
 
-class AttemptPart(NamedTuple):
-    """What one node needs to know of its attempt."""
+class NodePart(NamedTuple):
+    """What one node does of an attempt.
+
+    `artifacts` are its directories by kind, `artifact_state` the file beside them that says which attempt
+    they hold; with `own_disk` no other node sees them. `files` are written before anything runs.
+    """
+
+    node: str
+    rank: int
+    workers: tuple[WorkerPart, ...]
+    address: str = ""
+    files: Mapping[str, str] = NOTHING
+    mounts: tuple[MountPart, ...] = ()
+    artifacts: Mapping[str, str] = NOTHING
+    artifact_state: Optional[str] = None
+    own_disk: bool = False
+
+
+class AttemptDocument(NamedTuple):
+    """An attempt: what holds for all of its nodes, and the part of each.
+
+    `notify` is a FIFO that takes "ATTEMPT_ID\\n" after each event; `code` a snapshot to fill work/ with;
+    `sdk` a directory that makes `import tarmac` work; `environments` the directory of those that runs share.
+    `own_directories`: workers do not share a working directory (without effect where there are setup steps
+    or hooks). `own_packages`: commands install with pip into the attempt's own environment, also without
+    setup steps. `git`: what the step `checkout` may use. The `hooks` (before_login, before, after,
+    after_login) run once, on the node of rank 0, around the workers of all nodes, with `setup_env`.
+
+    `time_limit_s` counts from the claim (setup takes part of it); `ran_s` was spent of the run's limit by
+    earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
+    their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
+    `log_limit_bytes`: what the logs of its workers may hold on a node.
+    """
 
     attempt_id: str
     number: int
     token: str
-    node: str
-    rank: int
-    nodes: tuple[str, ...]
-    workers: tuple[WorkerPart, ...]
-    notify: Optional[str]
-    code: Optional[str]
-    setup: tuple[Step, ...]
-    own_packages: bool
-    own_directories: bool
-    environments: Optional[str]
-    git: GitRules
-    setup_env: dict[str, str]
-    hooks: dict[str, tuple[tuple[str, ...], ...]]
-    time_limit_s: Optional[float]
-    ran_s: float
-    log_limit_bytes: Optional[int]
-    allotted_s: Optional[float]
-    allots_setup: bool
-    pause_signal: Optional[str]
-    grace_s: float
-    artifacts: dict[str, str]
-    sdk: Optional[str]
-    files: dict[str, str]
-    mounts: tuple[MountPart, ...]
-    sync: Optional[SyncPart]
-    own_disk: bool
-    artifact_state: Optional[str]
-    secrets: tuple[SecretPart, ...]
+    run_id: str = ""
+    run_name: str = ""
+    notify: Optional[str] = None
+    code: Optional[str] = None
+    setup: tuple[Step, ...] = ()
+    setup_env: Mapping[str, str] = NOTHING
+    hooks: Mapping[str, tuple[Argv, ...]] = {}
+    own_packages: bool = False
+    own_directories: bool = False
+    environments: Optional[str] = None
+    git: GitRules = GitRules()
+    time_limit_s: Optional[float] = None
+    ran_s: float = 0.0
+    allotted_s: Optional[float] = None
+    allots_setup: bool = False
+    log_limit_bytes: Optional[int] = None
+    pause_signal: Optional[str] = None
+    grace_s: float = 0.0
+    sdk: Optional[str] = None
+    sync: Optional[SyncPart] = None
+    secrets: tuple[SecretPart, ...] = ()
+    nodes: tuple[NodePart, ...] = ()
 
-    @classmethod
-    def unreadable(cls, node: str) -> AttemptPart:
-        """The part of a node whose attempt.json says nothing: there is only a failure to report."""
-        return cls(
-            attempt_id="",
-            number=0,
-            token="",
-            node=node,
-            rank=0,
-            nodes=(node,),
-            workers=(),
-            notify=None,
-            code=None,
-            setup=(),
-            own_packages=False,
-            own_directories=False,
-            environments=None,
-            git=GitRules(),
-            setup_env={},
-            hooks={},
-            time_limit_s=None,
-            ran_s=0.0,
-            log_limit_bytes=None,
-            allotted_s=None,
-            allots_setup=False,
-            pause_signal=None,
-            grace_s=0.0,
-            artifacts={},
-            sdk=None,
-            files={},
-            mounts=(),
-            sync=None,
-            own_disk=False,
-            artifact_state=None,
-            secrets=(),
-        )
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Its nodes, by rank."""
+        return tuple(part.node for part in self.nodes)
+
+    def part(self, node: str) -> NodePart:
+        """What a node does of it; raises Unreadable where it says nothing of that node."""
+        for part in self.nodes:
+            if part.node == node:
+                return part
+        raise Unreadable(f"there is no node {node!r} in attempt {self.attempt_id}")
 
 
-def read_attempt(path: str, node: str) -> AttemptPart:
-    """This node's part of the attempt described at `path`; raises Unreadable."""
+_read = records.reader(AttemptDocument)
+
+
+def unreadable(node: str) -> AttemptDocument:
+    """Stands for one that says nothing: there is only a failure to report."""
+    return AttemptDocument(attempt_id="", number=0, token="", nodes=(NodePart(node, 0, ()),))
+
+
+def to_json(document: AttemptDocument) -> dict[str, Any]:
+    """What attempt.json holds."""
+    return {"protocol": protocol.PROTOCOL, **records.to_json(document)}
+
+
+def read_document(path: str) -> AttemptDocument:
+    """The attempt described at `path`; raises Unreadable."""
     try:
         told = untrusted.read_object(path, untrusted.DOCUMENT_BYTES)
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path} cannot be read: {error}") from error
-    if not isinstance(told, dict) or told.get("protocol") != protocol.PROTOCOL:
+    if told.get("protocol") != protocol.PROTOCOL:
         raise Unreadable(f"{path} is not of protocol {protocol.PROTOCOL}, the one this runner speaks")
     try:
-        return _part(told, node)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"{path} lacks something: {type(error).__name__}: {error}") from error
-
-
-def _part(told: dict[str, Any], node: str) -> AttemptPart:
-    mine = next((item for item in told["nodes"] if item["node"] == node), None)
-    if mine is None:
-        raise ValueError(f"there is no node {node!r} in it")
-    return AttemptPart(
-        attempt_id=told["attempt_id"],
-        number=int(told["number"]),
-        token=told["token"],
-        node=node,
-        rank=int(mine["rank"]),
-        nodes=tuple(item["node"] for item in told["nodes"]),
-        workers=tuple(_worker(item) for item in mine["workers"]),
-        notify=told.get("notify"),
-        code=told.get("code"),
-        setup=tuple(steps.read_step(step) for step in told.get("setup") or ()),
-        own_packages=bool(told.get("own_packages")),
-        own_directories=bool(told.get("own_directories")),
-        environments=told.get("environments"),
-        git=steps.read_rules(told.get("git")),
-        setup_env=dict(told.get("setup_env") or {}),
-        hooks={
-            name: tuple(tuple(argv) for argv in commands)
-            for name, commands in (told.get("hooks") or {}).items()
-        },
-        time_limit_s=told.get("time_limit_s"),
-        ran_s=float(told.get("ran_s") or 0.0),
-        log_limit_bytes=told.get("log_limit_bytes"),
-        allotted_s=told.get("allotted_s"),
-        allots_setup=bool(told.get("allots_setup")),
-        pause_signal=told.get("pause_signal"),
-        grace_s=float(told["grace_s"]),
-        artifacts={**(told.get("artifacts") or {}), **(mine.get("artifacts") or {})},
-        sdk=told.get("sdk"),
-        files=dict(mine.get("files") or {}),
-        mounts=tuple(_mount(item) for item in mine.get("mounts") or ()),
-        sync=_sync(told["sync"]) if told.get("sync") else None,
-        own_disk=bool(mine.get("own_disk")),
-        artifact_state=mine.get("artifact_state"),
-        secrets=tuple(_secret(item) for item in told.get("secrets") or ()),
-    )
-
-
-def _sync(told: dict[str, Any]) -> SyncPart:
-    return SyncPart(
-        command=tuple(told["command"]),
-        every_s={kind: float(every) for kind, every in told["every_s"].items()},
-        inputs=tuple(told.get("inputs") or ()),
-    )
-
-
-def _secret(told: dict[str, Any]) -> SecretPart:
-    return SecretPart(
-        name=told["name"],
-        variables=dict(told["variables"]),
-        file=told.get("file"),
-        target=told.get("target"),
-    )
-
-
-def _mount(told: dict[str, Any]) -> MountPart:
-    return MountPart(
-        source=told["source"],
-        target=told["target"],
-        read_only=bool(told.get("read_only")),
-        variables=tuple(told.get("variables") or ()),
-    )
-
-
-def _worker(told: dict[str, Any]) -> WorkerPart:
-    return WorkerPart(
-        role=told["role"],
-        replica=int(told["replica"]),
-        worker=int(told["index"]),
-        argv=tuple(told["argv"]),
-        env=dict(told["env"]),
-        stop_on_failure=bool(told["stop_on_failure"]),
-        cpus=float(told.get("cpus") or 0),
-        memory_bytes=int(told.get("memory_bytes") or 0),
-    )
+        document: AttemptDocument = _read(told)
+    except records.Malformed as problem:
+        raise Unreadable(f"{path}: {problem}") from None
+    for name in document.node_names:
+        if not NODE_NAME.fullmatch(name):
+            raise Unreadable(f"{path}: {name!r:.100} is no name of a node")
+    return document

@@ -1,7 +1,7 @@
 """The attempt directory: the whole protocol between an engine and a runner, in one place.
 
     ATTEMPT/                          one per attempt; made whole by the engine before any runner starts
-      attempt.json                    what to run (see `ATTEMPT_JSON`)
+      attempt.json                    what to run: the records of `document`
       ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced
                                       by rename; a stronger ask (stop) may replace a weaker one
       failed                          written by the first runner with a failing worker: others on the same
@@ -42,57 +42,6 @@
 
     The runner makes what is missing of logs/, nodes/NODE/ and the artifact directories. Whoever claims makes
     the claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause", "at"}.
-
-ATTEMPT_JSON
-    {"protocol": 1, "attempt_id", "run_id", "run_name", "number", "token",
-     "notify": path of a FIFO that takes "ATTEMPT_ID\n" after each event, or null,
-     "code": directory to copy into work/, or null,
-     "setup": [step, ...], "setup_env": {NAME: value},
-     "hooks": {"before_login", "before", "after", "after_login": [argv, ...]} (may be absent): run once, on
-               the node of rank 0, around the workers of all nodes, with `setup_env`,
-     "own_directories": true where workers do not share a working directory (may be absent; without effect
-               where there are setup steps or hooks),
-     "own_packages": true where commands install with pip into the attempt's own environment, also without
-               setup steps (may be absent),
-     "environments": directory of the Python environments that runs share, or null (may be absent),
-     "git": {"transports", "key", "known_hosts"}: what the step `checkout` may use (may be absent),
-     "time_limit_s": number or null, counted from the claim (setup takes part of it),
-     "log_limit_bytes": what the logs of its workers may hold on a node, or null (may be absent),
-     "ran_s": number, of the run's limit, that earlier attempts spent (may be absent),
-     "allotted_s": number or null, when it is to be asked to leave, for the workers to know (may be absent):
-               counted from the start of the workers, but at the latest from START_ALLOWANCE_S after the
-               claim where "allots_setup" is true,
-     "pause_signal": "SIGTERM" or null, "grace_s": number,
-     "artifacts": {"checkpoint": dir, "crud": dir, "lossy": dir, "log": dir},
-     "sync": (may be absent) {"command": argv of the sidecar that keeps artifacts, "store": URL of the store,
-              "every_s": {kind: seconds}, "patience_s": how long to try at the start and the end of the
-              attempt while the store is down, "inputs": [id, ...] placed into the directories at first},
-     "sdk": directory that makes `import tarmac` work, or null,
-     "secrets": [{"name", "variables": {NAME: text}, "file", "target"}, ...] (may be absent): without their
-                values. In the variables "{value}", "{path}" and "{directory}" stand for the value, its file
-                (`file`, below a directory in memory that is removed at the end) and what that lies in;
-                `target` is a literal path where the file is to be seen, as in "mounts",
-     "nodes": [{"node", "address", "rank",
-                "artifacts": {kind: dir} (may be absent): those of a node with a disk of its own ("own_disk"),
-                "artifact_state": file beside them that says which attempt they hold (may be absent),
-                "files": {relative path: text} (may be absent): written before anything runs,
-                "mounts": [{"source", "target", "read_only", "variables"}, ...] (may be absent): literal
-                    paths to make true in this attempt's private view of the disk, besides /mnt/checkpoints,
-                    /mnt/crud and /mnt/lossy. The source "." is work/, another relative one below files/; a
-                    relative target is below work/ (made true once the code is there). The variables name
-                    the target where it holds, else the source,
-                "workers": [{"role", "replica", "index", "argv", "env", "slots", "stop_on_failure",
-                             "cpus", "memory_bytes" (may be absent: no limit)}]}]}
-
-    A setup step is an argv, {"kind": "checkout", "url", "branch", "commit", "submodules", "path", "install"},
-    {"kind": "pip", "requirements", "upgrade"} or {"kind": "apt", "packages"}; null is as good as absent.
-
-    `env` and `setup_env` are whole but for what only the node knows. The runner adds, where absent, HOME,
-    USER, LOGNAME, SHELL, LANG and TMPDIR; and, always, TARMAC_ATTEMPT_TOKEN and the artifact paths
-    CHECKPOINT_ARTIFACT_PATH (also as OUTPUT_PATH), CRUD_ARTIFACT_PATH, LOSSY_ARTIFACT_PATH,
-    LOG_ARTIFACT_PATH; for the SDK TARMAC_PAUSE_FILE, TARMAC_POLL_FILE, TARMAC_FINISHED_FILE,
-    TARMAC_REPORTS_FILE, where an end is set TARMAC_LEAVE_AT, and `sdk` at the end of PYTHONPATH. Nothing else
-    of the runner's own environment reaches a worker.
 
 EVENTS (every line has "at" (seconds) and "kind")
     claimed          {"pid"}

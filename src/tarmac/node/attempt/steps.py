@@ -1,16 +1,14 @@
 """The setup steps of attempt.json as records, and in words. Called by the runner and by engines.
 
-A command is its argv; the others are objects with a `kind` (see `ATTEMPT_JSON` in `protocol`).
+Its `kind` tells which step an object in attempt.json is.
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import NamedTuple, Optional, Sequence, Union
 
-from tarmac.node.files.gitrules import GitRules, shown, without_secrets
-
-CHECKOUT, PIP, APT = "checkout", "pip", "apt"
+from tarmac.node.files.gitrules import shown, without_secrets
 
 _BASH = ("bash", "-eo", "pipefail", "-c")
 _LONGEST_WORDS = 160
@@ -20,65 +18,37 @@ class CommandStep(NamedTuple):
     """A command of the user's own."""
 
     argv: tuple[str, ...]
+    kind: str = "command"
 
 
 class CheckoutStep(NamedTuple):
     """A repository below the working directory; `install` are arguments of `pip install` inside it."""
 
     url: str
-    branch: Optional[str]
-    commit: Optional[str]
-    submodules: bool
     path: str
-    install: Optional[str]
+    branch: Optional[str] = None
+    commit: Optional[str] = None
+    submodules: bool = False
+    install: Optional[str] = None
+    kind: str = "checkout"
 
 
 class PipStep(NamedTuple):
     """What `pip install` is given."""
 
     requirements: tuple[str, ...]
-    upgrade: bool
+    upgrade: bool = False
+    kind: str = "pip"
 
 
 class AptStep(NamedTuple):
     """Packages of the node's own distribution."""
 
     packages: tuple[str, ...]
+    kind: str = "apt"
 
 
 Step = Union[CommandStep, CheckoutStep, PipStep, AptStep]
-
-
-def read_step(told: Any) -> Step:
-    """A step as attempt.json has it; raises ValueError, KeyError or TypeError for what is none."""
-    if isinstance(told, (list, tuple)):
-        return CommandStep(tuple(str(word) for word in told))
-    kind = told["kind"]
-    if kind == CHECKOUT:
-        return CheckoutStep(
-            url=told["url"],
-            branch=told.get("branch"),
-            commit=told.get("commit"),
-            submodules=bool(told.get("submodules")),
-            path=told["path"],
-            install=told.get("install"),
-        )
-    if kind == PIP:
-        return PipStep(tuple(told["requirements"]), bool(told.get("upgrade")))
-    if kind == APT:
-        return AptStep(tuple(told["packages"]))
-    raise ValueError(f"a setup step of an unknown kind: {kind!r}")
-
-
-def read_rules(told: Optional[Mapping[str, Any]]) -> GitRules:
-    """What git may do on this node."""
-    if not told:
-        return GitRules()
-    return GitRules(
-        transports=tuple(told.get("transports") or ()),
-        key=told.get("key"),
-        known=told.get("known_hosts"),
-    )
 
 
 def in_words(step: Step) -> str:

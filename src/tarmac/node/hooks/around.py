@@ -36,7 +36,7 @@ _LEAVE_S = 0.3
 
 def run_before(run: NodeRun) -> None:
     """Run the commands before the workers; raises Leave when one fails, or when the attempt is asked to."""
-    if not any(run.part.hooks.get(name) for name in BEFORE):
+    if not any(run.document.hooks.get(name) for name in BEFORE):
         return
     if run.part.rank != 0:
         wait_for(run, run.attempt.prepared)
@@ -52,11 +52,11 @@ def run_before(run: NodeRun) -> None:
 
 def run_after(run: NodeRun) -> None:
     """Run the commands after the workers of all nodes, unless the attempt was asked to leave."""
-    if not any(run.part.hooks.get(name) for name in AFTER):
+    if not any(run.document.hooks.get(name) for name in AFTER):
         return
     if run.part.rank != 0:
         untrusted.touch(run.node.left)
-        fifo.ring(run.attempt.node(run.part.nodes[0]).wake, fifo.RING)
+        fifo.ring(run.attempt.node(run.document.node_names[0]).wake, fifo.RING)
         return
     interrupted = _Interruption(run)
     if run.asked is not None or not _wait_for_others(run, interrupted):
@@ -86,7 +86,7 @@ class _Interruption:
         ask = run.new_ask()
         if ask in (words.PAUSE, words.PREEMPT):
             now = time.monotonic()
-            self._patience_due = self._patience_due or now + run.part.grace_s
+            self._patience_due = self._patience_due or now + run.document.grace_s
             if now < self._patience_due and not run.wake_channel.node_leaves:
                 return
         if ask is not None or run.wake_channel.node_leaves:
@@ -100,7 +100,7 @@ class _Interruption:
 
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
     """Wait until the workers of every node have ended; False when these commands should not run at all."""
-    waiting = list(run.part.nodes[1:])
+    waiting = list(run.document.node_names[1:])
     run.events.flush()
     while True:
         cause = run.failure_cause or run.peer_failure()
@@ -123,7 +123,7 @@ def _left(node: NodePaths) -> bool:
 
 def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     for name in names:
-        for number, argv in enumerate(run.part.hooks.get(name) or (), start=1):
+        for number, argv in enumerate(run.document.hooks.get(name, ()), start=1):
             yield name, number, argv
 
 
@@ -141,7 +141,7 @@ def _carry_out(
     try:
         asked()
         child = run.children.start(
-            argv, env=environment.complete(run.part.setup_env, run), directory=run.node.work, log=log
+            argv, env=environment.complete(run.document.setup_env, run), directory=run.node.work, log=log
         )
         _attend(run, child, asked)
     except CannotStart as problem:

@@ -33,30 +33,30 @@ def artifacts_in(run: NodeRun) -> None:
             continue
         make_directory(directory)
         run.node_env.update(dict.fromkeys(variables, directory))
-    this_attempt = protocol.unfinished_prefix(run.part.number)
+    this_attempt = protocol.unfinished_prefix(run.document.number)
     _clear(run, lambda name: not name.startswith(this_attempt))
 
 
 def place_artifacts(run: NodeRun) -> None:
     """See to it that the directories hold the last whole versions; raises Leave when that cannot be."""
-    part, state = run.part, run.part.artifact_state
-    if part.sync is None or state is None:
+    document, part, state = run.document, run.part, run.part.artifact_state
+    if document.sync is None or state is None:
         return
-    inputs, first = bool(part.sync.inputs), part.rank == 0
-    lost = lost_before(run.attempt, part.number, part.nodes[:1] if part.own_disk else None)
+    inputs, first = bool(document.sync.inputs), part.rank == 0
+    lost = lost_before(run.attempt, document.number, document.node_names[:1] if part.own_disk else None)
     if not first and (lost or (inputs and not part.own_disk)):
         wait_for(run, run.attempt.placed)
-    if part.own_disk and part.number == 1 and not inputs:
-        untrusted.replace(state, json.dumps({"attempt": part.number, "rank": part.rank}).encode())
+    if part.own_disk and document.number == 1 and not inputs:
+        untrusted.replace(state, json.dumps({"attempt": document.number, "rank": part.rank}).encode())
     elif part.own_disk or (first and (lost or (inputs and not os.path.exists(state)))):
         _place(run)
-    if first and len(part.nodes) > 1 and (inputs or part.number > 1):
+    if first and len(document.nodes) > 1 and (inputs or document.number > 1):
         tell_others(run, run.attempt.placed)
 
 
 def artifacts_out(run: NodeRun) -> None:
     """Clear away what this node left unfinished: nothing here writes any more."""
-    mine = protocol.unfinished_prefix(run.part.number, run.part.rank)
+    mine = protocol.unfinished_prefix(run.document.number, run.part.rank)
     _clear(run, lambda name: name.startswith(mine))
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Optional
 
 from tarmac.node.attempt import claims
-from tarmac.node.attempt.document import AttemptPart
+from tarmac.node.attempt.document import AttemptDocument
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
 from tarmac.node.kernel import namespaces, procfs
@@ -14,23 +14,25 @@ from tarmac.node.kernel.namespaces import Apart
 from tarmac.node.noderun import NodeRun
 
 
-def claim(part: AttemptPart, attempt: AttemptPaths, apart: Optional[Apart]) -> Optional[NodeRun]:
+def claim(
+    document: AttemptDocument, node_name: str, attempt: AttemptPaths, apart: Optional[Apart]
+) -> Optional[NodeRun]:
     """The part to run, or None: it is claimed, or fenced, and this runner must leave without a trace."""
-    node = attempt.node(part.node)
+    node = attempt.node(node_name)
     if os.path.exists(node.claim):
         return None
     pid, name = os.getpid(), ""
     if apart is not None:
         pid, name = apart.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
         procfs.rename_self(name)
-    if not claims.take(node, part.token, pid=pid, name=name):
+    if not claims.take(node, document.token, pid=pid, name=name):
         give_up(apart)
         return None
     events = EventLog(node.events)
-    events.tell(part.notify, part.attempt_id)
+    events.tell(document.notify, document.attempt_id)
     events.append("claimed", pid=pid)
     make_directory(attempt.logs)
-    return NodeRun(part, attempt, node, events, apart)
+    return NodeRun(document, document.part(node_name), attempt, events, apart)
 
 
 def give_up(apart: Optional[Apart]) -> None:

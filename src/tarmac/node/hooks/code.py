@@ -22,7 +22,7 @@ def copy_code(run: NodeRun) -> None:
     """Fill each working directory; raises Leave when that cannot be, or the attempt is asked to leave."""
     for directory in run.directories:
         make_directory(directory)
-    if run.part.code is None:
+    if run.document.code is None:
         return
 
     def between() -> None:
@@ -31,7 +31,7 @@ def copy_code(run: NodeRun) -> None:
 
     try:
         for directory in run.directories:
-            make_tree(run.part.code, directory, between)
+            make_tree(run.document.code, directory, between)
     except (OSError, ValueError) as error:
         _clear(run.node.work)
         message = f"the code cannot be copied to {run.part.node}: {error}"

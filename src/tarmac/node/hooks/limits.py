@@ -31,7 +31,7 @@ def limit_workers(run: NodeRun) -> None:
         if mine:
             try:
                 worker.group = workergroup.make(
-                    f"{run.part.attempt_id}-{run.part.node}-{worker.part.name}",
+                    f"{run.document.attempt_id}-{run.part.node}-{worker.part.name}",
                     Choice(mine, {}),
                     cpus=worker.part.cpus,
                     memory_bytes=worker.part.memory_bytes,

@@ -23,7 +23,7 @@ def tell_reach(run: NodeRun) -> None:
 
 def _lines(run: NodeRun) -> Iterator[str]:
     commands = [worker.argv for worker in run.part.workers]
-    commands += [argv for hook in run.part.hooks.values() for argv in hook]
+    commands += [argv for hook in run.document.hooks.values() for argv in hook]
     for argv in commands:
         if argv and "\n" not in "".join(argv) and len(argv) > 1 and argv[-2] not in ("-c", "-ec"):
             yield " ".join(argv)

@@ -23,7 +23,7 @@ class ValueMissing(OSError):
 
 def give_secrets(run: NodeRun) -> None:
     """Set the variables and write the files; raises OSError where that cannot be."""
-    secrets, values = run.part.secrets, run.secret_values
+    secrets, values = run.document.secrets, run.secret_values
     if not secrets:
         return
     for secret in secrets:
@@ -42,16 +42,16 @@ def give_secrets(run: NodeRun) -> None:
 
 def take_secrets_back(run: NodeRun) -> None:
     """The attempt has ended on this node: nothing of its secrets stays."""
-    if any(secret.file is not None for secret in run.part.secrets):
-        secretfiles.remove(run.part.token, run.part.node, run.node.directory)
+    if any(secret.file is not None for secret in run.document.secrets):
+        secretfiles.remove(run.document.token, run.part.node, run.node.directory)
 
 
 def _write_files(run: NodeRun) -> dict[str, str]:
     """The path of each file, by its name below the directory of the secrets."""
-    values = {secret.file: run.secret_values[secret.name] for secret in run.part.secrets if secret.file}
+    values = {secret.file: run.secret_values[secret.name] for secret in run.document.secrets if secret.file}
     if not values:
         return {}
-    place, in_memory = secretfiles.make(run.part.token, run.part.node, run.node.directory)
+    place, in_memory = secretfiles.make(run.document.token, run.part.node, run.node.directory)
     if not in_memory:
         run.events.append(
             "notice", text=f"no file system in memory at {secretfiles.MEMORY}: files of secrets lie on disk"

@@ -31,14 +31,14 @@ from tarmac.node.setup.setupwork import SetupWork, StepFailed
 
 def set_up(run: NodeRun) -> None:
     """Run every step; raises Leave when one fails, or when the attempt is asked to leave."""
-    if not run.part.setup:
-        if run.part.own_packages:
+    if not run.document.setup:
+        if run.document.own_packages:
             open_layers(SetupWork(run))
         return
     work = SetupWork(run)
     run.events.flush()
     layers: Optional[Layers] = None
-    for number, step in enumerate(run.part.setup):
+    for number, step in enumerate(run.document.setup):
         leave_if_asked(run)
         try:
             if number == 0:

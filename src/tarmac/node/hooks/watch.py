@@ -65,7 +65,7 @@ class Watch:
         self._told = False
         self._room = LogRoom(
             [worker.log for worker in run.workers],
-            limit_bytes=run.part.log_limit_bytes,
+            limit_bytes=run.document.log_limit_bytes,
             say=lambda text: run.events.append("notice", text=text),
         )
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
@@ -161,7 +161,7 @@ class Watch:
         self._witness.before_leaving()
         self._leave_signal, self._withholds = number, withholds
         self._told = True
-        self._sweep_within(self._run.part.grace_s)
+        self._sweep_within(self._run.document.grace_s)
 
     def _pass_signal_on(self) -> None:
         """Send the signal of what was asked to the workers who wait for one, each once."""
@@ -169,7 +169,7 @@ class Watch:
             return
         run, due = self._run, set(self._unsignalled)
         if self._withholds:
-            polling = polls.look(run.attempt.node(name).directory for name in run.part.nodes)
+            polling = polls.look(run.attempt.node(name).directory for name in run.document.node_names)
             due = {each for each in due if not polling.lives and each.part.role not in polling.roles}
         if not due:
             return

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Optional, Sequence
 
 from tarmac.node.attempt import protocol
-from tarmac.node.attempt.document import AttemptPart
+from tarmac.node.attempt.document import AttemptDocument, NodePart
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.attempt.paths import NodePaths
@@ -33,7 +33,8 @@ class SidecarProcess:
 
     def __init__(
         self,
-        part: AttemptPart,
+        document: AttemptDocument,
+        part: NodePart,
         node: NodePaths,
         *,
         events: EventLog,
@@ -42,6 +43,7 @@ class SidecarProcess:
         apart: Optional[Apart] = None,
     ) -> None:
         self.seen = dict(part.artifacts)
+        self._document = document
         self._part = part
         self._node = node
         self._events = events
@@ -52,7 +54,7 @@ class SidecarProcess:
         self._say = -1
         self._news = untrusted.Lines(node.sync)
         now = time.monotonic()
-        every_s = part.sync.every_s if part.sync is not None else {}
+        every_s = document.sync.every_s if document.sync is not None else {}
         self._due = {kind: now + every_s[kind] for kind in part.artifacts if kind in every_s}
         self._next_due = min(self._due.values(), default=float("inf"))
 
@@ -71,23 +73,23 @@ class SidecarProcess:
         if self._something(due):
             self._start()
         else:
-            assert self._part.sync is not None
-            self._due.update({kind: now + self._part.sync.every_s[kind] for kind in due})
+            assert self._document.sync is not None
+            self._due.update({kind: now + self._document.sync.every_s[kind] for kind in due})
             self._next_due = min(self._due.values())
 
     def command(self, doing: str) -> list[str]:
         """The argv of the sidecar."""
-        assert self._part.sync is not None
+        assert self._document.sync is not None
         attempt = os.path.dirname(os.path.dirname(self._node.directory))
         seen = [f"{kind}={path}" for kind, path in self.seen.items()]
-        return [*self._part.sync.command, doing, attempt, self._part.node, *seen]
+        return [*self._document.sync.command, doing, attempt, self._part.node, *seen]
 
     def finish(self, exits: Sequence[Exit], torn: Optional[Sequence[str]], *, at: float) -> None:
         """The workers have ended, at that time: all they left is kept when this returns, or the run is told.
 
         `torn` are the files of the checkpoint that were cut short (see `torn`); None: nobody can tell.
         """
-        if self._part.sync is None or (self._child is None and not exits):
+        if self._document.sync is None or (self._child is None and not exits):
             return
         if self._child is None and not self._something(list(self._part.artifacts)):
             return

@@ -130,7 +130,7 @@ def open_layers(work: SetupWork) -> Optional[Layers]:
     path = interpreter.find(env)
     if path is None:
         return None
-    root = work.run.part.environments or os.path.join(work.run.node.directory, "environments")
+    root = work.run.document.environments or os.path.join(work.run.node.directory, "environments")
     os.makedirs(root, mode=0o700, exist_ok=True)
     try:
         python = interpreter.ask(work, path, env=env, root=root)

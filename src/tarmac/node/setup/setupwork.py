@@ -50,7 +50,7 @@ class SetupWork:
 
     def env(self) -> dict[str, str]:
         """What a step finds around it now: later steps see what earlier ones installed."""
-        return environment.complete(self.run.part.setup_env, self.run)
+        return environment.complete(self.run.document.setup_env, self.run)
 
     def say(self, line: str) -> None:
         """A line of our own in the setup log."""

@@ -1,0 +1,147 @@
+"""Named tuples to JSON and back: who writes attempt.json and who reads it share one definition of its fields.
+
+Called by `document`. What is as by default is left out; null is as good as absent. Records that may stand for
+one another have a field `kind`, which is always written and tells them apart.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import Any, Callable, Iterable, Mapping, Union, get_args, get_origin, get_type_hints
+
+_Read = Callable[[Any], Any]
+
+_KIND = "kind"
+_TEXTS = {str}
+_WHATEVER = 1e300
+
+
+class Malformed(ValueError):
+    """What was read is no such record; the text says where, and what is expected."""
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """What of a record is not as by default."""
+    defaults = record._field_defaults
+    return {
+        name: _plain(value)
+        for name, value in zip(record._fields, record)  # noqa: B905 - of the same record
+        if name == _KIND or name not in defaults or value != defaults[name]
+    }
+
+
+def reader(kind: type) -> _Read:
+    """What makes records of this kind from JSON; it checks the types of all fields, and raises Malformed."""
+    hints = get_type_hints(kind)
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
+    fields = [(name, name in defaults, _reader(hints[name])) for name in names]
+
+    def read(told: Any) -> Any:
+        if not isinstance(told, dict):
+            raise Malformed("an object is expected")
+        found = {}
+        for name, optional, of in fields:
+            value = told.get(name)
+            if value is None and optional:
+                continue
+            if name not in told:
+                raise Malformed(f"{name!r} is missing")
+            try:
+                found[name] = of(value)
+            except Malformed as problem:
+                raise Malformed(f"{name}: {problem}") from None
+        return kind(**found)
+
+    return read
+
+
+def _plain(value: Any) -> Any:
+    """A value as `json` can write it: it knows all of them but records."""
+    if isinstance(value, tuple):
+        if hasattr(value, "_fields"):
+            return to_json(value)
+        if value and hasattr(value[0], "_fields"):
+            return [to_json(each) for each in value]
+    return value
+
+
+def _reader(hint: Any) -> _Read:
+    """What reads a value of this type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Union:
+        kinds = [each for each in arguments if each is not type(None)]
+        return _reader(kinds[0]) if len(kinds) == 1 else _one_of(kinds)
+    if origin is tuple:
+        return _list_of(_reader(arguments[0]))
+    if origin is collections.abc.Mapping:
+        return _object_of(_reader(arguments[1]))
+    if hasattr(hint, "_fields"):
+        return reader(hint)
+    return _PLAIN[hint]
+
+
+def _one_of(kinds: list[Any]) -> _Read:
+    readers = {each._field_defaults[_KIND]: reader(each) for each in kinds}
+
+    def read(told: Any) -> Any:
+        kind = told.get(_KIND) if isinstance(told, dict) else None
+        if not isinstance(kind, str) or kind not in readers:
+            raise Malformed(f"an object of a kind is expected ({', '.join(readers)})")
+        return readers[kind](told)
+
+    return read
+
+
+def _list_of(item: _Read) -> _Read:
+    def read(told: Any) -> Any:
+        if not isinstance(told, list):
+            raise Malformed("a list is expected")
+        return tuple(told) if item is _text and _are_texts(told) else tuple([item(each) for each in told])
+
+    return read
+
+
+def _object_of(item: _Read) -> _Read:
+    def read(told: Any) -> Any:
+        if not isinstance(told, dict):
+            raise Malformed("an object is expected")
+        return (
+            told
+            if item is _text and _are_texts(told.values())
+            else {name: item(value) for name, value in told.items()}
+        )
+
+    return read
+
+
+def _are_texts(found: Iterable[Any]) -> bool:
+    """Most of what there is: worth a look that costs little."""
+    return set(map(type, found)) <= _TEXTS
+
+
+def _text(told: Any) -> Any:
+    if type(told) is not str:
+        raise Malformed("a text is expected")
+    return told
+
+
+def _whole(told: Any) -> Any:
+    if type(told) is not int:
+        raise Malformed("a whole number is expected")
+    return told
+
+
+def _number(told: Any) -> Any:
+    if type(told) not in (int, float) or not -_WHATEVER < told < _WHATEVER:
+        raise Malformed("a number is expected")
+    return float(told)
+
+
+def _flag(told: Any) -> Any:
+    if type(told) is not bool:
+        raise Malformed("true or false is expected")
+    return told
+
+
+_PLAIN: dict[Any, _Read] = {str: _text, int: _whole, float: _number, bool: _flag}
