@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Policy, Pool
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Seat
+from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Ledger, Plan, Snapshot, explain, plan
 
@@ -322,10 +322,10 @@ def queued_run(run_id: str, demands: tuple[Demand, ...], target: Target, queued_
 
 def holding(node: Node, demands: tuple[Demand, ...], target: Target) -> Holding:
     """A run on all of a node."""
-    seat = Seat(role="main", replica=0, node=node.name, slots=tuple(range(SLOTS)))
+    placement = WorkerPlacement(role="main", replica=0, node=node.name, slots=tuple(range(SLOTS)))
     return Holding(
         candidate=queued_run(f"h-{node.name}", demands, target, NOW - 5000),
-        allocation=Allocation(cluster=LOCAL_CLUSTER, seats=(seat,)),
+        allocation=Allocation(cluster=LOCAL_CLUSTER, placements=(placement,)),
         granted_at=NOW - 5000,
         started_at=NOW - 5000,
         checkpoint_at=None,

@@ -315,7 +315,7 @@ def _judge(shared: Torture, client: Client, name: str, number: int) -> tuple[boo
     """Whether a cycle run was called proven, and what is dishonest about it."""
     lineage = Lineage(shared, client, name, number, "mode: cycle\nmax_rapid_cycles: 2\n")
     lineage.wait_for_state("ended")
-    verdict = client.run(lineage.run["id"])["verdict"]
+    verdict = client.run(lineage.run["id"])["cycle_report"]
     kept = [item for item in client.artifacts(lineage.run["id"]) if item["kind"] == "checkpoint"]
     lineage.ledger.look()
     proven = bool(verdict and verdict["proven"])

@@ -206,7 +206,7 @@ def claims(story: Sharing) -> list[tuple[str, bool]]:
 
 def _completed(story: Sharing, name: str, *, proven: bool) -> tuple[str, bool]:
     run = story.runs[name]
-    verdict = run["verdict"]
+    verdict = run["cycle_report"]
     assert verdict is not None
     text = f"{name}: {run['outcome']}, pause and resume {'proven' if verdict['proven'] else 'unproven'}"
     return text, run["outcome"] == "completed" and verdict["proven"] is proven
@@ -320,7 +320,7 @@ def show(story: Sharing) -> None:
         print(f"  {line}")
     print()
     for name in (PROVES, CARELESS):
-        verdict = story.runs[name]["verdict"] if name in story.runs else None
+        verdict = story.runs[name]["cycle_report"] if name in story.runs else None
         if verdict is None:
             continue
         output_s = verdict["first_output_s"]

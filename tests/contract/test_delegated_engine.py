@@ -10,7 +10,7 @@ from engine_harness import LOG, Work, ended, running, submit
 from tarmac.model.abilities import Delegates, OffersNodes
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Ask, Outcome
+from tarmac.model.run import LeaveRequest, Outcome
 
 pytestmark = pytest.mark.parametrize("harness", ["sim-batch"], indirect=True)
 
@@ -52,15 +52,19 @@ def test_an_attempt_waits_there_as_a_native_job_and_then_says_where_it_runs(harn
 
 @pytest.mark.parametrize(
     ("ask", "outcome"),
-    [(Ask.PAUSE, Outcome.PAUSED), (Ask.PREEMPT, Outcome.PREEMPTED), (Ask.STOP, Outcome.STOPPED)],
+    [
+        (LeaveRequest.PAUSE, Outcome.PAUSED),
+        (LeaveRequest.PREEMPT, Outcome.PREEMPTED),
+        (LeaveRequest.STOP, Outcome.STOPPED),
+    ],
 )
 def test_one_that_is_asked_to_leave_while_it_waits_never_begins(
-    harness: Any, ask: Ask, outcome: Outcome
+    harness: Any, ask: LeaveRequest, outcome: Outcome
 ) -> None:
     harness.hold_the_queue(True)
     attempt = submit(harness, Work())
-    harness.engine.ask(attempt, ask)
-    harness.engine.ask(attempt, ask)
+    harness.engine.request_leave(attempt, ask)
+    harness.engine.request_leave(attempt, ask)
     harness.hold_the_queue(False)
     over = seen(harness, attempt)
     assert (over.state, over.outcome, over.started_at) == (ObservedState.ENDED, outcome, None)
@@ -69,8 +73,8 @@ def test_one_that_is_asked_to_leave_while_it_waits_never_begins(
 def test_a_stop_counts_for_more_than_a_pause_before_it(harness: Any) -> None:
     harness.hold_the_queue(True)
     attempt = submit(harness, Work())
-    harness.engine.ask(attempt, Ask.PAUSE)
-    harness.engine.ask(attempt, Ask.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert seen(harness, attempt).outcome is Outcome.STOPPED
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import LOG, Harness, Work, ended, started, submit
 from tarmac.model.errors import NotFound
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 
 # --- starting and ending ------------------------------------------------------------------------------
 
@@ -81,18 +81,18 @@ def test_attempts_of_one_run_are_apart(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("ask", "outcome", "code"),
     [
-        (Ask.PAUSE, Outcome.PAUSED, CauseCode.USER_REQUEST),
-        (Ask.PREEMPT, Outcome.PREEMPTED, CauseCode.PREEMPTION),
-        (Ask.STOP, Outcome.STOPPED, CauseCode.USER_REQUEST),
-        (Ask.TIME_LIMIT, Outcome.FAILED, CauseCode.TIME_LIMIT),
+        (LeaveRequest.PAUSE, Outcome.PAUSED, CauseCode.USER_REQUEST),
+        (LeaveRequest.PREEMPT, Outcome.PREEMPTED, CauseCode.PREEMPTION),
+        (LeaveRequest.STOP, Outcome.STOPPED, CauseCode.USER_REQUEST),
+        (LeaveRequest.TIME_LIMIT, Outcome.FAILED, CauseCode.TIME_LIMIT),
     ],
 )
 def test_a_running_attempt_leaves_as_asked(
-    harness: Harness, ask: Ask, outcome: Outcome, code: CauseCode
+    harness: Harness, ask: LeaveRequest, outcome: Outcome, code: CauseCode
 ) -> None:
     attempt = started(harness, Work(lasts=True))
-    harness.engine.ask(attempt, ask)
-    harness.engine.ask(attempt, ask)
+    harness.engine.request_leave(attempt, ask)
+    harness.engine.request_leave(attempt, ask)
     seen = harness.settle(attempt, ended)
     assert seen.outcome is outcome
     assert seen.cause is not None
@@ -101,35 +101,35 @@ def test_a_running_attempt_leaves_as_asked(
 
 def test_one_that_does_not_listen_is_ended_after_its_grace(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=0.2)
-    harness.engine.ask(attempt, Ask.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
 def test_a_stop_after_a_pause_is_honoured(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
-    harness.engine.ask(attempt, Ask.PAUSE)
-    harness.engine.ask(attempt, Ask.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_stop_changes_nothing(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
-    harness.engine.ask(attempt, Ask.STOP)
-    harness.engine.ask(attempt, Ask.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 def test_a_pause_after_a_preemption_keeps_the_run_paused(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True, ignores_asks=True), grace_s=1.0)
-    harness.engine.ask(attempt, Ask.PREEMPT)
-    harness.engine.ask(attempt, Ask.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.PREEMPT)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert harness.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
 def test_asking_one_that_has_ended_changes_nothing(harness: Harness) -> None:
     attempt = submit(harness, Work())
     seen = harness.settle(attempt, ended)
-    harness.engine.ask(attempt, Ask.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert harness.engine.observe([attempt])[attempt] == seen
 
 
@@ -139,7 +139,7 @@ def test_a_stop_before_the_start_means_that_it_never_starts(harness: Harness) ->
     request = harness.engine.render(launch)
     harness.engine.submit(request)
     assert harness.engine.observe([launch.attempt_id])[launch.attempt_id].state is ObservedState.STARTING
-    harness.engine.ask(launch.attempt_id, Ask.STOP)
+    harness.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
     seen = harness.settle(launch.attempt_id, ended)
     assert (seen.outcome, seen.started_at) == (Outcome.STOPPED, None)
     assert seen.cause is not None
@@ -150,7 +150,7 @@ def test_a_stop_before_the_start_means_that_it_never_starts(harness: Harness) ->
 
 def test_a_stop_before_the_submission_means_that_it_never_starts(harness: Harness) -> None:
     launch = harness.launch(Work(output="never"))
-    harness.engine.ask(launch.attempt_id, Ask.STOP)
+    harness.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
     harness.engine.submit(harness.engine.render(launch))
     seen = harness.settle(launch.attempt_id, ended)
     assert (seen.outcome, seen.started_at) == (Outcome.STOPPED, None)
@@ -160,7 +160,7 @@ def test_a_stop_before_the_submission_means_that_it_never_starts(harness: Harnes
 
 def test_a_pause_before_the_submission_is_nothing(harness: Harness) -> None:
     launch = harness.launch(Work())
-    harness.engine.ask(launch.attempt_id, Ask.PAUSE)
+    harness.engine.request_leave(launch.attempt_id, LeaveRequest.PAUSE)
     assert harness.engine.observe([launch.attempt_id])[launch.attempt_id].state is ObservedState.ABSENT
     harness.engine.submit(harness.engine.render(launch))
     assert harness.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
@@ -172,24 +172,24 @@ def test_a_pause_before_the_submission_is_nothing(harness: Harness) -> None:
 def test_what_nodes_see_of_an_attempt_is_told_while_it_runs_and_after(harness: Harness) -> None:
     """I11: a first output at once, a whole checkpoint, and that the next attempt read it."""
     first = started(harness, Work(output="hello\n", saves=True, lasts=True))
-    seen = harness.settle(first, lambda seen: seen.evidence.first_output_at is not None)
+    seen = harness.settle(first, lambda seen: seen.milestones.first_output_at is not None)
     assert seen.state is ObservedState.RUNNING
-    assert seen.evidence.read_at is None
-    harness.engine.ask(first, Ask.PREEMPT)
+    assert seen.milestones.read_at is None
+    harness.engine.request_leave(first, LeaveRequest.PREEMPT)
     seen = harness.settle(first, ended)
     assert seen.ended_at is not None
-    assert seen.evidence.checkpoint_at is not None
+    assert seen.milestones.checkpoint_at is not None
     assert seen.started_at is not None
-    assert seen.started_at <= seen.evidence.checkpoint_at <= seen.ended_at
-    assert seen.evidence.read_at is None
+    assert seen.started_at <= seen.milestones.checkpoint_at <= seen.ended_at
+    assert seen.milestones.read_at is None
     second = submit(harness, Work(output="hello again\n", saves=True), number=2)
-    assert harness.settle(second, ended).evidence.read_at is not None
+    assert harness.settle(second, ended).milestones.read_at is not None
 
 
 def test_an_attempt_that_saves_and_reads_nothing_has_no_such_evidence(harness: Harness) -> None:
     for number in (1, 2):
         attempt = submit(harness, Work(output="hello\n"), number=number)
-        evidence = harness.settle(attempt, ended).evidence
+        evidence = harness.settle(attempt, ended).milestones
         assert evidence.first_output_at is not None
         assert (evidence.checkpoint_at, evidence.read_at) == (None, None)
 
@@ -200,7 +200,7 @@ def test_an_attempt_that_saves_and_reads_nothing_has_no_such_evidence(harness: H
 def test_an_attempt_on_two_nodes_runs_and_ends_as_one(harness: Harness) -> None:
     attempt = started(harness, Work(lasts=True), nodes=2)
     assert [worker.node for worker in harness.engine.workers(attempt)] == ["node1", "node2"]
-    harness.engine.ask(attempt, Ask.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
     assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
     assert all(worker.ended_at is not None for worker in harness.engine.workers(attempt))
 
@@ -211,7 +211,7 @@ def test_an_attempt_on_two_nodes_runs_and_ends_as_one(harness: Harness) -> None:
 @pytest.mark.parametrize("attempt", ["nobody.1", "", ".", "..", "../../etc.1", "a/b.1", "run1", "run1.x"])
 def test_an_unknown_attempt_is_absent_and_never_an_error(harness: Harness, attempt: str) -> None:
     assert harness.engine.observe([attempt]) == {attempt: Observation(state=ObservedState.ABSENT)}
-    harness.engine.ask(attempt, Ask.PAUSE)
+    harness.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert list(harness.engine.workers(attempt)) == []
     assert list(harness.engine.notices(attempt)) == []
     with pytest.raises(NotFound):
@@ -251,7 +251,7 @@ def test_what_a_node_tells_is_known_while_the_attempt_runs_and_after(harness: Ha
         return [(notice.node, "/data/none" in notice.text) for notice in harness.engine.notices(attempt)]
 
     assert told() == [("node1", True)]
-    harness.engine.ask(attempt, Ask.STOP)
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
     harness.settle(attempt, ended)
     assert told() == [("node1", True)]
     silent = submit(harness, Work(), number=2)

@@ -9,7 +9,7 @@ from tarmac.model.errors import InvalidInput, Refused
 from tarmac.model.lifecycle import IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
 from tarmac.model.resources import Resources
-from tarmac.model.run import Cause, CauseCode, Outcome, Standing
+from tarmac.model.run import Cause, CauseCode, Outcome, QueuePosition
 from tarmac.model.spec import (
     Command,
     Conventions,
@@ -244,7 +244,7 @@ def test_a_summary_says_where_a_run_stands_now(store: Store) -> None:
         return summary.mode, summary.pool, summary.priority
 
     assert shown() == (Mode.CYCLE, "p", 1)
-    moved = step(run, E.REORDERED, standing=Standing(priority=9, weight=1.0, pool="q"))
+    moved = step(run, E.REORDERED, queue_position=QueuePosition(priority=9, weight=1.0, pool="q"))
     assert store.apply([moved]) == [True]
     assert shown() == (Mode.CYCLE, "q", 9)
     assert store.apply([placed(moved.after)]) == [True]

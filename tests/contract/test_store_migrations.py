@@ -20,7 +20,7 @@ from postgres import Server
 from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.run import Evidence, Standing
+from tarmac.model.run import Milestones, QueuePosition
 from tarmac.model.spec import Mode
 from tarmac.model.summary import RunQuery
 from tarmac.store import open_store
@@ -106,14 +106,14 @@ def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tup
     with closing(open_store(url)) as store:
         queued, running = store.live_runs()
         assert (queued.id, queued.state, queued.place.priority, queued.turns) == ("r1", RunState.QUEUED, 3, 0)
-        assert (running.attained_slot_s, running.share, running.standing) == (0.0, None, None)
+        assert (running.attained_slot_s, running.share, running.queue_position) == (0.0, None, None)
         (attempt,) = store.live_attempts()
-        assert (attempt.id, attempt.evidence, attempt.allotted_s) == ("r2.1", Evidence(), None)
+        assert (attempt.id, attempt.milestones, attempt.allotted_s) == ("r2.1", Milestones(), None)
         assert attempt.allocation.pool == "default"
         assert [event.id for event in store.feed(after_id=0)] == [1, 2, 3]
         (summary, _) = store.runs(RunQuery())
         assert (summary.mode, summary.pool) == (Mode.BATCH, None)
-        moved = step(queued, RunEvent.REORDERED, standing=Standing(priority=4, weight=1.0))
+        moved = step(queued, RunEvent.REORDERED, queue_position=QueuePosition(priority=4, weight=1.0))
         assert store.apply([moved]) == [True]
         assert store.run("r1") == moved.after
         assert [event.id for event in store.events("r1")] == [1, 2, 4], "ids go on where they were"

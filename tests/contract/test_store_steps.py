@@ -11,17 +11,17 @@ from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import AttemptState, IllegalStep, RunEvent, RunState
 from tarmac.model.ports import Store
 from tarmac.model.run import (
-    Ask,
     Cause,
     CauseCode,
-    Evidence,
+    CycleReport,
+    LeaveRequest,
+    Milestones,
     Outcome,
+    QueuePosition,
     Release,
     Retry,
     Run,
     Share,
-    Standing,
-    Verdict,
 )
 
 E = RunEvent
@@ -74,21 +74,21 @@ def test_every_field_that_a_step_may_change_is_kept(store: Store, queued: Run) -
         turns=4,
         attained_slot_s=5.5,
         ran_s=6.5,
-        standing=Standing(priority=7, weight=0.5, position=8.5, pool="other"),
+        queue_position=QueuePosition(priority=7, weight=0.5, position=8.5, pool="other"),
         share=Share(period_at=7200.0, allotted_s=9.5, rank=1, used_s=10.5, credit_s=11.5),
         retry=Retry(at=30.0, tries=2, end="abc"),
-        verdict=Verdict(turns=4, first_output_s=None, committed=True, resumed=False),
+        cycle_report=CycleReport(turns=4, first_output_s=None, committed=True, resumed=False),
         attempt=attempt_of(
             queued,
             state=AttemptState.ENDED,
             started_at=1.0,
             ended_at=2.0,
-            asked=Ask.STOP,
-            asked_at=1.5,
+            leave_request=LeaveRequest.STOP,
+            leave_requested_at=1.5,
             outcome=Outcome.LOST,
             cause=cause,
             allotted_s=12.5,
-            evidence=Evidence(first_output_at=1.1, checkpoint_at=1.2, read_at=1.3),
+            milestones=Milestones(first_output_at=1.1, checkpoint_at=1.2, read_at=1.3),
             released=(Release(role="main", replica=1, at=1.75), Release(role="main", replica=0, at=1.8)),
         ),
     )
@@ -118,7 +118,7 @@ def test_live_attempts_come_by_run_and_number(store: Store) -> None:
 def test_a_step_without_events_changes_the_attempt_alone(store: Store, queued: Run) -> None:
     start = placed(queued)
     store.apply([start])
-    asked = attempt_of(queued, asked=Ask.PAUSE, asked_at=5.0)
+    asked = attempt_of(queued, leave_request=LeaveRequest.PAUSE, leave_requested_at=5.0)
     assert store.apply([step(start.after, attempt=asked)]) == [True]
     assert store.attempts("r1") == [asked]
     assert store.run("r1") == start.after

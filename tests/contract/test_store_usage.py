@@ -13,7 +13,7 @@ from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput
 from tarmac.model.lifecycle import AttemptState, RunEvent
 from tarmac.model.ports import Store
-from tarmac.model.run import Allocation, Outcome, Run, Seat, Standing
+from tarmac.model.run import Allocation, Outcome, QueuePosition, Run, WorkerPlacement
 
 HOUR = 10 * HOUR_S
 
@@ -25,12 +25,12 @@ def bucket(slot_s: float, *, hour_at: float = HOUR, **fields: str) -> UsageBucke
 
 def ended(run: Run, slot_s: float, *, at: float = HOUR + 5.0, pool: str = "p") -> RunStep:
     """The end of an attempt that used so much, in that pool at that time."""
-    seat = Seat(role="main", replica=0, node="node-1", slots=(0,))
+    placement = WorkerPlacement(role="main", replica=0, node="node-1", slots=(0,))
     attempt = attempt_of(
         run,
         number=max(run.attempt, 1),
         state=AttemptState.ENDED,
-        allocation=Allocation(cluster="local", pool=pool, seats=(seat,)),
+        allocation=Allocation(cluster="local", pool=pool, placements=(placement,)),
         ended_at=at,
         outcome=Outcome.LOST,
     )
@@ -75,7 +75,7 @@ def test_a_heavier_run_counts_for_less(store: Store) -> None:
     run = running(store, "r1", weight=2.0)
     assert store.apply([ended(run, 10.0)]) == [True]
     other = running(store, "r2", weight=2.0)
-    heavier = step(other, RunEvent.REORDERED, standing=Standing(priority=0, weight=5.0))
+    heavier = step(other, RunEvent.REORDERED, queue_position=QueuePosition(priority=0, weight=5.0))
     assert store.apply([heavier, ended(heavier.after, 10.0)]) == [True, True]
     assert store.usage(0.0) == [bucket(10.0 / 2.0 + 10.0 / 5.0)]
 

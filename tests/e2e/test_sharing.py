@@ -138,7 +138,7 @@ def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, 
     run = cycles.runs[name]
     assert run["outcome"] == "completed"
     assert run["cause"] is None
-    verdict = run["verdict"]
+    verdict = run["cycle_report"]
     assert verdict is not None
     assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
         2,
@@ -147,7 +147,10 @@ def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, 
         True,
     )
     assert verdict["first_output_s"] is not None
-    assert [attempt["evidence"]["read_at"] is not None for attempt in cycles.attempts[name]] == [False, True]
+    assert [attempt["milestones"]["read_at"] is not None for attempt in cycles.attempts[name]] == [
+        False,
+        True,
+    ]
 
 
 @CYCLES
@@ -160,7 +163,7 @@ def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
     assert run["outcome"] == "completed"
     assert run["cause"] is not None
     assert run["cause"]["message"].startswith("completed, pause and resume unproven")
-    verdict = run["verdict"]
+    verdict = run["cycle_report"]
     assert verdict is not None
     assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
         2,

@@ -45,8 +45,8 @@ def test_the_histories_do_crash_and_do_reach_everything() -> None:
                 turns=run.turns,
                 preemptions=run.preemptions,
                 shares=run.share is not None,
-                proven=run.verdict is not None and run.verdict.proven,
-                moved=run.standing is not None,
+                proven=run.cycle_report is not None and run.cycle_report.proven,
+                moved=run.queue_position is not None,
                 released=sum(len(each.released) for each in history.simulation.store.attempts(run.id)),
             )
     assert crashes > 80
@@ -143,7 +143,7 @@ def _turns(crash_at: int | None) -> tuple[Simulation, int]:
     simulation.settle()
     found = {run_id: simulation.store.run(run_id) for run_id in (*shared, turns, *later)}
     assert {run.outcome for run in found.values()} == {Outcome.COMPLETED}
-    assert (found[turns].turns, found[turns].verdict.proven) == (2, True)
+    assert (found[turns].turns, found[turns].cycle_report.proven) == (2, True)
     assert [run_id for run_id in later if found[run_id].place.priority == 1] == later
     assert found[later[0]].started_at < found[later[1]].started_at
     assert all(count == 1 for count in simulation.engine.starts.values())

@@ -33,7 +33,7 @@ class Stay:
 
     def served_s(self, since: float, until: float) -> float:
         """How long its workers ran unasked between two moments."""
-        began, asked = self.attempt.started_at, self.attempt.asked_at
+        began, asked = self.attempt.started_at, self.attempt.leave_requested_at
         if began is None:
             return 0.0
         over = asked if asked is not None else self.attempt.ended_at
@@ -97,7 +97,7 @@ class Delays:
 
     def is_cut(self, stay: Stay) -> bool:
         """Whether an attempt was asked to leave in the middle of the block of that period."""
-        asked_at, run_id = stay.attempt.asked_at, stay.attempt.run_id
+        asked_at, run_id = stay.attempt.leave_requested_at, stay.attempt.run_id
         granted = [share for share in self.shares[run_id] if asked_at and share.period_at <= asked_at]
         if asked_at is None or not granted:
             return False

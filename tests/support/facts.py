@@ -8,7 +8,7 @@ from typing import Any
 
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Seat
+from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Plan, Snapshot
 
@@ -68,16 +68,16 @@ def candidate(run_id: str, *demands: Demand, **changes: Any) -> Candidate:
     return replace(base, **changes)
 
 
-def holding(run_id: str, seats: dict[str, Sequence[int]], **changes: Any) -> Holding:
+def holding(run_id: str, placements: dict[str, Sequence[int]], **changes: Any) -> Holding:
     """A run that holds these slots of these nodes; changes are of the holding or of its candidate."""
     own = {
         key: changes.pop(key) for key in ("granted_at", "started_at", "leaving", "grace_s") if key in changes
     }
     allocation = Allocation(
         cluster=LOCAL_CLUSTER,
-        seats=tuple(
-            Seat(role="main", replica=number, node=name, slots=tuple(slots))
-            for number, (name, slots) in enumerate(seats.items())
+        placements=tuple(
+            WorkerPlacement(role="main", replica=number, node=name, slots=tuple(slots))
+            for number, (name, slots) in enumerate(placements.items())
         ),
     )
     base = Holding(
@@ -104,6 +104,6 @@ def started(plan: Plan) -> list[str]:
 
 
 def layout(plan: Plan, run_id: str) -> list[tuple[str, int]]:
-    """Where a run starts: each seat's node and number of slots, in order."""
+    """Where a run starts: each placement's node and number of slots, in order."""
     (placement,) = [item for item in plan.placements if item.run_id == run_id]
-    return [(seat.node, len(seat.slots)) for seat in placement.allocation.seats]
+    return [(placement.node, len(placement.slots)) for placement in placement.allocation.placements]

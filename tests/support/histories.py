@@ -8,7 +8,7 @@ from typing import Any
 
 from tarmac.model.changes import NewRun, RunStep, StepEvent
 from tarmac.model.lifecycle import INITIAL_STATE, AttemptState, RunEvent, RunState, steps
-from tarmac.model.run import Allocation, Attempt, Outcome, Run, Seat
+from tarmac.model.run import Allocation, Attempt, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Command, Process, Role, RunSpec
 
 HELLO = (Role(processes=(Process(command=Command(argv=("echo", "hello"))),)),)
@@ -45,13 +45,13 @@ def new_run(
 
 def attempt_of(run: Run, number: int = 1, *, node: str = "node-1", **fields: Any) -> Attempt:
     """An attempt of `run` on one node, starting."""
-    seat = Seat(role="main", replica=0, node=node, slots=(0,))
+    placement = WorkerPlacement(role="main", replica=0, node=node, slots=(0,))
     plain = Attempt(
         run_id=run.id,
         number=number,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="local", seats=(seat,)),
+        allocation=Allocation(cluster="local", placements=(placement,)),
         token=f"token-{number}",
         master_port=29000,
         created_at=100.0,

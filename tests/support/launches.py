@@ -1,4 +1,4 @@
-"""Runs, attempts and nodes for tests of `launch`: from a run file and a list of seats."""
+"""Runs, attempts and nodes for tests of `launch`: from a run file and a list of placements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, WorkerLaunch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Attempt, Run, Seat
+from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
 
 
 def node(name: str, address: str = "10.0.0.1", *, slots: int = 8, cpus: float = 64.0) -> Node:
@@ -19,21 +19,21 @@ def node(name: str, address: str = "10.0.0.1", *, slots: int = 8, cpus: float = 
     return Node(name=name, cluster="site-a", address=address, hostname=f"{name}.example", capacity=capacity)
 
 
-def seat(role: str, replica: int, node: str, *slots: int) -> Seat:
+def placement(role: str, replica: int, node: str, *slots: int) -> WorkerPlacement:
     """One replica's place."""
-    return Seat(role=role, replica=replica, node=node, slots=slots)
+    return WorkerPlacement(role=role, replica=replica, node=node, slots=slots)
 
 
 def launch(
     source: str,
     nodes: list[Node],
-    seats: list[Seat],
+    placements: list[WorkerPlacement],
     inherited: dict[str, str] | None = None,
     *,
     allotted_s: float | None = None,
     ran_s: float = 0.0,
 ) -> Launch:
-    """The launch of the second attempt of a run file on these seats."""
+    """The launch of the second attempt of a run file on these placements."""
     spec = read(source, filename="digits.yaml", directory="/home/ada/digits").spec
     spec = replace(spec, environment=replace(spec.environment, inherited=inherited or {}))
     run = Run(
@@ -51,7 +51,7 @@ def launch(
         number=2,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="site-a", seats=tuple(seats)),
+        allocation=Allocation(cluster="site-a", placements=tuple(placements)),
         token="secret",
         master_port=29501,
         created_at=2.0,

@@ -35,11 +35,11 @@ class Promises:
         live = store.live_attempts()
         assert len({attempt.run_id for attempt in live}) == len(live), "a run has two live attempts"
         held = [
-            (seat.node, slot)
+            (placement.node, slot)
             for attempt in live
             if not attempt.delegated
-            for seat in attempt.held.seats
-            for slot in seat.slots
+            for placement in attempt.held.placements
+            for slot in placement.slots
         ]
         assert len(set(held)) == len(held), "a slot is in two gangs"
         used: Counter[tuple[str, str]] = Counter()
@@ -151,19 +151,19 @@ class Promises:
         """A cycle run that completed says what it has shown."""
         if run.outcome is not Outcome.COMPLETED:
             return
-        assert (run.verdict is not None) == (run.spec.mode is Mode.CYCLE)
-        if run.verdict is not None:
-            assert run.verdict.turns == run.turns
+        assert (run.cycle_report is not None) == (run.spec.mode is Mode.CYCLE)
+        if run.cycle_report is not None:
+            assert run.cycle_report.turns == run.turns
             unproven = run.cause is not None and run.cause.code is CauseCode.UNPROVEN
-            assert unproven is not run.verdict.proven
+            assert unproven is not run.cycle_report.proven
 
 
 def _used_slot_s(attempt: Attempt) -> float:
-    """What the seats that an attempt holds no more were held for."""
+    """What the placements that an attempt holds no more were held for."""
     until = {(each.role, each.replica): each.at for each in attempt.released}
     ends = (
-        (len(seat.slots), until.get((seat.role, seat.replica), attempt.ended_at))
-        for seat in attempt.allocation.seats
+        (len(placement.slots), until.get((placement.role, placement.replica), attempt.ended_at))
+        for placement in attempt.allocation.placements
     )
     held_from = attempt.held_from
     return sum(slots * (at - held_from) for slots, at in ends if at is not None and held_from is not None)

@@ -55,6 +55,9 @@ INSTEAD = {
     "foresight": "estimate",
     "telling": "explain",
     "equip": "apply conventions",
+    "seat": "placement",
+    "seats": "placements",
+    "evidence": "milestones",
 }
 """Words that the glossary gives up, and the one it keeps."""
 

@@ -21,7 +21,7 @@ class Cause(TypedDict):
     tail: list[str]
 
 
-class Verdict(TypedDict):
+class CycleReport(TypedDict):
     """What the turns of a cycle run have shown so far."""
 
     turns: int
@@ -75,7 +75,7 @@ class Run(TypedDict):
     retry_at: float | None
     attained_slot_s: float
     ran_s: float
-    verdict: Verdict | None
+    cycle_report: CycleReport | None
     share: Share | None
     code_digest: str | None
     code_commit: str | None
@@ -131,7 +131,7 @@ class RunPage(TypedDict):
     next: str | None
 
 
-class Seat(TypedDict):
+class WorkerPlacement(TypedDict):
     """One replica's place; it holds its slots until `released_at` (null: until the attempt ends)."""
 
     role: str
@@ -156,7 +156,7 @@ class Worker(TypedDict):
     signal: str | None
 
 
-class Evidence(TypedDict):
+class Milestones(TypedDict):
     """What the nodes saw of an attempt; null: not seen."""
 
     first_output_at: float | None
@@ -199,17 +199,17 @@ class Attempt(TypedDict):
     engine: str
     cluster: str
     nodes: list[str]
-    seats: list[Seat]
+    placements: list[WorkerPlacement]
     slot_types: list[str]
     native: NativeStatus | None
     created_at: float
     granted_at: float | None
     started_at: float | None
     ended_at: float | None
-    asked: str | None
-    asked_at: float | None
+    leave_request: str | None
+    leave_requested_at: float | None
     allotted_s: float | None
-    evidence: Evidence
+    milestones: Milestones
     lost: Loss | None
     outcome: str | None
     cause: Cause | None

@@ -68,14 +68,14 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
 
 
 def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[dict[str, Any]]:
-    """The chosen workers of an attempt, known from its seats before any of them has started."""
+    """The chosen workers of an attempt, known from its placements before any of them has started."""
     processes = {role.get("name", DEFAULT_ROLE): len(role["processes"]) for role in run["spec"]["roles"]}
-    for seat in attempt["seats"]:
-        if choice.role not in (None, seat["role"]) or choice.replica not in (None, seat["replica"]):
+    for placement in attempt["placements"]:
+        if choice.role not in (None, placement["role"]) or choice.replica not in (None, placement["replica"]):
             continue
-        for index in range(processes.get(seat["role"], 1)):
+        for index in range(processes.get(placement["role"], 1)):
             if choice.worker in (None, index):
-                yield {"role": seat["role"], "replica": seat["replica"], "index": index}
+                yield {"role": placement["role"], "replica": placement["replica"], "index": index}
 
 
 def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:

@@ -94,16 +94,16 @@ def details_form(client: Client, run: api.Run) -> dict[str, Any]:
         for index in range(len(form["commands"]))
     ]
     over = run["state"] == RunState.ENDED
-    standing = {seat: states.get(seat, "stopped" if over else "pending") for seat in expected}
+    known = {key: states.get(key, "stopped" if over else "pending") for key in expected}
     return {
         "launch": launch,
         "commands": [
-            _command(run, worker, named[worker["role"]], standing)
+            _command(run, worker, named[worker["role"]], known)
             for worker in workers
             if worker["role"] in named
         ],
-        "replicas": {form["short_name"]: _counts(_replicas(role, standing)) for role, form in named.items()},
-        "processes": _counts(list(standing.values())),
+        "replicas": {form["short_name"]: _counts(_replicas(role, known)) for role, form in named.items()},
+        "processes": _counts(list(known.values())),
         "logs": list(_logs(client, run, named)),
     }
 
@@ -116,7 +116,7 @@ _STATES = {
     "stopped": "COMMAND_STATE_KILLED",
 }
 
-_Standing = Mapping[tuple[str, int, int], str]
+_States = Mapping[tuple[str, int, int], str]
 
 
 def _state(worker: api.Worker, attempt: api.Attempt) -> str:
@@ -133,17 +133,15 @@ def _state(worker: api.Worker, attempt: api.Attempt) -> str:
     return "running" if worker["pid"] is not None else "pending"
 
 
-def _command(
-    run: api.Run, worker: api.Worker, form: Mapping[str, Any], standing: _Standing
-) -> dict[str, Any]:
-    seat = (worker["role"], worker["replica"], worker["index"])
+def _command(run: api.Run, worker: api.Worker, form: Mapping[str, Any], states: _States) -> dict[str, Any]:
+    key = (worker["role"], worker["replica"], worker["index"])
     return {
-        "id": process_uuid(run["id"], *seat),
+        "id": process_uuid(run["id"], *key),
         "hostname": worker["node"],
         "job_name": form["short_name"],
         "replica": worker["replica"],
         "process": worker["index"],
-        "state": _STATES[standing.get(seat, "pending")],
+        "state": _STATES[states.get(key, "pending")],
         "exit_code": worker["exit_code"],
         "pid": worker["pid"],
         "cmd_line": form["commands"][worker["index"]],
@@ -152,14 +150,14 @@ def _command(
     }
 
 
-def _replicas(role: str, standing: _Standing) -> list[str]:
-    """How each replica of a role stands: as the worst of its processes."""
+def _replicas(role: str, states: _States) -> list[str]:
+    """The state of each replica of a role: the worst of its processes'."""
     replicas: dict[int, set[str]] = {}
-    for (name, replica, _), state in standing.items():
+    for (name, replica, _), state in states.items():
         if name == role:
             replicas.setdefault(replica, set()).add(state)
     worst_first = ("failed", "running", "pending", "stopped", "succeeded")
-    return [next(state for state in worst_first if state in states) for states in replicas.values()]
+    return [next(state for state in worst_first if state in seen) for seen in replicas.values()]
 
 
 def _counts(states: list[str]) -> dict[str, int]:

@@ -94,7 +94,7 @@ class Admission:
             if capacity:
                 self._refuse(run, capacity)
             return
-        nodes = self._control.standing()
+        nodes = self._control.lasting_nodes()
         if nodes is not self._known[0] and nodes != self._known[0]:
             self._known = (nodes, {})
         fitting = self._known[1]
@@ -120,8 +120,8 @@ class Admission:
 
 def _unequal(allocation: Allocation) -> Iterator[str]:
     """A warning where the slots of a role that is split over nodes cannot be split equally."""
-    for role in dict.fromkeys(seat.role for seat in allocation.seats):
-        parts = [len(seat.slots) for seat in allocation.seats if seat.role == role]
+    for role in dict.fromkeys(placement.role for placement in allocation.placements):
+        parts = [len(placement.slots) for placement in allocation.placements if placement.role == role]
         if len(set(parts)) > 1:
             yield (
                 f"slots: {sum(parts)} cannot be split equally over few nodes here: {len(parts)} nodes get "
@@ -145,7 +145,7 @@ def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
 def refuse_elsewhere(control: ControlState, spec: RunSpec) -> None:
     """Refuse a run for a cluster that another server on the same database serves."""
     wanted = spec.target.cluster
-    if wanted is None or any(node.cluster == wanted for node in control.standing()):
+    if wanted is None or any(node.cluster == wanted for node in control.lasting_nodes()):
         return
     servers = {record.cluster: record for record in control.store.servers()}
     owners = {cluster.name: cluster.server for cluster in control.store.clusters()}

@@ -76,7 +76,7 @@ class Clusters:
 
     def check(self) -> None:
         """Raise InvalidInput where the engine's own nodes and described ones are called alike."""
-        _refuse_namesakes(self._control.standing())
+        _refuse_namesakes(self._control.lasting_nodes())
 
     # --- commands
 
@@ -100,7 +100,7 @@ class Clusters:
             preparer = control.engines.own.preparer if control.engines.stands_for(cluster) else None
             prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
             nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.stands_for(cluster) else ()
-            rest = tuple(node for node in control.standing() if node.cluster != cluster.name)
+            rest = tuple(node for node in control.lasting_nodes() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
             if old is None:  # marks that a cluster of this name left, if a server died while it was removed
                 self._undrain({node.name for node in nodes})
@@ -124,7 +124,7 @@ class Clusters:
                 raise Refused(
                     f"{name} is the {report.engine} engine's own cluster", hint="settings.toml describes it"
                 )
-            rest = tuple(node for node in control.standing() if node.cluster != name)
+            rest = tuple(node for node in control.lasting_nodes() if node.cluster != name)
             self._refuse_loss(name, (), rest)
             control.store.remove_cluster(name)
             self._undrain({item.node.name for item in report.nodes})
@@ -203,7 +203,7 @@ class Clusters:
                 hint=f"--replace puts this one in its place; tarmac clusters show {name} shows it",
             )
         described = {cluster.name for cluster in self._control.inventory.clusters}
-        own = {node.cluster for node in self._control.standing()} - described
+        own = {node.cluster for node in self._control.lasting_nodes()} - described
         elsewhere = {record.cluster for record in self._control.store.servers()} | {
             cluster.name
             for cluster in self._control.store.clusters()
@@ -251,24 +251,24 @@ def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[
         if attempt.held_from is None:
             yield f"{run.name} ({run.id}) waits in its queue"
             continue
-        for seat in attempt.held.seats:
-            amount = Resources(cpus=seat.cpus, memory_bytes=seat.memory_bytes)
-            held[seat.node] = held.get(seat.node, Resources()).plus(amount)
-            node = nodes.get(seat.node)
+        for placement in attempt.held.placements:
+            amount = Resources(cpus=placement.cpus, memory_bytes=placement.memory_bytes)
+            held[placement.node] = held.get(placement.node, Resources()).plus(amount)
+            node = nodes.get(placement.node)
             lack = None
             if node is None:
                 lack = "would be gone"
             elif node.pool != attempt.allocation.pool:
                 lack = f"would be in pool {node.pool}"
-            elif max(seat.slots, default=-1) >= node.capacity.slots:
+            elif max(placement.slots, default=-1) >= node.capacity.slots:
                 lack = f"would have {node.capacity.slots} slots"
-            elif held[seat.node].cpus > node.capacity.cpus:
+            elif held[placement.node].cpus > node.capacity.cpus:
                 lack = f"would have {node.capacity.cpus:g} cpus"
-            elif held[seat.node].memory_bytes > node.capacity.memory_bytes:
+            elif held[placement.node].memory_bytes > node.capacity.memory_bytes:
                 lack = "would have too little memory"
-            if lack is not None and seat.node not in told:
-                told.add(seat.node)
-                yield f"{run.name} ({run.id}) holds {seat.node}, which {lack}"
+            if lack is not None and placement.node not in told:
+                told.add(placement.node)
+                yield f"{run.name} ({run.id}) holds {placement.node}, which {lack}"
 
 
 def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iterator[str]:
@@ -279,7 +279,7 @@ def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iter
                 _waiting(run) for run in control.run_cache().runs.values() if run.spec.target.cluster == name
             ]
         return
-    before = control.standing()
+    before = control.lasting_nodes()
     with control.lock:
         runs = [
             run

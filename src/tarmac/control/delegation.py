@@ -57,5 +57,5 @@ def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]
 
 def _unnamed(allocation: Allocation) -> Allocation:
     names = {name: rank_name(rank) for rank, name in enumerate(allocation.nodes)}
-    seats = tuple(changed(seat, node=names[seat.node]) for seat in allocation.seats)
-    return replace(allocation, seats=seats, delegated=True)
+    placements = tuple(changed(placement, node=names[placement.node]) for placement in allocation.placements)
+    return replace(allocation, placements=placements, delegated=True)

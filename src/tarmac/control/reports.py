@@ -63,10 +63,10 @@ def node_reports(control: ControlState) -> list[NodeReport]:
     """Every node there is now."""
     held: dict[str, dict[str, NodeRun]] = {}
     for run, attempt in control.live():
-        for seat in attempt.held.seats:
-            on_node = held.setdefault(seat.node, {})
+        for placement in attempt.held.placements:
+            on_node = held.setdefault(placement.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
-            on_node[run.id] = replace(before, slots=before.slots + len(seat.slots))
+            on_node[run.id] = replace(before, slots=before.slots + len(placement.slots))
     reports = []
     for node in control.nodes():
         runs = tuple(held.get(node.name, {}).values())

@@ -17,7 +17,7 @@ from tarmac.launch.environment import (
 from tarmac.launch.found import files, mounts
 from tarmac.launch.secrets import secret_launches
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
-from tarmac.launch.topology import Standing, standings
+from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
@@ -37,22 +37,22 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     common = common_environment(run, attempt, setup=setup, first=ranked[0], one_machine=one_machine)
     sharers = len(ranked) if one_machine else 1
 
-    def worker(standing: Standing, node: Node) -> WorkerLaunch:
+    def worker(assignment: Assignment, node: Node) -> WorkerLaunch:
         return WorkerLaunch(
-            role=standing.role.name,
-            replica=standing.seat.replica,
-            index=standing.index,
-            argv=worker_argv(spec, standing.process.command),
+            role=assignment.role.name,
+            replica=assignment.placement.replica,
+            index=assignment.index,
+            argv=worker_argv(spec, assignment.process.command),
             env=worker_environment(
-                standing,
+                assignment,
                 common=common,
                 node=node,
                 cpus=node.capacity.cpus / sharers,
                 neighbours=len(placed[node.name]),
             ),
-            slots=standing.slots,
-            stop_on_failure=standing.role.on_failure is FailureBehaviour.STOP,
-            limits=standing.limits,
+            slots=assignment.slots,
+            stop_on_failure=assignment.role.on_failure is FailureBehaviour.STOP,
+            limits=assignment.limits,
         )
 
     return Launch(
@@ -69,7 +69,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
                 node=node.name,
                 address=node.address,
                 rank=rank,
-                workers=tuple(worker(standing, node) for standing in placed[node.name]),
+                workers=tuple(worker(assignment, node) for assignment in placed[node.name]),
                 files=files(spec),
                 mounts=mounts(spec),
                 own_disk=node.disks is Disks.OWN,
@@ -89,12 +89,12 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     )
 
 
-def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Standing]]:
+def _placed(spec: RunSpec, attempt: Attempt) -> dict[str, list[Assignment]]:
     """The workers of each node. A batch job begins on its first node: the others are for what it starts."""
-    placed: dict[str, list[Standing]] = {name: [] for name in attempt.allocation.nodes}
-    for standing in standings(spec.roles, attempt.allocation):
-        if spec.site is None or standing.node_rank == 0:
-            placed[standing.seat.node].append(standing)
+    placed: dict[str, list[Assignment]] = {name: [] for name in attempt.allocation.nodes}
+    for assignment in assignments(spec.roles, attempt.allocation):
+        if spec.site is None or assignment.node_rank == 0:
+            placed[assignment.placement.node].append(assignment)
     return placed
 
 

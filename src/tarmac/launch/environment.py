@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from tarmac.launch import variables
-from tarmac.launch.topology import Standing
+from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Environment, Mode
@@ -46,7 +46,7 @@ def common_environment(
 
 
 def worker_environment(
-    standing: Standing, *, common: Mapping[str, str], node: Node, cpus: float, neighbours: int
+    assignment: Assignment, *, common: Mapping[str, str], node: Node, cpus: float, neighbours: int
 ) -> dict[str, str]:
     """The whole environment of one worker.
 
@@ -54,17 +54,17 @@ def worker_environment(
     there.
     """
     return {
-        variables.THREADS: str(_threads(standing, node, cpus=cpus, neighbours=neighbours)),
+        variables.THREADS: str(_threads(assignment, node, cpus=cpus, neighbours=neighbours)),
         **common,
-        variables.ROLE: standing.role.name,
-        variables.REPLICA: str(standing.seat.replica),
-        variables.REPLICAS: str(standing.replicas),
-        variables.WORKER: str(standing.index),
-        variables.WORKERS: str(len(standing.role.processes)),
-        variables.NNODES: str(standing.nodes),
-        variables.NODE_RANK: str(standing.node_rank),
-        variables.N_PROC: str(standing.processes_on_node),
-        variables.VISIBLE_SLOTS: ",".join(map(str, standing.slots)),
+        variables.ROLE: assignment.role.name,
+        variables.REPLICA: str(assignment.placement.replica),
+        variables.REPLICAS: str(assignment.replicas),
+        variables.WORKER: str(assignment.index),
+        variables.WORKERS: str(len(assignment.role.processes)),
+        variables.NNODES: str(assignment.nodes),
+        variables.NODE_RANK: str(assignment.node_rank),
+        variables.N_PROC: str(assignment.processes_on_node),
+        variables.VISIBLE_SLOTS: ",".join(map(str, assignment.slots)),
     }
 
 
@@ -88,20 +88,20 @@ def _rules(run: Run, attempt: Attempt) -> dict[str, str]:
     return found
 
 
-def _threads(standing: Standing, node: Node, *, cpus: float, neighbours: int) -> int:
+def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int) -> int:
     """How many threads one process may use without crowding out the others of its node.
 
     Processors asked for are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
     a worker without slots shares them with the other workers of its attempt.
     """
-    asked = standing.process.resources.cpus
+    asked = assignment.process.resources.cpus
     if asked > 0:
         share = asked
-    elif standing.slots and node.capacity.slots > 0:
-        share = cpus * len(standing.slots) / node.capacity.slots
+    elif assignment.slots and node.capacity.slots > 0:
+        share = cpus * len(assignment.slots) / node.capacity.slots
     else:
         share = cpus / neighbours
-    return max(1, int(share / max(1, standing.processes)))
+    return max(1, int(share / max(1, assignment.processes)))
 
 
 def _surroundings(environment: Environment) -> dict[str, str]:

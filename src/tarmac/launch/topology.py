@@ -1,4 +1,4 @@
-"""Where each worker stands among its peers: ranks, counts and slots, from the seats of an allocation.
+"""Where each worker stands among its peers: ranks, counts and slots, from the placements of an allocation.
 
 Called by `launch.compose`. Two forms of role, one rule: over the nodes of a role, N_PROC adds up to the
 number of its training processes.
@@ -14,17 +14,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Seat
+from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.model.spec import Process, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """One worker: what it runs, on which seat and slots, and its place among the others of its role."""
+class Assignment:
+    """One worker: what it runs, on which placement and slots, and its place among the others of its role."""
 
     role: Role
     process: Process
-    seat: Seat
+    placement: WorkerPlacement
     index: int
     slots: tuple[int, ...]
     replicas: int
@@ -42,42 +42,42 @@ class Standing:
         """The processors and the memory that this worker may use: what it asked for, for all its slots."""
         if self.role.slots is None:
             return self.process.resources
-        return Resources(cpus=self.seat.cpus, memory_bytes=self.seat.memory_bytes)
+        return Resources(cpus=self.placement.cpus, memory_bytes=self.placement.memory_bytes)
 
 
-def standings(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Standing]:
+def assignments(roles: tuple[Role, ...], allocation: Allocation) -> Iterator[Assignment]:
     """Every worker of an attempt, in the order of roles, replicas and processes."""
     for role in roles:
-        seats = [seat for seat in allocation.seats if seat.role == role.name]
+        placements = [placement for placement in allocation.placements if placement.role == role.name]
         on_node: dict[str, int] = {}
-        for seat in seats:
-            on_node[seat.node] = on_node.get(seat.node, 0) + 1
+        for placement in placements:
+            on_node[placement.node] = on_node.get(placement.node, 0) + 1
         ranks = {node: rank for rank, node in enumerate(node for node in allocation.nodes if node in on_node)}
-        for seat in seats:
-            yield from _of_seat(
-                role, seat, ranks=ranks, replicas=len(seats), replicas_here=on_node[seat.node]
+        for placement in placements:
+            yield from _of_placement(
+                role, placement, ranks=ranks, replicas=len(placements), replicas_here=on_node[placement.node]
             )
 
 
-def _of_seat(
-    role: Role, seat: Seat, *, ranks: Mapping[str, int], replicas: int, replicas_here: int
-) -> Iterator[Standing]:
+def _of_placement(
+    role: Role, placement: WorkerPlacement, *, ranks: Mapping[str, int], replicas: int, replicas_here: int
+) -> Iterator[Assignment]:
     offset = 0
     for index, process in enumerate(role.processes):
         if role.slots is not None:
-            slots, on_node = seat.slots, len(seat.slots)
+            slots, on_node = placement.slots, len(placement.slots)
         else:
-            slots = seat.slots[offset : offset + process.resources.slots]
+            slots = placement.slots[offset : offset + process.resources.slots]
             offset += process.resources.slots
             on_node = replicas_here * len(role.processes)
-        yield Standing(
+        yield Assignment(
             role=role,
             process=process,
-            seat=seat,
+            placement=placement,
             index=index,
             slots=slots,
             replicas=replicas,
-            node_rank=ranks[seat.node],
+            node_rank=ranks[placement.node],
             nodes=len(ranks),
             processes_on_node=on_node,
         )

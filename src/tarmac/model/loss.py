@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarmac.model.run import Attempt, Evidence, Outcome
+from tarmac.model.run import Attempt, Milestones, Outcome
 
 LEAST_S = 1.0
 """What is lost in less than so long is not worth a word: the worker saved last and left."""
@@ -34,7 +34,9 @@ def loss_of(attempts: Sequence[Attempt]) -> Loss | None:
     last = attempts[-1] if attempts else None
     if last is None or last.started_at is None or last.ended_at is None or last.outcome not in _GOES_ON:
         return None
-    left_at = last.ended_at if last.asked_at is None else min(last.asked_at, last.ended_at)
+    left_at = (
+        last.ended_at if last.leave_requested_at is None else min(last.leave_requested_at, last.ended_at)
+    )
     newest = newest_checkpoint(attempts)
     since = max(last.started_at, newest.checkpoint_at or 0.0)
     return Loss(
@@ -42,10 +44,10 @@ def loss_of(attempts: Sequence[Attempt]) -> Loss | None:
     )
 
 
-def newest_checkpoint(attempts: Sequence[Attempt]) -> Evidence:
+def newest_checkpoint(attempts: Sequence[Attempt]) -> Milestones:
     """What was seen of the newest checkpoint of any of these attempts."""
-    seen = (attempt.evidence for attempt in reversed(attempts))
-    return next((evidence for evidence in seen if evidence.checkpoint_at is not None), Evidence())
+    seen = (attempt.milestones for attempt in reversed(attempts))
+    return next((milestones for milestones in seen if milestones.checkpoint_at is not None), Milestones())
 
 
 def loss_text(work_s: float, checkpoint_at: float | None, step: int | None) -> str:

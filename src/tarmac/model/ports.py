@@ -18,11 +18,11 @@ from tarmac.model.dataset import Dataset
 from tarmac.model.launch import Launch
 from tarmac.model.run import (
     NOTHING_SEEN,
-    Ask,
     Attempt,
     Cause,
     Event,
-    Evidence,
+    LeaveRequest,
+    Milestones,
     NativeStatus,
     Outcome,
     Release,
@@ -181,7 +181,7 @@ class Observation:
     `claimed_at`, `started_at` and `ended_at` are the nodes' own times, where they gave them: when the first
     of them took the attempt on (None: no sign of life yet; setting up may take hours after it), when all
     workers ran, when all had ended. `native_state` is the system's own word, for people.
-    `evidence` is what has been seen so far, also of an attempt that still runs. `released` are replicas
+    `milestones` is what has been seen so far, also of an attempt that still runs. `released` are replicas
     of which nothing lives any more, certainly, while others go on. A system with a queue of its own says as
     what it knows the attempt (`native`), when it gave it nodes, and their names in the order of ranks.
     """
@@ -192,7 +192,7 @@ class Observation:
     claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
-    evidence: Evidence = NOTHING_SEEN
+    milestones: Milestones = NOTHING_SEEN
     native_state: str = ""
     released: tuple[Release, ...] = ()
     native: NativeStatus | None = None
@@ -269,7 +269,7 @@ class Engine(Protocol[Request]):
         """What is known of each, in bulk; an unknown attempt is ABSENT. Never raises for one of them."""
         ...
 
-    def ask(self, attempt_id: str, ask: Ask) -> None:
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         """Ask a live attempt to leave: pause file, signal, grace, SIGKILL, as its launch says. Idempotent.
 
         A normal return means that the request was passed on; the attempt may end by itself first. A STOP

@@ -58,7 +58,7 @@ PLATFORM_FAULTS = frozenset({CauseCode.NODE_LOST, CauseCode.PLATFORM_FAULT})
 """Causes that are not the run's own doing: retried by themselves, never from the user's budget."""
 
 
-class Ask(StrEnum):
+class LeaveRequest(StrEnum):
     """What a live attempt has been asked to do; the strongest ask wins (stop over the others)."""
 
     PAUSE = "pause"
@@ -87,11 +87,8 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One replica's place: a node and the slots it gets there.
-
-    A role with `slots` has one seat per node it spans; its replica number is the seat's number in the role.
-    """
+class WorkerPlacement:
+    """A node, and the slots one replica gets there; a role with `slots` has one per node, in rank order."""
 
     role: str
     replica: int
@@ -103,31 +100,30 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What was granted to an attempt, all or none: its seats, in the order of roles and replicas.
+    """What was granted to an attempt, all or none: its placements, in the order of roles and replicas.
 
-    `nodes` lists the distinct node names in rank order: the index in it is NODE_RANK. `slot_types` are those
-    of the slots, sorted. `delegated`: it was asked of a cluster that places by itself. Its seats say how it
-    is split over nodes, which are numbered by rank (`rank_name`) until the cluster has named them.
+    `nodes` lists the node names in rank order: the index is NODE_RANK. `slot_types` are those of the slots,
+    sorted. `delegated`: the cluster places; nodes are named by rank (`rank_name`) until it has named them.
     """
 
     cluster: str
     pool: str = DEFAULT_POOL
-    seats: tuple[Seat, ...]
+    placements: tuple[WorkerPlacement, ...]
     slot_types: tuple[str, ...] = ()
     delegated: bool = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(seat.node for seat in self.seats))
+        return tuple(dict.fromkeys(placement.node for placement in self.placements))
 
     @property
     def first_node(self) -> str:
-        """The node of rank 0; "" where there are no seats."""
-        return self.seats[0].node if self.seats else ""
+        """The node of rank 0; "" where there are no placements."""
+        return self.placements[0].node if self.placements else ""
 
     @property
     def slots(self) -> int:
-        return sum(len(seat.slots) for seat in self.seats)
+        return sum(len(placement.slots) for placement in self.placements)
 
 
 def rank_name(rank: int) -> str:
@@ -149,7 +145,7 @@ class NativeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Milestones:
     """What the nodes saw of an attempt: its first output, its last whole checkpoint, and whether it read one.
 
     `checkpoint_at` is when the newest checkpoint of this attempt was whole, `checkpoint_step` the step it is
@@ -165,7 +161,7 @@ class Evidence:
     kept_at: float | None = None
 
 
-NOTHING_SEEN = Evidence()
+NOTHING_SEEN = Milestones()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +174,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class QueuePosition:
     """The place of a run in its queue: from its spec, until a person changes it.
 
     `position` is on the scale of submission times (None: its own); `pool` None is the one of its spec.
@@ -229,7 +225,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CycleReport:
     """What the turns of a cycle run have shown (I11).
 
     `first_output_s` is the shortest time from a start to the first output; `committed` whether a turn left a
@@ -259,7 +255,7 @@ class Attempt:
     when it was placed, from the start of its workers: a turn, or what is left of a block (None: nothing is
     promised); a turn over sooner lasted so long. `home` is the id of the tarmac home that starts it and keeps
     its directory; None, in attempts of older versions: the one that serves its cluster. `released` are its
-    replicas that ended before it; at least one seat is held to its end.
+    replicas that ended before it; at least one placement is held to its end.
     """
 
     run_id: str
@@ -272,10 +268,10 @@ class Attempt:
     created_at: float
     started_at: float | None = None
     ended_at: float | None = None
-    asked: Ask | None = None
-    asked_at: float | None = None
+    leave_request: LeaveRequest | None = None
+    leave_requested_at: float | None = None
     allotted_s: float | None = None
-    evidence: Evidence = NOTHING_SEEN
+    milestones: Milestones = NOTHING_SEEN
     outcome: Outcome | None = None
     cause: Cause | None = None
     home: str | None = None
@@ -310,8 +306,12 @@ class Attempt:
         if not self.released:
             return self.allocation
         gone = {(each.role, each.replica) for each in self.released}
-        seats = tuple(seat for seat in self.allocation.seats if (seat.role, seat.replica) not in gone)
-        return replace(self.allocation, seats=seats)
+        placements = tuple(
+            placement
+            for placement in self.allocation.placements
+            if (placement.role, placement.replica) not in gone
+        )
+        return replace(self.allocation, placements=placements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,11 +321,11 @@ class Run:
     `seq` is the number of events so far: every change is guarded by it. `failures` counts attempts that
     spent the retry budget, `faults` attempts ended by the platform, `preemptions` those by the scheduler.
     `code_digest` names the code snapshot once it is staged, `code_commit` (whole) the commit it was fetched
-    from. `standing` None is what the spec says.
-    `attained_slot_s` is what its ended attempts and replicas used; `ran_s` how much of the time limit those
-    attempts spent; `turns` how many turns of a cycle run are over, and `verdict` what they have shown so far.
-    `retry` is when it may start again after its last attempt, where that failed or was lost. `server` names
-    the server it was submitted to, by that server's own cluster: no other places it.
+    from. `queue_position` None is what the spec says. `attained_slot_s` is what its ended attempts and
+    replicas used; `ran_s` how much of the time limit those attempts spent; `turns` how many turns of a cycle
+    run are over, and `cycle_report` what they have shown so far. `retry` is when it may start again after its
+    last attempt, where that failed or was lost. `server` names the server it was submitted to, by that
+    server's own cluster: no other places it.
     """
 
     id: str
@@ -348,17 +348,17 @@ class Run:
     turns: int = 0
     attained_slot_s: float = 0.0
     ran_s: float = 0.0
-    standing: Standing | None = None
+    queue_position: QueuePosition | None = None
     share: Share | None = None
-    verdict: Verdict | None = None
+    cycle_report: CycleReport | None = None
     retry: Retry | None = None
     idempotency_key: str | None = None
     server: str = LOCAL_CLUSTER
 
     @property
-    def place(self) -> Standing:
-        """Its standing, as a person set it or as its spec has it."""
-        return self.standing or _usual_standing(self.spec.priority, self.spec.weight)
+    def place(self) -> QueuePosition:
+        """Its queue position, as a person set it or as its spec has it."""
+        return self.queue_position or _usual_queue_position(self.spec.priority, self.spec.weight)
 
     @property
     def name(self) -> str:
@@ -384,9 +384,9 @@ class Event:
 
 
 @lru_cache(typed=True)
-def _usual_standing(priority: int, weight: float) -> Standing:
-    """The standing of runs that nobody moved: nearly all are alike."""
-    return Standing(priority=priority, weight=weight)
+def _usual_queue_position(priority: int, weight: float) -> QueuePosition:
+    """The queue position of runs that nobody moved: nearly all are alike."""
+    return QueuePosition(priority=priority, weight=weight)
 
 
 def attempt_id(run_id: str, number: int) -> str:

@@ -80,15 +80,15 @@ def told_apart(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[Ru
     `known` are the stored runs by user and idempotency key; within `new`, the first of a key stands for all.
     """
     by_key = dict(known)
-    standing: list[Run] = []
+    stored: list[Run] = []
     fresh: list[NewRun] = []
     for item in new:
         key = key_of(item.run)
         run = by_key.setdefault(key, item.run) if key is not None else item.run
         if run is item.run:
             fresh.append(item)
-        standing.append(run)
-    return standing, fresh
+        stored.append(run)
+    return stored, fresh
 
 
 def key_of(run: Run) -> Key | None:

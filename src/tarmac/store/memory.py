@@ -309,8 +309,8 @@ class MemoryStore:
     def _keep_step(self, step: RunStep) -> None:
         run, state = step.after, step.before.state
         self._runs[run.id] = run
-        if run.standing is not None and run.standing.pool is not None:
-            self._where[run.id] = self._where[run.id][0], run.standing.pool
+        if run.queue_position is not None and run.queue_position.pool is not None:
+            self._where[run.id] = self._where[run.id][0], run.queue_position.pool
         if run.state in TERMINAL_STATES:
             self._live.discard(run.id)
         for item in step.events:

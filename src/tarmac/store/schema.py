@@ -29,10 +29,10 @@ from sqlalchemy import (
 from sqlalchemy import event as hooks
 
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.run import RUN_OUTCOMES, Ask, Outcome
+from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0013"
+HEAD = "0014"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
@@ -88,9 +88,9 @@ run = Table(
     Column("turns", Integer, nullable=False, server_default=text("0")),
     Column("attained_slot_s", Double, nullable=False, server_default=text("0")),
     Column("ran_s", Double, nullable=False, server_default=text("0")),
-    Column("standing", Text),
+    Column("queue_position", Text),
     Column("share", Text),
-    Column("verdict", Text),
+    Column("cycle_report", Text),
     Column("code_commit", Text),
     Column("cause_code", Text),  # of `cause`, as `message` is
     Column("slot_type", Text),  # what is asked for
@@ -142,19 +142,19 @@ attempt = Table(
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("ended_at", Double),
-    Column("asked", Text),
-    Column("asked_at", Double),
+    Column("leave_request", Text),
+    Column("leave_requested_at", Double),
     Column("outcome", Text),
     Column("cause", Text),
     Column("allotted_s", Double),
-    Column("evidence", Text),
+    Column("milestones", Text),
     Column("home", Text),  # that starts it; NULL: of an older version
     Column("released", Text),
     Column("granted_at", Double),
     Column("native", Text),
     PrimaryKeyConstraint("run_id", "number"),
     one_of("state", AttemptState),
-    one_of("asked", Ask),
+    one_of("leave_request", LeaveRequest),
     one_of("outcome", Outcome),
 )
 

@@ -119,9 +119,9 @@ def test_c2_replicas_are_packed_onto_a_node(lab: Shell) -> None:
     _, run = launched(
         lab, script(job(["true"], replicas=4, resources="h100=2"), rest='cluster="primary",'), "--follow"
     )
-    seats = lab.json("show", run)["attempts"][-1]["seats"]
-    assert len({seat["node"] for seat in seats}) == 1
-    assert sorted(slot for seat in seats for slot in seat["slots"]) == list(range(8))
+    placements = lab.json("show", run)["attempts"][-1]["placements"]
+    assert len({placement["node"] for placement in placements}) == 1
+    assert sorted(slot for placement in placements for slot in placement["slots"]) == list(range(8))
 
 
 def test_c3_a_launch_that_asks_for_nothing_runs_beside_a_full_node(lab: Shell) -> None:

@@ -83,8 +83,10 @@ def test_four_replicas_of_two_slots_share_one_node_of_eight(lab: Shell) -> None:
         f"{replica} of 4 on 1 node" for replica in range(4)
     ]
     (attempt,) = lab.json("show", "@last")["attempts"]
-    assert len({seat["node"] for seat in attempt["seats"]}) == 1
-    assert sorted(slot for seat in attempt["seats"] for slot in seat["slots"]) == list(range(8))
+    assert len({placement["node"] for placement in attempt["placements"]}) == 1
+    assert sorted(slot for placement in attempt["placements"] for slot in placement["slots"]) == list(
+        range(8)
+    )
 
 
 def test_a_role_that_asks_for_nothing_runs_beside_a_full_node(lab: Shell) -> None:

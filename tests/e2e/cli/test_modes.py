@@ -63,7 +63,11 @@ def test_turns_are_told_and_judged_with_evidence(short: Shell) -> None:
     assert told[-1].endswith(": pause and resume proven")
     run = short.json("show", "proving")["run"]
     assert (run["turns"], run["preemptions"], run["failures"], run["faults"]) == (2, 0, 0, 0)
-    assert (run["verdict"]["committed"], run["verdict"]["resumed"], run["verdict"]["proven"]) == (True,) * 3
+    assert (
+        run["cycle_report"]["committed"],
+        run["cycle_report"]["resumed"],
+        run["cycle_report"]["proven"],
+    ) == (True,) * 3
     page = short.tarmac("show", "proving", code=0).stdout
     assert "turns     2 of 2\nverdict   pause and resume proven: first output after " in page
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from golden import assert_golden
-from launches import launch, node, seat
+from launches import launch, node, placement
 from tarmac.model.codec import encode
-from tarmac.model.run import Seat
+from tarmac.model.run import WorkerPlacement
 
 HERE = Path(__file__).parent
 NEAR = [node("local-1", "127.0.0.2", cpus=2), node("local-2", "127.0.0.3", cpus=2)]
-CASES: dict[str, tuple[str, list[Seat]]] = {
-    "hello": ("command: echo hello", [seat("main", 0, "local-1")]),
+CASES: dict[str, tuple[str, list[WorkerPlacement]]] = {
+    "hello": ("command: echo hello", [placement("main", 0, "local-1")]),
     "torchrun-on-two-nodes": (
         "name: digits\nslots: 4\ncode: .\ncommand: torchrun --nnodes=$NNODES train.py\n",
-        [seat("main", 0, "local-1", 0, 1), seat("main", 1, "local-2", 4, 5)],
+        [placement("main", 0, "local-1", 0, 1), placement("main", 1, "local-2", 4, 5)],
     ),
     "roles-and-processes": (
         "roles:\n"
@@ -29,13 +29,17 @@ CASES: dict[str, tuple[str, list[Seat]]] = {
         "    processes: [{command: a, resources: 1}, {command: b}]\n"
         "setup: pip install .\n"
         'environment: {venv: .venv, variables: {HOSTILE: "a\'b\\n$c"}}\n',
-        [seat("trainer", 0, "local-1", 0, 1), seat("pair", 0, "local-1", 2), seat("pair", 1, "local-2", 0)],
+        [
+            placement("trainer", 0, "local-1", 0, 1),
+            placement("pair", 0, "local-1", 2),
+            placement("pair", 1, "local-2", 0),
+        ],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_launch(name: str) -> None:
-    source, seats = CASES[name]
-    found = json.dumps(encode(launch(source, NEAR, seats)), indent=1) + "\n"
+    source, placements = CASES[name]
+    found = json.dumps(encode(launch(source, NEAR, placements)), indent=1) + "\n"
     assert_golden(HERE / f"{name}.json", found)

@@ -59,9 +59,9 @@ def test_a_waiting_run_starts_on_the_slot_of_a_replica_that_has_ended(on_failure
     assert the_run(simulation, wide).state is RunState.RUNNING, "its other replicas go on"
     assert the_run(simulation, narrow).state is RunState.RUNNING
     (attempt,) = simulation.store.attempts(wide)
-    taken = simulation.store.attempts(narrow)[0].allocation.seats
-    ended = next(seat for seat in attempt.allocation.seats if seat.replica == 0)
-    assert [(seat.node, seat.slots) for seat in taken] == [(ended.node, ended.slots)]
+    taken = simulation.store.attempts(narrow)[0].allocation.placements
+    ended = next(placement for placement in attempt.allocation.placements if placement.replica == 0)
+    assert [(placement.node, placement.slots) for placement in taken] == [(ended.node, ended.slots)]
     assert [(each.role, each.replica, each.at) for each in attempt.released] == [("main", 0, 1_000_020.0)]
     assert not simulation.engine.violations
 

@@ -16,7 +16,7 @@ from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.local.supervision import RunnerTimeouts
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 from tarmac.node.processes import orphans
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -117,7 +117,7 @@ def test_the_death_of_the_warm_parent_harms_nobody(local: LocalHarness) -> None:
     assert local.settle(after, ended).outcome is Outcome.COMPLETED
     assert local.engine.warm_parent_pid not in (None, parent)
     assert running(local.engine.observe([lasting])[lasting])
-    local.engine.ask(lasting, Ask.STOP)
+    local.engine.request_leave(lasting, LeaveRequest.STOP)
     assert local.settle(lasting, ended).outcome is Outcome.STOPPED
 
 

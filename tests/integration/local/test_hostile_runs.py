@@ -9,7 +9,7 @@ import pytest
 
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.model.errors import NotFound, Unavailable
-from tarmac.model.run import Ask, Outcome
+from tarmac.model.run import LeaveRequest, Outcome
 
 FILES = (
     "ask failed attempt.json prepared logs/main.0.0.log logs/main.0.0.idx nodes/node1/claim nodes/node1/wake"
@@ -64,7 +64,7 @@ def test_whatever_a_run_puts_in_place_of_its_files_others_go_on_and_it_can_be_st
         assert local.settle(other.attempt_id, ended).outcome is Outcome.COMPLETED
         local.reopen()
     try:
-        local.engine.ask(attempt, Ask.STOP)
+        local.engine.request_leave(attempt, LeaveRequest.STOP)
     except Unavailable:
         local.engine.reap(
             attempt

@@ -11,7 +11,7 @@ import pytest
 from engine_harness import LocalHarness, Work, ended, running
 from tarmac.engines.local import LocalEngine
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Ask, CauseCode, Outcome
+from tarmac.model.run import CauseCode, LeaveRequest, Outcome
 
 LOG = "logs/main.0.0.log"
 
@@ -27,8 +27,8 @@ def test_what_runs_is_adopted_and_still_listens(local: LocalHarness) -> None:
     before = local.settle(attempt, running)
     local.reopen()
     after = local.engine.observe([attempt])[attempt]
-    assert replace(after, evidence=before.evidence) == before  # its first output may have been seen since
-    local.engine.ask(attempt, Ask.PAUSE)
+    assert replace(after, milestones=before.milestones) == before  # its first output may have been seen since
+    local.engine.request_leave(attempt, LeaveRequest.PAUSE)
     assert local.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
@@ -57,7 +57,7 @@ def test_a_second_submission_by_the_next_server_starts_nothing(local: LocalHarne
     local.settle(launch.attempt_id, running)
     local.reopen()
     local.engine.submit(local.engine.render(launch))
-    local.engine.ask(launch.attempt_id, Ask.STOP)
+    local.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
     local.settle(launch.attempt_id, ended)
     claims = [line for line in events(local, launch.attempt_id) if line["kind"] == "claimed"]
     assert len(claims) == 1
@@ -88,7 +88,7 @@ def test_a_description_lost_by_the_disk_is_the_platforms_fault(
     assert (seen.state, seen.outcome) == (ObservedState.ENDED, Outcome.LOST)
     assert seen.cause is not None
     assert seen.cause.code is CauseCode.PLATFORM_FAULT
-    local.engine.ask("run1.1", Ask.STOP)
+    local.engine.request_leave("run1.1", LeaveRequest.STOP)
     local.engine.reap("run1.1")
     assert list(local.engine.workers("run1.1")) == []
 

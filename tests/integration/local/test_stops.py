@@ -13,7 +13,7 @@ from tarmac.engines.attempts.staging import prepare, stage_fence
 from tarmac.engines.attempts.writing import write_ask
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Ask, Outcome
+from tarmac.model.run import LeaveRequest, Outcome
 
 
 def staged(local: LocalHarness) -> str:
@@ -26,7 +26,7 @@ def staged(local: LocalHarness) -> str:
 
 def test_a_stop_takes_the_claims_before_it_returns(local: LocalHarness) -> None:
     attempt = staged(local)
-    local.engine.ask(attempt, Ask.STOP)
+    local.engine.request_leave(attempt, LeaveRequest.STOP)
     for node in ("node1", "node2"):
         assert json.loads(local.engine.read(attempt, f"nodes/{node}/claim")) == {"fenced": True}
 
@@ -35,7 +35,7 @@ def test_news_of_such_a_stop_comes_by_itself(local: LocalHarness) -> None:
     attempt = staged(local)
     told: list[str] = []
     local.engine.subscribe(told.append)
-    local.engine.ask(attempt, Ask.STOP)
+    local.engine.request_leave(attempt, LeaveRequest.STOP)
     local.settle(attempt, lambda seen: ended(seen) and told == [attempt])
 
 
@@ -45,7 +45,7 @@ def test_a_stop_cut_short_before_the_claims_is_made_good(local: LocalHarness, by
     launch = local.launch(Work(output="never"))
     local.hang()
     local.engine.submit(local.engine.render(launch))
-    write_ask(local.home / "runs" / "run1" / "attempts" / "1", Ask.STOP)
+    write_ask(local.home / "runs" / "run1" / "attempts" / "1", LeaveRequest.STOP)
     local.reopen()
     if by == "submitting again":
         local.engine.submit(local.engine.render(launch))
@@ -60,8 +60,8 @@ def test_a_weaker_ask_never_replaces_a_stronger_one(local: LocalHarness) -> None
     local.engine.submit(local.engine.render(launch))
     local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
     written = []
-    for ask in (Ask.PAUSE, Ask.PREEMPT, Ask.STOP, Ask.PAUSE):
-        local.engine.ask(launch.attempt_id, ask)
+    for ask in (LeaveRequest.PAUSE, LeaveRequest.PREEMPT, LeaveRequest.STOP, LeaveRequest.PAUSE):
+        local.engine.request_leave(launch.attempt_id, ask)
         written.append(json.loads(local.engine.read(launch.attempt_id, "ask"))["ask"])
     assert written == ["pause", "preempt", "stop", "stop"]
 
@@ -73,7 +73,7 @@ def test_a_disk_that_takes_no_ask_still_lets_the_runner_hear_it(local: LocalHarn
     local.settle(launch.attempt_id, lambda seen: seen.state is ObservedState.RUNNING)
     (local.home / "runs" / "run1" / "attempts" / "1" / "ask.draft").mkdir()  # where the ask would be written
     with pytest.raises(Unavailable, match="stop"):
-        local.engine.ask(launch.attempt_id, Ask.STOP)
+        local.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.STOPPED
 
 
@@ -82,7 +82,7 @@ def test_whoever_makes_a_directory_second_finds_it_there(tmp_path: Path) -> None
     prepare(layout)
     directory = layout.attempt("run1.1")
     assert directory is not None
-    stage_fence("run1.1", directory, layout, Ask.STOP)
+    stage_fence("run1.1", directory, layout, LeaveRequest.STOP)
     stage_fence("run1.1", directory, layout, None)
     assert (directory / "ask").exists()
     assert list(layout.staging.iterdir()) == []

@@ -21,7 +21,7 @@ SPEC = {"name": "digits", "roles": [{"processes": [{}]}, {"name": "ps", "process
 ATTEMPT = {
     "number": 1,
     "nodes": ["n-1", "n-2"],
-    "seats": [
+    "placements": [
         {"role": "main", "replica": 0, "node": "n-1"},
         {"role": "main", "replica": 1, "node": "n-2"},
         {"role": "ps", "replica": 0, "node": "n-2"},

@@ -187,7 +187,7 @@ def failed_run() -> Any:
         "max_turns": None,
         "retry_at": None,
         "native": None,
-        "verdict": None,
+        "cycle_report": None,
         "share": None,
         "labels": {"team": "x"},
         "failures": 3,  # the last one ended it, and was no retry

@@ -18,7 +18,7 @@ CYCLE: dict[str, Any] = {
     "max_turns": 3,
     "turns": 2,
     "state": "running",
-    "verdict": None,
+    "cycle_report": None,
 }
 PROVEN = {"turns": 3, "first_output_s": 4.2, "committed": True, "kept": True, "resumed": True, "proven": True}
 UNREAD = {**PROVEN, "resumed": False, "proven": False}
@@ -54,7 +54,7 @@ def test_a_cycle_run_is_told_by_its_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict", "text"),
+    ("state", "cycle_report", "text"),
     [
         ("running", None, "nothing is shown yet"),
         (
@@ -76,9 +76,9 @@ def test_a_cycle_run_is_told_by_its_turns() -> None:
         ),
     ],
 )
-def test_a_verdict_is_told_with_its_evidence(state: str, verdict: Any, text: str) -> None:
-    """I11: the verdict says whether a checkpoint was written and read again."""
-    assert verdict_text({**CYCLE, "state": state, "verdict": verdict}) == text
+def test_a_cycle_report_names_what_shows_it(state: str, cycle_report: Any, text: str) -> None:
+    """I11: the report says whether a checkpoint was written and read again."""
+    assert verdict_text({**CYCLE, "state": state, "cycle_report": cycle_report}) == text
 
 
 def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:

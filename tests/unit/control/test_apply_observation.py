@@ -10,7 +10,7 @@ from simulated import spec
 from tarmac.control.decisions.apply_observation import MAX_FAULTS, apply_observation
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, Seat
+from tarmac.model.run import Allocation, Attempt, Cause, CauseCode, Outcome, Run, WorkerPlacement
 
 S = RunState  # one letter: the table below is to be read as a table
 
@@ -29,7 +29,9 @@ def an_attempt(state: AttemptState = AttemptState.RUNNING) -> Attempt:
         number=1,
         state=state,
         engine="sim",
-        allocation=Allocation(cluster="local", seats=(Seat(role="main", replica=0, node="node1"),)),
+        allocation=Allocation(
+            cluster="local", placements=(WorkerPlacement(role="main", replica=0, node="node1"),)
+        ),
         token="t",
         master_port=20000,
         created_at=2.0,

@@ -17,7 +17,7 @@ from tarmac.engines.sim import Behaviour
 from tarmac.model.cluster import Cluster, NodeGroup, NodeState, Policy, Pool
 from tarmac.model.errors import InvalidInput, NotFound, Refused
 from tarmac.model.lifecycle import RunState
-from tarmac.model.run import Allocation, Outcome, Run, Seat
+from tarmac.model.run import Allocation, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import Rehearsal, Target
 from tarmac.sched import Placement
 
@@ -229,8 +229,8 @@ def test_a_placement_on_a_cluster_that_went_meanwhile_is_not_made(simulation: Si
     plane = simulation.server.plane
     plane.clusters.add(ADA, SITE)
     run = submit(plane, slots=4)
-    seat = Seat(role="main", replica=0, node="b1.site", slots=(0, 1, 2, 3))
-    allocation = Allocation(cluster="site", seats=(seat,))
+    placement = WorkerPlacement(role="main", replica=0, node="b1.site", slots=(0, 1, 2, 3))
+    allocation = Allocation(cluster="site", placements=(placement,))
     decided = Placement(run_id=run.id, seq=run.seq, allocation=allocation)
     plane.clusters.remove(ADA, "site")
     step = steps.placed(run, decided, engine="sim", token="t", port=1, now=simulation.clock.now())

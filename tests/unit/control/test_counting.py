@@ -15,23 +15,23 @@ from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import (
     Allocation,
-    Ask,
     Attempt,
     Cause,
     CauseCode,
-    Evidence,
+    LeaveRequest,
+    Milestones,
     Outcome,
+    QueuePosition,
     Run,
-    Seat,
     Share,
-    Standing,
+    WorkerPlacement,
 )
 from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
-UNSEEN = Evidence()
-KEPT = Evidence(checkpoint_at=60.0, kept_at=61.0)
-BOTH = Evidence(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0, kept_at=21.0)
+UNSEEN = Milestones()
+KEPT = Milestones(checkpoint_at=60.0, kept_at=61.0)
+BOTH = Milestones(first_output_at=14.0, checkpoint_at=20.0, read_at=13.0, kept_at=21.0)
 """All that can be seen of an attempt that started at 12."""
 
 
@@ -54,13 +54,13 @@ def a_run(state: RunState = RunState.RUNNING, **fields: object) -> Run:
 
 def an_attempt(**fields: object) -> Attempt:
     """One that held two slots from 10 on and runs since 12."""
-    seat = Seat(role="main", replica=0, node="node1", slots=(0, 1))
+    placement = WorkerPlacement(role="main", replica=0, node="node1", slots=(0, 1))
     plain = Attempt(
         run_id="r1",
         number=1,
         state=AttemptState.RUNNING,
         engine="sim",
-        allocation=Allocation(cluster="local", pool="p", seats=(seat,)),
+        allocation=Allocation(cluster="local", pool="p", placements=(placement,)),
         token="t",
         master_port=20000,
         created_at=10.0,
@@ -69,11 +69,18 @@ def an_attempt(**fields: object) -> Attempt:
     return replace(plain, **fields)
 
 
-def left(outcome: Outcome, at: float = 110.0, evidence: Evidence = UNSEEN, **cause: object) -> Observation:
+def left(
+    outcome: Outcome, at: float = 110.0, milestones: Milestones = UNSEEN, **cause: object
+) -> Observation:
     code = cause.get("code", CauseCode.EXIT_CODE)
     why = None if outcome is Outcome.COMPLETED else Cause(code=code, message="because")
     return Observation(
-        state=ObservedState.ENDED, outcome=outcome, cause=why, started_at=12.0, ended_at=at, evidence=evidence
+        state=ObservedState.ENDED,
+        outcome=outcome,
+        cause=why,
+        started_at=12.0,
+        ended_at=at,
+        milestones=milestones,
     )
 
 
@@ -83,13 +90,13 @@ def end(run: Run, attempt: Attempt, observation: Observation) -> RunStep:
     return step
 
 
-def turn_over(run: Run, evidence: Evidence = UNSEEN, **fields: object) -> RunStep:
+def turn_over(run: Run, milestones: Milestones = UNSEEN, **fields: object) -> RunStep:
     """The end of a turn: asked at 102 to leave, gone at 110."""
     attempt = an_attempt(allotted_s=90.0, number=run.attempt)
     preemption = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.TURN_OVER)
     asked = steps.preempt_asked(run, attempt, preemption, 102.0)
     assert asked.attempt is not None
-    return end(asked.after, replace(asked.attempt, **fields), left(Outcome.PREEMPTED, evidence=evidence))
+    return end(asked.after, replace(asked.attempt, **fields), left(Outcome.PREEMPTED, milestones=milestones))
 
 
 # --- turns (I11) --------------------------------------------------------------------------------------
@@ -115,28 +122,38 @@ def test_i11_the_scheduler_is_told_how_many_turns_are_left() -> None:
 
 def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None:
     first = turn_over(
-        a_run(mode=Mode.CYCLE), Evidence(first_output_at=17.0, checkpoint_at=60.0, kept_at=61.0)
+        a_run(mode=Mode.CYCLE), Milestones(first_output_at=17.0, checkpoint_at=60.0, kept_at=61.0)
     )
     again = replace(first.after, state=RunState.RUNNING, attempt=2)
     last = turn_over(again, BOTH).after
     assert (last.state, last.outcome, last.turns, last.cause) == (RunState.ENDED, Outcome.COMPLETED, 2, None)
-    assert last.verdict is not None
-    assert last.verdict.proven
-    assert (last.verdict.turns, last.verdict.first_output_s) == (2, 2.0), "the shortest time to output"
+    assert last.cycle_report is not None
+    assert last.cycle_report.proven
+    assert (last.cycle_report.turns, last.cycle_report.first_output_s) == (2, 2.0), (
+        "the shortest time to output"
+    )
 
 
 @pytest.mark.parametrize(
     ("first", "second", "missing"),
     [
-        (Evidence(), Evidence(), "no checkpoint was left"),
-        (KEPT, Evidence(), "the next turn did not read it"),
-        (Evidence(checkpoint_at=60.0), Evidence(read_at=13.0), "a checkpoint was left, but none was kept"),
-        (Evidence(), KEPT, "no turn followed that could read the checkpoint"),
-        (BOTH, Evidence(), "the next turn did not read it"),  # what the first turn read was an input artifact
-        (Evidence(), BOTH, "no turn followed that could read the checkpoint"),
+        (Milestones(), Milestones(), "no checkpoint was left"),
+        (KEPT, Milestones(), "the next turn did not read it"),
+        (
+            Milestones(checkpoint_at=60.0),
+            Milestones(read_at=13.0),
+            "a checkpoint was left, but none was kept",
+        ),
+        (Milestones(), KEPT, "no turn followed that could read the checkpoint"),
+        (
+            BOTH,
+            Milestones(),
+            "the next turn did not read it",
+        ),  # what the first turn read was an input artifact
+        (Milestones(), BOTH, "no turn followed that could read the checkpoint"),
     ],
 )
-def test_what_a_cycle_run_has_not_shown_is_said(first: Evidence, second: Evidence, missing: str) -> None:
+def test_what_a_cycle_run_has_not_shown_is_said(first: Milestones, second: Milestones, missing: str) -> None:
     half = turn_over(a_run(mode=Mode.CYCLE), first).after
     last = turn_over(replace(half, state=RunState.RUNNING, attempt=2), second).after
     assert last.outcome is Outcome.COMPLETED
@@ -155,10 +172,10 @@ def test_a_checkpoint_that_was_kept_and_turned_out_torn_is_kept_no_more() -> Non
 
 
 def test_one_that_ends_by_itself_in_its_first_turn_has_shown_no_resuming() -> None:
-    step = end(a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=BOTH))
+    step = end(a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, milestones=BOTH))
     assert (step.after.outcome, step.after.turns) == (Outcome.COMPLETED, 1)
     early = end(
-        a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, evidence=replace(BOTH, read_at=None))
+        a_run(mode=Mode.CYCLE), an_attempt(), left(Outcome.COMPLETED, milestones=replace(BOTH, read_at=None))
     )
     assert early.after.cause is not None
     assert early.after.cause.message.endswith("no turn followed that could read the checkpoint")
@@ -181,8 +198,8 @@ def test_an_error_in_a_turn_ends_a_cycle_run_whatever_its_retries() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.PAUSED])
 def test_a_turn_that_was_cut_short_is_none(outcome: Outcome) -> None:
     state = RunState.PAUSING if outcome is Outcome.PAUSED else RunState.RUNNING
-    asked = Ask.PAUSE if outcome is Outcome.PAUSED else None
-    attempt = an_attempt(allotted_s=90.0, asked=asked, asked_at=50.0 if asked else None)
+    asked = LeaveRequest.PAUSE if outcome is Outcome.PAUSED else None
+    attempt = an_attempt(allotted_s=90.0, leave_request=asked, leave_requested_at=50.0 if asked else None)
     assert end(a_run(state, mode=Mode.CYCLE), attempt, left(outcome)).after.turns == 0
 
 
@@ -196,13 +213,15 @@ def test_a_run_preempted_before_its_time_is_preempted_and_has_had_no_turn() -> N
 
 
 def test_the_place_of_a_cycle_run_is_that_of_one_turn() -> None:
-    run = a_run(RunState.QUEUED, mode=Mode.CYCLE, standing=Standing(priority=0, weight=1.0, position=5.0))
+    run = a_run(
+        RunState.QUEUED, mode=Mode.CYCLE, queue_position=QueuePosition(priority=0, weight=1.0, position=5.0)
+    )
     placement = Placement(run_id="r1", seq=4, allocation=an_attempt().allocation, allotted_s=90.0)
     step = steps.placed(run, placement, engine="sim", token="t", port=1, now=20.0)
     assert step.after.place.position is None
     assert step.attempt is not None
     assert step.attempt.allotted_s == 90.0
-    batch = a_run(RunState.QUEUED, standing=Standing(priority=0, weight=1.0, position=5.0))
+    batch = a_run(RunState.QUEUED, queue_position=QueuePosition(priority=0, weight=1.0, position=5.0))
     kept = steps.placed(batch, placement, engine="sim", token="t", port=1, now=20.0)
     assert kept.after.place.position == 5.0
 
@@ -243,7 +262,9 @@ def test_the_share_of_a_period_is_used_from_its_beginning_until_the_ask() -> Non
     """I12: not what was held in the period before, nor the time to leave."""
     share = Share(period_at=40.0, allotted_s=50.0, rank=0, used_s=5.0)
     run = a_run(RunState.PREEMPTING, mode=Mode.INTERRUPTIBLE, share=share)
-    step = end(run, an_attempt(asked=Ask.PREEMPT, asked_at=90.0), left(Outcome.PREEMPTED))
+    step = end(
+        run, an_attempt(leave_request=LeaveRequest.PREEMPT, leave_requested_at=90.0), left(Outcome.PREEMPTED)
+    )
     assert step.after.share == replace(share, used_s=5.0 + 50.0)
     alone = end(replace(run, state=RunState.RUNNING), an_attempt(), left(Outcome.COMPLETED))
     assert alone.after.share == replace(share, used_s=5.0 + 70.0)
@@ -253,7 +274,7 @@ def test_the_share_of_a_period_is_used_from_its_beginning_until_the_ask() -> Non
 
 
 def seen(**fields: float) -> Observation:
-    return Observation(state=ObservedState.RUNNING, started_at=12.0, evidence=Evidence(**fields))
+    return Observation(state=ObservedState.RUNNING, started_at=12.0, milestones=Milestones(**fields))
 
 
 def test_evidence_is_recorded_as_it_is_seen_without_an_event() -> None:
@@ -280,7 +301,7 @@ def test_evidence_is_recorded_as_it_is_seen_without_an_event() -> None:
 
 
 def test_the_last_checkpoint_is_recorded_with_the_end() -> None:
-    attempt = an_attempt(evidence=Evidence(first_output_at=13.0, checkpoint_at=30.0))
-    step = end(a_run(), attempt, left(Outcome.LOST, evidence=Evidence(checkpoint_at=33.0)))
+    attempt = an_attempt(milestones=Milestones(first_output_at=13.0, checkpoint_at=30.0))
+    step = end(a_run(), attempt, left(Outcome.LOST, milestones=Milestones(checkpoint_at=33.0)))
     assert step.attempt is not None
-    assert step.attempt.evidence == Evidence(first_output_at=13.0, checkpoint_at=33.0)
+    assert step.attempt.milestones == Milestones(first_output_at=13.0, checkpoint_at=33.0)

@@ -56,7 +56,7 @@ def test_while_nothing_changes_it_is_the_same_object() -> None:
     again = plane.control.offer()
     assert again[0] is pools
     assert again[1] is found
-    assert plane.control.standing() is plane.control.standing()
+    assert plane.control.lasting_nodes() is plane.control.lasting_nodes()
 
 
 def test_every_change_of_a_node_is_seen_at_once() -> None:

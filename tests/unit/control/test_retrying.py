@@ -31,7 +31,7 @@ def an_attempt(number: int) -> Attempt:
         number=number,
         state=AttemptState.RUNNING,
         engine="sim",
-        allocation=Allocation(cluster="local", seats=()),
+        allocation=Allocation(cluster="local", placements=()),
         token="t",
         master_port=20000,
         created_at=100.0,

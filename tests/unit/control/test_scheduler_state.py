@@ -142,9 +142,11 @@ def test_the_plan_says_when_the_turn_of_a_cycle_run_is_over() -> None:
     simulation.settle()
     ended = simulation.store.run(run.id)
     assert (ended.outcome, ended.turns, ended.preemptions) == (Outcome.COMPLETED, 3, 0)
-    assert ended.verdict.proven
+    assert ended.cycle_report.proven
     attempts = simulation.store.attempts(run.id)
-    assert [attempt.asked_at - attempt.started_at for attempt in attempts if attempt.asked_at] == [90.0, 90.0]
+    assert [
+        attempt.leave_requested_at - attempt.started_at for attempt in attempts if attempt.leave_requested_at
+    ] == [90.0, 90.0]
 
 
 @pytest.mark.parametrize(

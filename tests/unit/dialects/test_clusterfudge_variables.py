@@ -64,9 +64,9 @@ def test_indexes_count_on_the_node_and_over_all_replicas() -> None:
     found = {(item.role, item.replica, item.index): item.env for node in made.nodes for item in node.workers}
     names = ("PROCESS_INDEX", "PROCESS_INDEX_ACROSS_ALL_REPLICAS", "REPLICA_INDEX", "TASK_ID")
     told = {
-        seat[1:]: tuple(env[f"CLUSTERFUDGE_{name}"] for name in names)
-        for seat, env in found.items()
-        if seat[0] == role
+        placement[1:]: tuple(env[f"CLUSTERFUDGE_{name}"] for name in names)
+        for placement, env in found.items()
+        if placement[0] == role
     }
     assert told == {
         (0, 0): ("0", "0", "0", "0"),

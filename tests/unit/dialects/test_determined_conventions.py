@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launches import launch, node, seat
+from launches import launch, node, placement
 from tarmac.dialects import read
 from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.dialect import DeterminedDialect
@@ -29,7 +29,7 @@ checkpoint_storage: {type: s3, bucket: b, access_key: hidden, secret_key: hidden
 environment: {environment_variables: [A=1]}
 """
 NODES = [node("n1"), node("n2", "10.0.0.2")]
-SEATS = [seat("main", 0, "n1", 0, 1), seat("main", 1, "n2", 4, 5)]
+PLACEMENTS = [placement("main", 0, "n1", 0, 1), placement("main", 1, "n2", 4, 5)]
 SET_ELSEWHERE = {"DET_RUN_DIR", "DET_WORKDIR", "DET_INTER_NODE_NETWORK_INTERFACE", "TCD_STARTUP_HOOK"}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -51,12 +51,12 @@ def launched(spec: RunSpec, *, number: int = 1) -> Launch:
         number=number,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="lab", seats=tuple(SEATS)),
+        allocation=Allocation(cluster="lab", placements=tuple(PLACEMENTS)),
         token="secret",
         master_port=29501,
         created_at=2.0,
     )
-    return DeterminedDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
+    return DeterminedDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
 
 
 def spec_of(source: str = SOURCE) -> RunSpec:

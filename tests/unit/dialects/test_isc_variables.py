@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launches import launch, node, seat, workers
+from launches import launch, node, placement, workers
 from tarmac.dialects import override, read
 from tarmac.dialects.isc.conventions import VARIABLES
 from tarmac.dialects.native.view import write
@@ -29,7 +29,7 @@ gpus = 4
 command = "cd / && env"
 """
 NODES = [node("n1", "10.0.0.7"), node("n2", "10.0.0.2")]
-SEATS = [seat("main", 0, "n1", 0, 1), seat("main", 1, "n2", 4, 5)]
+PLACEMENTS = [placement("main", 0, "n1", 0, 1), placement("main", 1, "n2", 4, 5)]
 
 
 def launched(mode: Mode = Mode.CYCLE, allotted_s: float | None = None, **overrides: Any) -> Launch:
@@ -47,13 +47,13 @@ def launched(mode: Mode = Mode.CYCLE, allotted_s: float | None = None, **overrid
         number=3,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="site-a", seats=tuple(SEATS)),
+        allocation=Allocation(cluster="site-a", placements=tuple(PLACEMENTS)),
         token="secret",
         master_port=29501,
         created_at=2.0,
         allotted_s=allotted_s,
     )
-    return apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
+    return apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
 
 
 def test_ranks_are_those_of_the_nodes() -> None:
@@ -113,13 +113,13 @@ def test_the_content_of_the_retired_dataset_is_at_data_too() -> None:
         number=1,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="site-a", seats=tuple(SEATS)),
+        allocation=Allocation(cluster="site-a", placements=tuple(PLACEMENTS)),
         token="secret",
         master_port=29501,
         created_at=2.0,
     )
     found = apply_conventions(
-        run, attempt, with_datasets(launch(source, NODES, SEATS), {"uds-one": "/disk/one"})
+        run, attempt, with_datasets(launch(source, NODES, PLACEMENTS), {"uds-one": "/disk/one"})
     )
     for each in found.nodes:
         places = [(mount.source, mount.target, mount.read_only, mount.variables) for mount in each.mounts]

@@ -9,7 +9,7 @@ import pytest
 
 from tarmac.engines.attempts.aggregate_outcome import NodeFacts, Phase, lost, observation
 from tarmac.model.ports import ObservedState
-from tarmac.model.run import Ask, Cause, CauseCode, Evidence, Outcome
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, Milestones, Outcome
 
 FAULT = Cause(code=CauseCode.PLATFORM_FAULT, message="the runner on n1 died", node="n1")
 
@@ -55,7 +55,7 @@ def test_leaving_as_asked_counts_over_having_completed(outcome: Outcome) -> None
 
 def test_the_word_of_one_node_that_all_is_finished_settles_it() -> None:
     word = ended("n1", Outcome.COMPLETED, finished=True)
-    assert observation([word, ended("n2", Outcome.PAUSED)], Ask.PAUSE).outcome is Outcome.COMPLETED
+    assert observation([word, ended("n2", Outcome.PAUSED)], LeaveRequest.PAUSE).outcome is Outcome.COMPLETED
 
 
 def test_a_failure_on_one_node_is_the_attempts() -> None:
@@ -83,30 +83,30 @@ def test_a_failure_that_a_lost_node_told_its_peer_is_a_loss() -> None:
 
 def test_what_never_started_was_stopped_or_cleared_away() -> None:
     fenced = facts("n1", Phase.FENCED, ended_at=2.0)
-    stopped = observation([fenced], Ask.STOP)
+    stopped = observation([fenced], LeaveRequest.STOP)
     assert (stopped.outcome, stopped.started_at) == (Outcome.STOPPED, None)
     assert observation([fenced], None).outcome is Outcome.LOST
-    assert observation([], Ask.STOP).outcome is Outcome.STOPPED
+    assert observation([], LeaveRequest.STOP).outcome is Outcome.STOPPED
 
 
 def test_a_stop_that_caught_some_nodes_before_their_start_is_a_stop() -> None:
     fenced = facts("n1", Phase.FENCED, ended_at=2.0)
-    assert observation([fenced, ended("n2", Outcome.STOPPED)], Ask.STOP).outcome is Outcome.STOPPED
+    assert observation([fenced, ended("n2", Outcome.STOPPED)], LeaveRequest.STOP).outcome is Outcome.STOPPED
 
 
 def test_what_any_node_saw_was_seen_of_the_attempt() -> None:
     """I11: the first output of all, the newest checkpoint, the first reading; of a lost attempt too."""
     seen = [
-        Evidence(first_output_at=5.0, checkpoint_at=20.0),
-        Evidence(first_output_at=4.0, read_at=8.0),
-        Evidence(checkpoint_at=30.0, read_at=7.0),
-        Evidence(),
+        Milestones(first_output_at=5.0, checkpoint_at=20.0),
+        Milestones(first_output_at=4.0, read_at=8.0),
+        Milestones(checkpoint_at=30.0, read_at=7.0),
+        Milestones(),
     ]
-    whole = Evidence(first_output_at=4.0, checkpoint_at=30.0, read_at=7.0)
+    whole = Milestones(first_output_at=4.0, checkpoint_at=30.0, read_at=7.0)
     running = [
-        facts(f"n{rank}", Phase.RUNNING, started_at=1.0, evidence=each) for rank, each in enumerate(seen)
+        facts(f"n{rank}", Phase.RUNNING, started_at=1.0, milestones=each) for rank, each in enumerate(seen)
     ]
-    assert observation(running, None).evidence == whole
-    gone = [replace(lost_node(item.node, at=9.0), evidence=item.evidence) for item in running]
-    assert observation(gone, None).evidence == whole
-    assert observation([facts("n1", Phase.RUNNING, started_at=1.0)], None).evidence == Evidence()
+    assert observation(running, None).milestones == whole
+    gone = [replace(lost_node(item.node, at=9.0), milestones=item.milestones) for item in running]
+    assert observation(gone, None).milestones == whole
+    assert observation([facts("n1", Phase.RUNNING, started_at=1.0)], None).milestones == Milestones()

@@ -46,7 +46,7 @@ def test_a_version_that_holds_nothing_is_no_kept_checkpoint(tmp_path: Path) -> N
         events.append("artifact", id=f"r1.checkpoint.{number}", files=files, bytes=files)
         events.flush()
         view.refresh()
-        seen.append(view.facts.evidence.kept_at)
+        seen.append(view.facts.milestones.kept_at)
     assert seen[0]
     assert seen[1] == 0.0
 
@@ -60,7 +60,7 @@ def test_what_another_node_than_that_of_rank_0_kept_is_no_kept_checkpoint(tmp_pa
     events.flush()
     view = NodeView(paths, "n1", [])
     view.refresh()
-    assert view.facts.evidence.kept_at is None
+    assert view.facts.milestones.kept_at is None
 
 
 def _stage(directory: Path) -> None:

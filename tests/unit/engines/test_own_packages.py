@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launches import launch, node, seat
+from launches import launch, node, placement
 from tarmac.dialects.registry import apply_conventions, read
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import render
@@ -36,8 +36,8 @@ LAYOUT = Layout(Path("/home/ada/.local/state/tarmac"))
 @pytest.mark.parametrize("system", FILES)
 def test_a_file_for_a_container_gets_them(system: str) -> None:
     spec = read(FILES[system], filename="digits.yaml", directory="/home/ada").spec
-    launched = launch(NATIVE, [node("n0")], [seat("main", 0, "n0")])
-    allocation = Allocation(cluster="site-a", seats=(seat("main", 0, "n0"),))
+    launched = launch(NATIVE, [node("n0")], [placement("main", 0, "n0")])
+    allocation = Allocation(cluster="site-a", placements=(placement("main", 0, "n0"),))
     run = Run(id="r1", spec=spec, user="ada", state=RunState.STARTING, seq=1, created_at=1.0)
     attempt = Attempt(
         run_id="r1",
@@ -53,7 +53,7 @@ def test_a_file_for_a_container_gets_them(system: str) -> None:
 
 
 def test_they_are_asked_of_the_node_only_where_wanted() -> None:
-    plain = launch(NATIVE, [node("n0")], [seat("main", 0, "n0")])
+    plain = launch(NATIVE, [node("n0")], [placement("main", 0, "n0")])
     assert not render(plain, LAYOUT, Path("/sdk")).document.own_packages
     wanted = [
         render(replace(plain, own_packages=True), LAYOUT, Path("/sdk")),

@@ -11,7 +11,7 @@ from tarmac.engines.sim import Behaviour, Moment, SimEngine, VirtualClock
 from tarmac.model.cluster import Node, NodeState
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Ask, CauseCode, Evidence, Outcome
+from tarmac.model.run import CauseCode, LeaveRequest, Milestones, Outcome
 
 NODES = [
     Node(name=f"node{number}", cluster="local", address="10.0.0.1", hostname="n", capacity=capacity(1))
@@ -55,7 +55,7 @@ def test_one_that_leaves_as_asked_saves_all_it_did_and_one_that_does_not_only_it
         world = World(duration_s=100.0, checkpoint_period_s=10.0, ignores_asks=ignores)
         attempt = world.submit(grace_s=20.0)
         world.clock.advance(17.0)
-        world.engine.ask(attempt, Ask.PAUSE)
+        world.engine.request_leave(attempt, LeaveRequest.PAUSE)
         world.clock.advance(20.0)
         assert world.see(attempt).outcome is Outcome.PAUSED
         assert world.engine.progress_s("run1") == saved_s
@@ -66,22 +66,22 @@ def test_what_the_nodes_see_of_an_attempt_is_told_while_it_runs() -> None:
     world = World(duration_s=100.0, checkpoint_period_s=10.0, first_output_s=3.0)
     first = world.submit()
     world.clock.advance(2.0)
-    assert world.see(first).evidence == Evidence()
+    assert world.see(first).milestones == Milestones()
     world.clock.advance(25.0)
-    assert world.see(first).evidence == Evidence(first_output_at=103.0, checkpoint_at=120.0)
-    world.engine.ask(first, Ask.PREEMPT)
+    assert world.see(first).milestones == Milestones(first_output_at=103.0, checkpoint_at=120.0)
+    world.engine.request_leave(first, LeaveRequest.PREEMPT)
     world.clock.advance(1.0)
-    assert world.see(first).evidence.checkpoint_at == 127.0, "it saves its state on the way out"
+    assert world.see(first).milestones.checkpoint_at == 127.0, "it saves its state on the way out"
     second = world.submit(number=2)
     world.clock.advance(1.0)
-    assert world.see(second).evidence == Evidence(read_at=128.0)
+    assert world.see(second).milestones == Milestones(read_at=128.0)
 
 
 def test_without_checkpoints_every_attempt_begins_anew() -> None:
     world = World(duration_s=10.0)
     attempt = world.submit()
     world.clock.advance(9.0)
-    world.engine.ask(attempt, Ask.PREEMPT)
+    world.engine.request_leave(attempt, LeaveRequest.PREEMPT)
     world.clock.advance(1.0)
     assert world.see(attempt).outcome is Outcome.PREEMPTED
     assert world.engine.progress_s("run1") == 0.0
@@ -91,7 +91,7 @@ def test_what_has_finished_by_its_own_word_is_complete_though_it_was_asked() -> 
     world = World(duration_s=10.0, leave_s=15.0, finished=True)
     attempt = world.submit()
     world.clock.advance(5.0)
-    world.engine.ask(attempt, Ask.PAUSE)
+    world.engine.request_leave(attempt, LeaveRequest.PAUSE)
     world.clock.advance(5.0)
     assert world.see(attempt).outcome is Outcome.COMPLETED
 
@@ -140,7 +140,7 @@ def test_a_call_may_be_interrupted_before_or_after_it_took_effect(moment: Moment
     world.engine.interrupt = crash
     call = {
         "submit": world.submit,
-        "ask": lambda: world.engine.ask("run1.1", Ask.STOP),
+        "ask": lambda: world.engine.request_leave("run1.1", LeaveRequest.STOP),
         "reap": lambda: world.engine.reap("run1.1"),
     }[moment.rpartition("_")[2]]
     with pytest.raises(KeyboardInterrupt):
@@ -158,7 +158,7 @@ def test_an_engine_out_of_reach_takes_nothing() -> None:
     for call in (
         world.submit,
         lambda: world.see("run1.1"),
-        lambda: world.engine.ask("run1.1", Ask.STOP),
+        lambda: world.engine.request_leave("run1.1", LeaveRequest.STOP),
         lambda: world.engine.reap("run1.1"),
     ):
         with pytest.raises(Unavailable):

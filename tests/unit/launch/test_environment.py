@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launches import launch, node, seat, workers
+from launches import launch, node, placement, workers
 from tarmac.launch.environment import USUAL_PATH
 from tarmac.model.launch import Launch
 
@@ -12,7 +12,7 @@ FAR = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2")]
 
 
 def environment(source: str, inherited: dict[str, str] | None = None) -> dict[str, str]:
-    (worker,) = workers(launch(source, FAR, [seat("main", 0, "n1")], inherited))
+    (worker,) = workers(launch(source, FAR, [placement("main", 0, "n1")], inherited))
     return dict(worker.env)
 
 
@@ -63,7 +63,7 @@ def test_setup_finds_the_same_surroundings() -> None:
     launched = launch(
         "setup: [pip install x, [python, -m, y]]\nenvironment: {venv: .venv}\nenv: {A: b}\ncommand: c",
         FAR,
-        [seat("main", 0, "n1")],
+        [placement("main", 0, "n1")],
     )
     assert launched.setup == (("bash", "-eo", "pipefail", "-c", "pip install x"), ("python", "-m", "y"))
     assert launched.setup_env["A"] == "b"
@@ -86,7 +86,9 @@ def test_setup_finds_the_same_surroundings() -> None:
 def test_gloo_is_told_of_the_loopback(addresses: list[str], interface: str | None) -> None:
     nodes = [node(f"n{index}", address) for index, address in enumerate(addresses)]
     launched = launch(
-        "slots: 2\ncommand: a", nodes, [seat("main", rank, item.name, 0) for rank, item in enumerate(nodes)]
+        "slots: 2\ncommand: a",
+        nodes,
+        [placement("main", rank, item.name, 0) for rank, item in enumerate(nodes)],
     )
     assert {worker.env.get("GLOO_SOCKET_IFNAME") for worker in workers(launched)} == {interface}
 
@@ -103,13 +105,15 @@ def test_gloo_is_told_of_the_loopback(addresses: list[str], interface: str | Non
     ],
 )
 def test_threads_are_the_process_share_of_the_node(source: str, slots: tuple[int, ...], threads: str) -> None:
-    launched = launch(source, FAR, [seat("main", 0, "n1", *slots)])
+    launched = launch(source, FAR, [placement("main", 0, "n1", *slots)])
     assert {worker.env["OMP_NUM_THREADS"] for worker in workers(launched)} == {threads}
 
 
 def test_rehearsed_nodes_share_the_processors_of_one_machine() -> None:
     nodes = [node("n1", "127.0.0.2", slots=1, cpus=8), node("n2", "127.0.0.3", slots=1, cpus=8)]
-    launched = launch("slots: 2\ncommand: a", nodes, [seat("main", 0, "n1", 0), seat("main", 1, "n2", 0)])
+    launched = launch(
+        "slots: 2\ncommand: a", nodes, [placement("main", 0, "n1", 0), placement("main", 1, "n2", 0)]
+    )
     assert [worker.env["OMP_NUM_THREADS"] for worker in workers(launched)] == ["4", "4"]
 
 
@@ -117,7 +121,7 @@ def test_a_launch_carries_the_policy_of_the_run() -> None:
     launched: Launch = launch(
         "time_limit: 10m\npause: {signal: none, grace: 5s}\non_failure: continue\ncommand: a",
         FAR,
-        [seat("main", 0, "n1")],
+        [placement("main", 0, "n1")],
     )
     assert (launched.attempt_id, launched.number, launched.token) == ("r1.2", 2, "secret")
     assert (launched.time_limit_s, launched.pause_signal, launched.grace_s) == (600, None, 5)
@@ -156,7 +160,7 @@ def test_workers_are_told_how_long_they_have(
     mode: str, allotted_s: float | None, told: dict[str, str]
 ) -> None:
     """I15: the mode, the number of the start, and the truth about the time."""
-    launched = launch(f"mode: {mode}\ncommand: a", FAR, [seat("main", 0, "n1")], allotted_s=allotted_s)
+    launched = launch(f"mode: {mode}\ncommand: a", FAR, [placement("main", 0, "n1")], allotted_s=allotted_s)
     names = {"TARMAC_ALLOTTED_MS", "STRONG_COMPUTE_MODE", "STRONG_CYCLE_COUNT", "STRONG_CYCLE_TIME_MS"}
     (worker,) = workers(launched)
     assert {name: value for name, value in worker.env.items() if name in names} == told
@@ -165,8 +169,8 @@ def test_workers_are_told_how_long_they_have(
 
 
 def test_the_time_limit_is_of_all_attempts_together() -> None:
-    launched = launch("time_limit: 100s\ncommand: a", FAR, [seat("main", 0, "n1")], ran_s=60.0)
+    launched = launch("time_limit: 100s\ncommand: a", FAR, [placement("main", 0, "n1")], ran_s=60.0)
     assert (launched.time_limit_s, launched.ran_s) == (40.0, 60.0)
-    spent = launch("time_limit: 100s\ncommand: a", FAR, [seat("main", 0, "n1")], ran_s=100.0)
+    spent = launch("time_limit: 100s\ncommand: a", FAR, [placement("main", 0, "n1")], ran_s=100.0)
     assert spent.time_limit_s is not None
     assert 0 < spent.time_limit_s <= 1, "it ends by its limit, and is told so"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launches import launch, node, seat, workers
+from launches import launch, node, placement, workers
 from tarmac.dialects.names import CONTRACT_VARIABLES, reserved
 from tarmac.launch.variables import VARIABLES, Giver, markdown
 
@@ -25,8 +25,8 @@ def test_no_variable_is_declared_twice() -> None:
 def test_a_worker_gets_what_is_declared_and_nothing_else() -> None:
     source = "environment: {venv: .venv}\nmode: cycle\nstop_on_nan: true\nslots: 1\ncommand: a"
     inherited = {"PATH": "/bin", "CONDA_PREFIX": "/conda"}
-    seats = [seat("main", 0, "n1", 0)]
-    (worker,) = workers(launch(source, [node("n1", "127.0.0.2")], seats, inherited, allotted_s=90.0))
+    placements = [placement("main", 0, "n1", 0)]
+    (worker,) = workers(launch(source, [node("n1", "127.0.0.2")], placements, inherited, allotted_s=90.0))
     declared = {item.name for item in VARIABLES if item.giver in (Giver.CONTRACT, Giver.DEFAULT)}
     assert set(worker.env) == declared
 

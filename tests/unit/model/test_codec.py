@@ -19,7 +19,7 @@ import tarmac.model
 from tarmac.model.codec import decode, encode
 from tarmac.model.errors import InvalidInput
 from tarmac.model.resources import Resources
-from tarmac.model.run import Allocation, Cause, CauseCode, Seat
+from tarmac.model.run import Allocation, Cause, CauseCode, WorkerPlacement
 from tarmac.model.spec import Command, Environment, Process, Role, RunSpec
 
 NOT_STORED = {"Home"}
@@ -104,7 +104,7 @@ def test_defaults_are_left_out():
 
 
 def test_what_is_left_out_takes_its_default():
-    assert decode(Seat, {"role": "main", "replica": 0, "node": "n1"}) == Seat(
+    assert decode(WorkerPlacement, {"role": "main", "replica": 0, "node": "n1"}) == WorkerPlacement(
         role="main", replica=0, node="n1"
     )
 
@@ -123,12 +123,16 @@ def test_a_whole_number_is_a_float_where_one_is_wanted():
         (Resources, {"slots": 2.0}, "Resources.slots: a whole number is expected, not float 2.0"),
         (Resources, {"cpus": False}, "Resources.cpus: a number is expected, not bool False"),
         (Resources, {"slot": 1}, "Resources: unknown key 'slot'"),
-        (Seat, {"role": "main", "node": "n1"}, "Seat: 'replica' is missing"),
-        (Allocation, {"cluster": "local", "seats": {}}, "Allocation.seats: a list is expected, not dict {}"),
+        (WorkerPlacement, {"role": "main", "node": "n1"}, "WorkerPlacement: 'replica' is missing"),
         (
             Allocation,
-            {"cluster": "local", "seats": [{"role": "a", "replica": 0, "node": "n"}, 7]},
-            "Allocation.seats[1]: an object is expected, not int 7",
+            {"cluster": "local", "placements": {}},
+            "Allocation.placements: a list is expected, not dict {}",
+        ),
+        (
+            Allocation,
+            {"cluster": "local", "placements": [{"role": "a", "replica": 0, "node": "n"}, 7]},
+            "Allocation.placements[1]: an object is expected, not int 7",
         ),
         (Environment, {"variables": {"A": 1}}, "Environment.variables.A: text is expected, not int 1"),
         (Environment, {"variables": []}, "Environment.variables: an object is expected, not list []"),

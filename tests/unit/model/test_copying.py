@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunState
-from tarmac.model.run import Allocation, Attempt, Run, Seat
+from tarmac.model.run import Allocation, Attempt, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 
 RUN = Run(
@@ -19,7 +19,7 @@ ATTEMPT = Attempt(
     number=1,
     state=AttemptState.STARTING,
     engine="sim",
-    allocation=Allocation(cluster="c", seats=(Seat(role="main", replica=0, node="n"),)),
+    allocation=Allocation(cluster="c", placements=(WorkerPlacement(role="main", replica=0, node="n"),)),
     token="t",
     master_port=1,
     created_at=1.0,

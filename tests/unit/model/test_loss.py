@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.model.lifecycle import AttemptState
 from tarmac.model.loss import Loss, loss_of, loss_text
-from tarmac.model.run import Allocation, Ask, Attempt, Evidence, Outcome
+from tarmac.model.run import Allocation, Attempt, LeaveRequest, Milestones, Outcome
 
 
 def an_attempt(number: int = 1, **fields: object) -> Attempt:
@@ -18,40 +18,46 @@ def an_attempt(number: int = 1, **fields: object) -> Attempt:
         number=number,
         state=AttemptState.ENDED,
         engine="sim",
-        allocation=Allocation(cluster="local", seats=()),
+        allocation=Allocation(cluster="local", placements=()),
         token="t",
         master_port=20000,
         created_at=99.0,
         started_at=100.0,
         ended_at=191.0,
-        asked=Ask.PAUSE,
-        asked_at=190.0,
+        leave_request=LeaveRequest.PAUSE,
+        leave_requested_at=190.0,
         outcome=Outcome.PAUSED,
     )
     return replace(paused, **fields)
 
 
 @pytest.mark.parametrize(
-    ("evidence", "lost"),
+    ("milestones", "lost"),
     [
-        (Evidence(), Loss(work_s=90.0)),
-        (Evidence(checkpoint_at=178.0, checkpoint_step=40), Loss(work_s=12.0, checkpoint_at=178.0, step=40)),
-        (Evidence(checkpoint_at=190.5), Loss(work_s=0.0, checkpoint_at=190.5)),
+        (Milestones(), Loss(work_s=90.0)),
+        (
+            Milestones(checkpoint_at=178.0, checkpoint_step=40),
+            Loss(work_s=12.0, checkpoint_at=178.0, step=40),
+        ),
+        (Milestones(checkpoint_at=190.5), Loss(work_s=0.0, checkpoint_at=190.5)),
     ],
     ids=["no checkpoint", "one from before the pause", "one that the pause made"],
 )
-def test_what_no_checkpoint_of_the_attempt_holds_is_lost(evidence: Evidence, lost: Loss) -> None:
-    assert loss_of([an_attempt(evidence=evidence)]) == lost
+def test_what_no_checkpoint_of_the_attempt_holds_is_lost(milestones: Milestones, lost: Loss) -> None:
+    assert loss_of([an_attempt(milestones=milestones)]) == lost
 
 
 def test_without_a_checkpoint_of_its_own_an_attempt_loses_all_but_what_was_before_it() -> None:
-    first = an_attempt(evidence=Evidence(checkpoint_at=50.0, checkpoint_step=7))
+    first = an_attempt(milestones=Milestones(checkpoint_at=50.0, checkpoint_step=7))
     assert loss_of([first, an_attempt(2)]) == Loss(work_s=90.0, checkpoint_at=50.0, step=7)
 
 
 def test_an_attempt_that_was_asked_nothing_loses_what_it_did_up_to_its_end() -> None:
     failed = an_attempt(
-        asked=None, asked_at=None, outcome=Outcome.FAILED, evidence=Evidence(checkpoint_at=181.0)
+        leave_request=None,
+        leave_requested_at=None,
+        outcome=Outcome.FAILED,
+        milestones=Milestones(checkpoint_at=181.0),
     )
     assert loss_of([failed]) == Loss(work_s=10.0, checkpoint_at=181.0)
 

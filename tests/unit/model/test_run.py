@@ -16,7 +16,7 @@ from tarmac.model.run import (
     Cause,
     CauseCode,
     Outcome,
-    Seat,
+    WorkerPlacement,
     attempt_id,
     split_attempt_id,
 )
@@ -55,12 +55,12 @@ def test_an_attempt_id_comes_apart_again(run_id, number):
 
 
 def test_an_allocations_nodes_are_in_the_order_of_its_seats():
-    seats = (
-        Seat(role="a", replica=0, node="n2", slots=(0, 1)),
-        Seat(role="a", replica=1, node="n1", slots=(4,)),
-        Seat(role="b", replica=0, node="n2"),
+    placements = (
+        WorkerPlacement(role="a", replica=0, node="n2", slots=(0, 1)),
+        WorkerPlacement(role="a", replica=1, node="n1", slots=(4,)),
+        WorkerPlacement(role="b", replica=0, node="n2"),
     )
-    allocation = Allocation(cluster="local", seats=seats)
+    allocation = Allocation(cluster="local", placements=placements)
     assert allocation.nodes == ("n2", "n1")
     assert allocation.slots == 3
 

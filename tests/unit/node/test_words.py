@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tarmac.model.run import PLATFORM_FAULTS, Ask, CauseCode, Outcome
+from tarmac.model.run import PLATFORM_FAULTS, CauseCode, LeaveRequest, Outcome
 from tarmac.node.attempt import words
 
 
 def test_asks() -> None:
-    assert set(words.ASK_STRENGTH) == {ask.value for ask in Ask}
+    assert set(words.ASK_STRENGTH) == {ask.value for ask in LeaveRequest}
 
 
 def test_outcomes() -> None:

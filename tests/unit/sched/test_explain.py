@@ -101,9 +101,9 @@ def test_cpus_and_memory_are_named_when_they_are_what_lacks():
 
 
 def replace_seat(held, **changes):
-    """The holding with its only seat changed."""
-    (seat,) = held.allocation.seats
-    return replace(held, allocation=replace(held.allocation, seats=(replace(seat, **changes),)))
+    """The holding with its only placement changed."""
+    (placement,) = held.allocation.placements
+    return replace(held, allocation=replace(held.allocation, placements=(replace(placement, **changes),)))
 
 
 def test_nodes_kept_for_the_head_say_for_whom():

@@ -69,8 +69,8 @@ def test_a_run_that_fits_no_single_node_now_is_split_over_what_is_free():
 
 def test_c2_four_replicas_of_two_share_one_node_of_eight():
     made = plan(snapshot(nodes(2), [candidate("r", replicas(4, 2))]), NOW)
-    seats = made.placements[0].allocation.seats
-    assert [(seat.replica, seat.node, seat.slots) for seat in seats] == [
+    placements = made.placements[0].allocation.placements
+    assert [(placement.replica, placement.node, placement.slots) for placement in placements] == [
         (0, "n1", (0, 1)),
         (1, "n1", (2, 3)),
         (2, "n1", (4, 5)),
@@ -185,7 +185,7 @@ def test_an_uneven_split_leaves_room_for_the_other_roles():
 def test_slots_are_the_lowest_free_ones():
     held = [holding("h", {"n1": [0, 2]})]
     made = plan(snapshot(nodes(1), [candidate("r", gang(3))], held), NOW)
-    assert made.placements[0].allocation.seats[0].slots == (1, 3, 4)
+    assert made.placements[0].allocation.placements[0].slots == (1, 3, 4)
 
 
 def test_node_ranks_follow_the_names_of_nodes():

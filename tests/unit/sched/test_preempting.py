@@ -125,11 +125,11 @@ def scene(sizes, free=0):
     for index, on_node in enumerate(sizes):
         slot = 0
         for slots in on_node:
-            seats = {f"n{index + 1}": range(slot, slot + slots)}
+            placements = {f"n{index + 1}": range(slot, slot + slots)}
             held.append(
                 holding(
                     f"h{number:02}",
-                    seats,
+                    placements,
                     granted_at=NOW - 900,
                     started_at=NOW - 900,
                     submitted_at=NOW + number,

@@ -27,10 +27,10 @@ def test_safety_no_slot_twice_and_no_capacity_exceeded(facts: Snapshot):
     cpus: Counter[str] = Counter()
     memory: Counter[str] = Counter()
     for allocation in allocations:
-        for seat in allocation.seats:
-            slots.update((seat.node, slot) for slot in seat.slots)
-            cpus[seat.node] += seat.cpus
-            memory[seat.node] += seat.memory_bytes
+        for placement in allocation.placements:
+            slots.update((placement.node, slot) for slot in placement.slots)
+            cpus[placement.node] += placement.cpus
+            memory[placement.node] += placement.memory_bytes
     assert all(count == 1 for count in slots.values())
     assert all(0 <= slot < by_name[name].capacity.slots for name, slot in slots)
     assert all(used <= by_name[name].capacity.cpus + 1e-6 for name, used in cpus.items())
@@ -43,35 +43,39 @@ def test_safety_a_gang_starts_whole_and_where_it_may(facts: Snapshot):
     by_name = {item.name: item for item in facts.nodes}
     runs = {run.run_id: run for run in facts.queue}
     for placement in plan(facts, NOW).placements:
-        run, seats = runs[placement.run_id], placement.allocation.seats
-        homes = [by_name[seat.node] for seat in seats]
+        run, placements = runs[placement.run_id], placement.allocation.placements
+        homes = [by_name[placement.node] for placement in placements]
         assert len({(home.cluster, home.pool) for home in homes}) == 1
         assert {home.cluster for home in homes} == {placement.allocation.cluster}
         assert all(home.state is NodeState.UP and allows(run.target, home) for home in homes)
-        assert [seat.role for seat in seats] == [
-            demand.role for demand in run.demands for seat in seats if seat.role == demand.role
-        ], "seats come in the order of roles"
+        assert [placement.role for placement in placements] == [
+            demand.role for demand in run.demands for placement in placements if placement.role == demand.role
+        ], "placements come in the order of roles"
         for demand in run.demands:
-            check_role(demand, [seat for seat in seats if seat.role == demand.role], by_name)
+            check_role(
+                demand, [placement for placement in placements if placement.role == demand.role], by_name
+            )
 
 
-def check_role(demand, seats, by_name):
+def check_role(demand, placements, by_name):
     """A role has exactly what it asked for."""
-    assert [seat.replica for seat in seats] == list(range(len(seats)))
+    assert [placement.replica for placement in placements] == list(range(len(placements)))
     wanted = demand.each.slot_type
-    assert all(wanted in (None, by_name[seat.node].capacity.slot_type) for seat in seats)
-    assert {(seat.cpus, seat.memory_bytes) for seat in seats} == {
+    assert all(wanted in (None, by_name[placement.node].capacity.slot_type) for placement in placements)
+    assert {(placement.cpus, placement.memory_bytes) for placement in placements} == {
         (demand.each.cpus, demand.each.memory_bytes)
     }
     if demand.slots is not None:
-        assert sum(len(seat.slots) for seat in seats) == demand.slots
-        assert len({seat.node for seat in seats}) == len(seats), "one seat per node"
-        assert demand.uneven or len({len(seat.slots) for seat in seats}) == 1, "equal parts unless asked"
+        assert sum(len(placement.slots) for placement in placements) == demand.slots
+        assert len({placement.node for placement in placements}) == len(placements), "one placement per node"
+        assert demand.uneven or len({len(placement.slots) for placement in placements}) == 1, (
+            "equal parts unless asked"
+        )
         return
-    assert len(seats) == demand.replicas
-    assert {len(seat.slots) for seat in seats} == {demand.each.slots}
+    assert len(placements) == demand.replicas
+    assert {len(placement.slots) for placement in placements} == {demand.each.slots}
     if demand.empty:
-        assert len({seat.node for seat in seats}) == 1
+        assert len({placement.node for placement in placements}) == 1
 
 
 def allows(target, home):

@@ -249,9 +249,9 @@ def _slots(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
     """How many it asked for, and how many of them its newest attempt holds no more."""
     if not attempts or attempts[-1]["ended_at"] is not None:
         return str(run["slots"])
-    freed = [seat for seat in attempts[-1]["seats"] if seat["released_at"] is not None]
-    count = sum(len(seat["slots"]) for seat in freed)
-    names = [f"{seat['role']}.{seat['replica']}" for seat in freed]
+    freed = [placement for placement in attempts[-1]["placements"] if placement["released_at"] is not None]
+    count = sum(len(placement["slots"]) for placement in freed)
+    names = [f"{placement['role']}.{placement['replica']}" for placement in freed]
     who = names[0] if len(names) == 1 else f"{len(names)} replicas"
     has = "has" if len(names) == 1 else "have"
     return f"{run['slots']}" + (f", {count} of them free again: {who} {has} ended" if count else "")

@@ -24,8 +24,8 @@ def checkpoint_text(state: str, attempts: Sequence[api.Attempt], now: float) -> 
     """How old the newest checkpoint of a run that works is: what came after it would be lost now."""
     if state not in _HOLDING:
         return ""
-    seen = (attempt["evidence"] for attempt in reversed(attempts))
-    newest = next((evidence for evidence in seen if evidence["checkpoint_at"] is not None), None)
+    seen = (attempt["milestones"] for attempt in reversed(attempts))
+    newest = next((milestones for milestones in seen if milestones["checkpoint_at"] is not None), None)
     if newest is None:
         return "none yet"
     step = newest["checkpoint_step"]

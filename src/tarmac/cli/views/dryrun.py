@@ -115,8 +115,8 @@ def _placement(answer: api.DryRun, terminal: Terminal) -> str:
         largest = [f"  the largest that fits: {answer['largest']}"] if answer["largest"] else []
         return "\n".join(["It can never start here:", *reasons, *largest])
     rows = [
-        (seat["node"], str(seat["rank"]), str(len(seat["slots"])), seat["address"])
-        for seat in answer["placement"]
+        (placement["node"], str(placement["rank"]), str(len(placement["slots"])), placement["address"])
+        for placement in answer["placement"]
     ]
     table = render(_PLACEMENT, rows, terminal)
     return "\n".join(["It would wait now:", *reasons, "Where it would go:", table]) if reasons else table

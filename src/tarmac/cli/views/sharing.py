@@ -34,14 +34,14 @@ def verdict_text(run: Json) -> str:
     """What the turns of a cycle run have shown, so far or in the end; nothing for other runs."""
     if not run.get("max_turns"):
         return ""
-    verdict = run.get("verdict")
+    verdict = run.get("cycle_report")
     if verdict is None:
         return "nothing is shown yet"
     over = run["state"] == "ended"
     head = "pause and resume proven" if verdict["proven"] else "pause and resume unproven"
     if not verdict["proven"] and not over:
         head = "not proven yet"
-    return f"{head}: {', '.join(_evidence(verdict, over=over))}"
+    return f"{head}: {', '.join(_milestones(verdict, over=over))}"
 
 
 def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
@@ -104,7 +104,7 @@ def _after(seconds: float) -> str:
     return "at once" if seconds < 0.05 else f"after {duration(seconds)}"
 
 
-def _evidence(verdict: Json, *, over: bool) -> Sequence[str]:
+def _milestones(verdict: Json, *, over: bool) -> Sequence[str]:
     first_s = verdict["first_output_s"]
     said = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
     if verdict["committed"]:

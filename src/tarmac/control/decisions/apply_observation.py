@@ -40,7 +40,7 @@ from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Evidence, Outcome, Release, Run
+from tarmac.model.run import PLATFORM_FAULTS, Attempt, Cause, CauseCode, Milestones, Outcome, Release, Run
 
 CHECKPOINT_STEP_S = 10.0
 """A newer checkpoint of an attempt that runs is recorded when it is newer by so much."""
@@ -124,7 +124,7 @@ def _joined(first: RunStep, then: RunStep | None) -> RunStep:
 
 def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
     """The replicas that are newly known to have ended; none, if nothing would be held: it ends just now."""
-    held = {(seat.role, seat.replica) for seat in attempt.held.seats}
+    held = {(placement.role, placement.replica) for placement in attempt.held.placements}
     fresh = [
         changed(each, at=max(each.at, attempt.created_at))
         for each in observation.released
@@ -134,13 +134,13 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
 
 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    evidence = witnessed(attempt.evidence, observation.evidence)
+    milestones = witnessed(attempt.milestones, observation.milestones)
     if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-        return started(run, attempt, observation.started_at or now, evidence)
-    return noted(run, attempt, evidence) if _worth_noting(attempt.evidence, evidence) else None
+        return started(run, attempt, observation.started_at or now, milestones)
+    return noted(run, attempt, milestones) if _worth_noting(attempt.milestones, milestones) else None
 
 
-def _worth_noting(known: Evidence, seen: Evidence) -> bool:
+def _worth_noting(known: Milestones, seen: Milestones) -> bool:
     if known == seen:
         return False
     if known.checkpoint_at is None or seen.checkpoint_at is None:
@@ -163,7 +163,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     events: list[StepEvent] = []
     current = run
     if run.state is RunState.STARTING and observation.started_at is not None:
-        first = started(run, attempt, observation.started_at, attempt.evidence)
+        first = started(run, attempt, observation.started_at, attempt.milestones)
         events += first.events
         current = first.after
     over = changed(
@@ -173,7 +173,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         ended_at=max(observation.ended_at or now, attempt.created_at),
         outcome=outcome,
         cause=observation.cause,
-        evidence=witnessed(attempt.evidence, observation.evidence),
+        milestones=witnessed(attempt.milestones, observation.milestones),
     )
     event, run_outcome = _verdict(current, over)
     verdict = judged(current, over)
@@ -182,7 +182,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
-    changes: dict[str, Any] = {"state": state, "seq": seq, "verdict": verdict}
+    changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": verdict}
     if run_outcome is not None:
         cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
         if cause is not None and run_outcome is Outcome.FAILED:

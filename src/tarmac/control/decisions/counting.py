@@ -12,16 +12,16 @@ from typing import Any
 from tarmac.model.copying import changed
 from tarmac.model.run import (
     NOTHING_SEEN,
-    Ask,
     Attempt,
     Cause,
     CauseCode,
-    Evidence,
+    CycleReport,
+    LeaveRequest,
+    Milestones,
     Outcome,
     Release,
     Run,
     Share,
-    Verdict,
     block_begins_at,
 )
 from tarmac.model.spec import Mode
@@ -59,22 +59,25 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
         return False
     if attempt.outcome in (Outcome.COMPLETED, Outcome.FAILED):
         return True
-    if attempt.outcome not in (Outcome.PREEMPTED, Outcome.PAUSED) or attempt.asked is not Ask.PREEMPT:
+    if (
+        attempt.outcome not in (Outcome.PREEMPTED, Outcome.PAUSED)
+        or attempt.leave_request is not LeaveRequest.PREEMPT
+    ):
         return False
-    if attempt.allotted_s is None or attempt.asked_at is None:
+    if attempt.allotted_s is None or attempt.leave_requested_at is None:
         return False
     began_at = attempt.started_at or attempt.created_at
-    return attempt.asked_at >= began_at + attempt.allotted_s - EPSILON_S
+    return attempt.leave_requested_at >= began_at + attempt.allotted_s - EPSILON_S
 
 
-def witnessed(known: Evidence, seen: Evidence) -> Evidence:
+def witnessed(known: Milestones, seen: Milestones) -> Milestones:
     """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
     if known == NOTHING_SEEN:
         return seen
     if seen == known:
         return known
     newest = max(seen, known, key=lambda each: each.checkpoint_at or 0.0)
-    return Evidence(
+    return Milestones(
         first_output_at=known.first_output_at if known.first_output_at is not None else seen.first_output_at,
         checkpoint_at=newest.checkpoint_at,
         read_at=known.read_at if known.read_at is not None else seen.read_at,
@@ -83,17 +86,17 @@ def witnessed(known: Evidence, seen: Evidence) -> Evidence:
     )
 
 
-def judged(run: Run, attempt: Attempt) -> Verdict | None:
+def judged(run: Run, attempt: Attempt) -> CycleReport | None:
     """The verdict on a cycle run after this attempt, which has just ended; None for other runs."""
     if run.spec.mode is not Mode.CYCLE:
         return None
-    before = run.verdict or Verdict(turns=0, first_output_s=None, committed=False, resumed=False)
-    seen, firsts = attempt.evidence, []
+    before = run.cycle_report or CycleReport(turns=0, first_output_s=None, committed=False, resumed=False)
+    seen, firsts = attempt.milestones, []
     if before.first_output_s is not None:
         firsts.append(before.first_output_s)
     if seen.first_output_at is not None and attempt.started_at is not None:
         firsts.append(max(0.0, seen.first_output_at - attempt.started_at))
-    return Verdict(
+    return CycleReport(
         turns=run.turns + turn_is_over(run, attempt),
         first_output_s=min(firsts, default=None),
         committed=before.committed or seen.checkpoint_at is not None,
@@ -103,12 +106,12 @@ def judged(run: Run, attempt: Attempt) -> Verdict | None:
     )
 
 
-def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
+def unproven(run: Run, verdict: CycleReport | None) -> Cause | None:
     """What a cycle run that completed has not shown; None for one that has shown all, and for other runs.
 
-    `run` is as it was when its last turn began, `verdict` what it has shown now.
+    `run` is as it was when its last turn began, `cycle_report` what it has shown now.
     """
-    before = run.verdict
+    before = run.cycle_report
     if verdict is None or verdict.proven:
         return None
     missing = "the next turn did not read it"
@@ -125,7 +128,10 @@ def unproven(run: Run, verdict: Verdict | None) -> Cause | None:
 
 def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
     """The slot-seconds of replicas that have ended before their attempt."""
-    slots = {(seat.role, seat.replica): len(seat.slots) for seat in attempt.allocation.seats}
+    slots = {
+        (placement.role, placement.replica): len(placement.slots)
+        for placement in attempt.allocation.placements
+    }
     held_from = attempt.held_from
     if held_from is None:
         return 0.0
@@ -147,7 +153,7 @@ def _running_s(attempt: Attempt) -> float:
 
 def _used(share: Share | None, attempt: Attempt) -> Share | None:
     """The share after the attempt: what it had of this period, from its start until it was asked to leave."""
-    until = attempt.asked_at if attempt.asked_at is not None else attempt.ended_at
+    until = attempt.leave_requested_at if attempt.leave_requested_at is not None else attempt.ended_at
     if share is None or until is None:
         return share
     used_s = until - max(block_begins_at(attempt.created_at, attempt.started_at), share.period_at)

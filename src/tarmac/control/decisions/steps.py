@@ -16,25 +16,25 @@ from tarmac.model.copying import changed
 from tarmac.model.lifecycle import AttemptState, RunEvent, RunState, step
 from tarmac.model.ports import StagedCode
 from tarmac.model.run import (
-    Ask,
     Attempt,
     Cause,
     CauseCode,
-    Evidence,
+    LeaveRequest,
+    Milestones,
     NativeStatus,
     Outcome,
+    QueuePosition,
     Release,
     Run,
     Share,
-    Standing,
 )
 from tarmac.model.spec import Mode
 from tarmac.sched import Placement, Preemption, PreemptionReason
 
 ASKS = {
-    RunState.PAUSING: Ask.PAUSE,
-    RunState.PREEMPTING: Ask.PREEMPT,
-    RunState.STOPPING: Ask.STOP,
+    RunState.PAUSING: LeaveRequest.PAUSE,
+    RunState.PREEMPTING: LeaveRequest.PREEMPT,
+    RunState.STOPPING: LeaveRequest.STOP,
 }
 """What the attempt of a run in such a state has to be asked."""
 
@@ -80,8 +80,8 @@ def placed(
         home=home,
     )
     after = _after(run, RunEvent.PLACED, attempt=number)
-    if run.spec.mode is Mode.CYCLE and run.standing is not None:
-        after = changed(after, standing=changed(run.standing, position=None))
+    if run.spec.mode is Mode.CYCLE and run.queue_position is not None:
+        after = changed(after, queue_position=changed(run.queue_position, position=None))
     detail = {
         "attempt": number,
         "cluster": allocation.cluster,
@@ -131,8 +131,10 @@ def granted_nodes(
     allocation = attempt.allocation
     if len(nodes) == len(allocation.nodes):
         names = dict(zip(allocation.nodes, nodes, strict=True))
-        seats = tuple(changed(seat, node=names[seat.node]) for seat in allocation.seats)
-        allocation = changed(allocation, seats=seats)
+        placements = tuple(
+            changed(placement, node=names[placement.node]) for placement in allocation.placements
+        )
+        allocation = changed(allocation, placements=placements)
     granted_at = max(at, attempt.created_at)
     attempt = changed(
         attempt,
@@ -173,7 +175,7 @@ def resume_asked(run: Run, now: float) -> RunStep:
 def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
     """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
     after = _after(run, RunEvent.PREEMPT_ASKED)
-    attempt = changed(attempt, asked=ASKS[after.state], asked_at=now)
+    attempt = changed(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
         attempt = changed(attempt, allotted_s=min(lasted_s, attempt.allotted_s or lasted_s))
@@ -198,15 +200,15 @@ def granted(run: Run, share: Share) -> RunStep:
     return RunStep(before=run, after=changed(run, share=exact), events=())
 
 
-def reordered(run: Run, standing: Standing, detail: Mapping[str, Any], now: float) -> RunStep:
+def reordered(run: Run, standing: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person gave it another place in the queue."""
-    after = _after(run, RunEvent.REORDERED, standing=standing)
+    after = _after(run, RunEvent.REORDERED, queue_position=standing)
     return _step(run, after, RunEvent.REORDERED, now, detail)
 
 
-def noted(run: Run, attempt: Attempt, evidence: Evidence) -> RunStep:
+def noted(run: Run, attempt: Attempt, milestones: Milestones) -> RunStep:
     """More was seen of its attempt. No event: nothing happens to the run by it."""
-    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, evidence=evidence))
+    return RunStep(before=run, after=run, events=(), attempt=changed(attempt, milestones=milestones))
 
 
 def queued_there(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
@@ -214,9 +216,9 @@ def queued_there(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
 
 
-def started(run: Run, attempt: Attempt, at: float, evidence: Evidence) -> RunStep:
-    """Every worker of its attempt runs; `evidence` is what has been seen of it by now."""
-    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, evidence=evidence)
+def started(run: Run, attempt: Attempt, at: float, milestones: Milestones) -> RunStep:
+    """Every worker of its attempt runs; `milestones` is what has been seen of it by now."""
+    attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
     return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
 
@@ -258,7 +260,7 @@ def ending_detail(outcome: Outcome, cause: Cause | None) -> dict[str, Any]:
 def _asking(run: Run, attempt: Attempt | None, after: Run, event: RunEvent, now: float) -> RunStep:
     ask = ASKS.get(after.state)
     if ask is not None and attempt is not None:
-        attempt = changed(attempt, asked=ask, asked_at=now)
+        attempt = changed(attempt, leave_request=ask, leave_requested_at=now)
         return _step(run, after, event, now, {"attempt": attempt.number}, attempt=attempt)
     return _step(run, after, event, now, {})
 

@@ -17,7 +17,7 @@ from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState, sources
-from tarmac.model.run import Run, Standing
+from tarmac.model.run import QueuePosition, Run
 from tarmac.model.spec import Mode
 from tarmac.model.text import nearest
 
@@ -258,11 +258,11 @@ class Draft:
         return places if all(one < following for one, following in pairwise(row)) else None
 
 
-def _differences(before: Standing, after: Standing) -> dict[str, Any]:
+def _differences(before: QueuePosition, after: QueuePosition) -> dict[str, Any]:
     return {name: new for name, old, new in _pairs(before, after) if old != new}
 
 
-def _pairs(before: Standing, after: Standing) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(before: QueuePosition, after: QueuePosition) -> Iterator[tuple[str, Any, Any]]:
     for name in ("priority", "weight", "position", "pool"):
         yield name, getattr(before, name), getattr(after, name)
 

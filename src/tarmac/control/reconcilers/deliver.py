@@ -17,7 +17,7 @@ from tarmac.launch import compose
 from tarmac.model.cluster import Node
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
-from tarmac.model.run import Ask, Attempt, Run
+from tarmac.model.run import Attempt, LeaveRequest, Run
 
 MOST_KEPT = 4096
 """How many attempts are remembered as delivered before those that are gone are forgotten."""
@@ -41,10 +41,10 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
             break
         ask = ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
-        if unborn and ask is not Ask.STOP:  # a stop alone sees to it that it is never born
+        if unborn and ask is not LeaveRequest.STOP:  # a stop alone sees to it that it is never born
             unborn = not _submit(control, engine, run, attempt)
         told = ask is None or deliveries.asked(attempt.id, ask) or _ask(control, engine, attempt, ask)
-        if told and (ask is Ask.STOP or not unborn):
+        if told and (ask is LeaveRequest.STOP or not unborn):
             control.note_delivered(run)
     if len(deliveries) > MOST_KEPT:
         deliveries.keep_only({attempt.id for _, attempt in control.live_on(engine)})
@@ -82,11 +82,11 @@ def _submit(control: ControlState, engine: AttachedEngine, run: Run, attempt: At
     return True
 
 
-def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: Ask) -> bool:
+def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: LeaveRequest) -> bool:
     """Pass the ask on; whether the engine has it."""
     engine.delivery_rest.note_call(control.clock.now())
     try:
-        engine.adapter.ask(attempt.id, ask)
+        engine.adapter.request_leave(attempt.id, ask)
     except Unavailable as error:
         log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
         _postpone(control, engine, attempt, error)

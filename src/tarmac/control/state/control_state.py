@@ -255,11 +255,11 @@ class ControlState:
         with self.lock:
             return self.inventory.offer(self.run_cache().rehearsals.values())
 
-    def standing(self) -> tuple[Node, ...]:
+    def lasting_nodes(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, those that a person drained included."""
         with self.lock:
             self.run_cache()
-            return self.inventory.standing()
+            return self.inventory.lasting_nodes()
 
     def set_drained(self, nodes: Collection[str], drained: bool) -> None:
         """Drain nodes or take them back, durably."""

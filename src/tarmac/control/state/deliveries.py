@@ -3,7 +3,7 @@ deliveries are idempotent. Kept by `ControlState` for the deliver pass."""
 
 from __future__ import annotations
 
-from tarmac.model.run import Ask
+from tarmac.model.run import LeaveRequest
 
 
 class Deliveries:
@@ -11,7 +11,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._submitted: set[str] = set()
-        self._asked: dict[str, Ask] = {}
+        self._asked: dict[str, LeaveRequest] = {}
         self._refused: dict[str, str] = {}
         self._not_before: dict[str, float] = {}
         self._kept = 0
@@ -28,11 +28,11 @@ class Deliveries:
         self._submitted.add(attempt_id)
         self._not_before.pop(attempt_id, None)
 
-    def asked(self, attempt_id: str, ask: Ask) -> bool:
+    def asked(self, attempt_id: str, ask: LeaveRequest) -> bool:
         """Whether exactly this was passed on last."""
         return self._asked.get(attempt_id) is ask
 
-    def note_asked(self, attempt_id: str, ask: Ask) -> None:
+    def note_asked(self, attempt_id: str, ask: LeaveRequest) -> None:
         self._asked[attempt_id] = ask
 
     def refuse(self, attempt_id: str, reason: str) -> None:

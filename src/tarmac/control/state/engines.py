@@ -134,7 +134,7 @@ class _NotOpen:
     def _refuse(self, *_given: object, **_named: object) -> Any:
         raise Unavailable(self._why)
 
-    render = submit = observe = ask = workers = notices = read = _refuse
+    render = submit = observe = request_leave = workers = notices = read = _refuse
 
 
 class Engines:

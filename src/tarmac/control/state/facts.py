@@ -60,11 +60,11 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
         allocation=attempt.held,
         granted_at=attempt.created_at,
         started_at=attempt.started_at,
-        checkpoint_at=attempt.evidence.checkpoint_at,
+        checkpoint_at=attempt.milestones.checkpoint_at,
         leaving=run.state in LEAVING_STATES,
         grace_s=run.spec.pause.grace_s,
         requeues=run.state is RunState.PREEMPTING,
-        asked_at=attempt.asked_at,
+        asked_at=attempt.leave_requested_at,
         allotted_s=attempt.allotted_s,
     )
 

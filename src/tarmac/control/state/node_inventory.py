@@ -29,8 +29,8 @@ class NodeInventory:
         self._offer: Offer = ((), ())
         self._own: tuple[Sequence[Node], ...] = ()
         self._own_names: set[str] = set()
-        self._standing_of: tuple[Sequence[Node], ...] = ()
-        self._standing: tuple[Node, ...] = ()
+        self._lasting_of: tuple[Sequence[Node], ...] = ()
+        self._lasting: tuple[Node, ...] = ()
 
     def learn(self, clusters: Iterable[Cluster], drained: frozenset[str]) -> None:
         """Take these described clusters and drained nodes for those there are."""
@@ -40,13 +40,13 @@ class NodeInventory:
         if drained != self.drained:
             self.drained = drained
 
-    def standing(self) -> tuple[Node, ...]:
+    def lasting_nodes(self) -> tuple[Node, ...]:
         """The nodes of every lasting cluster, those that a person drained as their engine has them."""
         parts = self._parts(self.clusters)
-        if parts != self._standing_of:  # quick while engines answer with the same objects
-            self._standing_of = parts
-            self._standing = tuple(node for part in parts for node in part)
-        return self._standing
+        if parts != self._lasting_of:  # quick while engines answer with the same objects
+            self._lasting_of = parts
+            self._lasting = tuple(node for part in parts for node in part)
+        return self._lasting
 
     def nodes_of(self, cluster: Cluster) -> Sequence[Node]:
         """The nodes of one described cluster, none marked as drained."""

@@ -36,37 +36,37 @@ VARIABLES = (
     Variable(FIRST_INDEX, _C, "what the first version called CLUSTERFUDGE_REPLICA_INDEX"),
 )
 
-_Seat = tuple[str, int, int]
+_Key = tuple[str, int, int]
 
 
 def apply_conventions(run: Run, launch: Launch) -> Launch:
     """The launch with the variables for every worker, each in a directory of its own (C8)."""
-    counted: dict[str, list[_Seat]] = {}
+    counted: dict[str, list[_Key]] = {}
     replicas: dict[str, set[int]] = {}
     for node in launch.nodes:
         for worker in node.workers:
-            counted.setdefault(worker.role, []).append(_seat(worker))
+            counted.setdefault(worker.role, []).append(_key(worker))
             replicas.setdefault(worker.role, set()).add(worker.replica)
-    for seats in counted.values():
-        seats.sort()
+    for placements in counted.values():
+        placements.sort()
     names = run.spec.conventions.facts.get("short_names", {})
     shown_names = names if isinstance(names, Mapping) else {}
 
     def family(node: NodeLaunch, worker: WorkerLaunch) -> Mapping[str, str]:
-        here = sorted(_seat(item) for item in node.workers if item.role == worker.role)
+        here = sorted(_key(item) for item in node.workers if item.role == worker.role)
         return {
             LAUNCH_ID: launch_uuid(run.id),
             ROLE_NAME: str(shown_names.get(worker.role, worker.role)),
             REPLICA_INDEX: str(worker.replica),
             REPLICA_COUNT: str(len(replicas[worker.role])),
             PROCESS_COUNT: str(len(counted[worker.role])),
-            PROCESS_INDEX: str(here.index(_seat(worker))),
-            GLOBAL_INDEX: str(counted[worker.role].index(_seat(worker))),
+            PROCESS_INDEX: str(here.index(_key(worker))),
+            GLOBAL_INDEX: str(counted[worker.role].index(_key(worker))),
             FIRST_INDEX: str(worker.replica),
         }
 
     return replace(with_variables(launch, family), own_directories=True)
 
 
-def _seat(worker: WorkerLaunch) -> _Seat:
+def _key(worker: WorkerLaunch) -> _Key:
     return worker.role, worker.replica, worker.index

@@ -12,7 +12,7 @@ from typing import Any
 
 from tarmac.model import codec
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import PLATFORM_FAULTS, Ask, Cause, CauseCode, Evidence, Outcome
+from tarmac.model.run import PLATFORM_FAULTS, Cause, CauseCode, LeaveRequest, Milestones, Outcome
 from tarmac.node.attempt import exit_outcome
 
 
@@ -43,7 +43,7 @@ class NodeFacts:
     started_at: float | None = None
     ended_at: float | None = None
     ended: Mapping[str, Any] | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    milestones: Milestones = field(default_factory=Milestones)
 
 
 def lost(cause: Cause) -> Mapping[str, Any]:
@@ -51,12 +51,12 @@ def lost(cause: Cause) -> Mapping[str, Any]:
     return {"outcome": Outcome.LOST, "cause": codec.encode(cause)}
 
 
-def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
+def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observation:
     """What the attempt is, given its nodes and what it was asked."""
     native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
     claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
-    evidence = _evidence([fact.evidence for fact in facts])
+    milestones = _milestones([fact.milestones for fact in facts])
     if all(fact.phase in OVER for fact in facts):
         outcome, cause = _ending(facts, ask)
         return Observation(
@@ -66,7 +66,7 @@ def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
             claimed_at=claimed_at,
             started_at=started_at,
             ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
-            evidence=evidence,
+            milestones=milestones,
             native_state=native_state or Phase.FENCED,
         )
     state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
@@ -74,7 +74,7 @@ def observation(facts: Sequence[NodeFacts], ask: Ask | None) -> Observation:
         state=state,
         claimed_at=claimed_at,
         started_at=started_at,
-        evidence=evidence,
+        milestones=milestones,
         native_state=native_state,
     )
 
@@ -85,13 +85,13 @@ def _latest(times: Sequence[float | None]) -> float | None:
     return max(known) if known and len(known) == len(times) else None
 
 
-def _evidence(seen: Sequence[Evidence]) -> Evidence:
+def _milestones(seen: Sequence[Milestones]) -> Milestones:
     """That of any node is that of the attempt: the first output, the newest checkpoint, the first reading."""
     outputs = [each.first_output_at for each in seen if each.first_output_at is not None]
-    newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Evidence())
+    newest = max(seen, key=lambda each: each.checkpoint_at or 0.0, default=Milestones())
     reads = [each.read_at for each in seen if each.read_at is not None]
     kept = [each.kept_at for each in seen if each.kept_at is not None]
-    return Evidence(
+    return Milestones(
         first_output_at=min(outputs, default=None),
         checkpoint_at=newest.checkpoint_at,
         read_at=min(reads, default=None),
@@ -100,7 +100,7 @@ def _evidence(seen: Sequence[Evidence]) -> Evidence:
     )
 
 
-def _ending(facts: Sequence[NodeFacts], ask: Ask | None) -> tuple[Outcome, Cause | None]:
+def _ending(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> tuple[Outcome, Cause | None]:
     told = _explaining(facts)
     if told:
         verdict = exit_outcome.combine(told)
@@ -109,7 +109,7 @@ def _ending(facts: Sequence[NodeFacts], ask: Ask | None) -> tuple[Outcome, Cause
         if outcome is Outcome.FAILED and cause is not None and cause.code in PLATFORM_FAULTS:
             outcome = Outcome.LOST  # told by a peer of the one that was lost
         return outcome, cause
-    if ask is Ask.STOP:
+    if ask is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped before it started")
     return Outcome.LOST, Cause(code=CauseCode.PLATFORM_FAULT, message="cleared away before it started")
 

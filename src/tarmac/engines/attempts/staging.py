@@ -18,7 +18,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.attempts.writing import hint, pending_request
 from tarmac.model.errors import Unavailable
-from tarmac.model.run import Ask
+from tarmac.model.run import LeaveRequest
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import AttemptDocument, to_json
 
@@ -35,7 +35,7 @@ def stage(request: AttemptRequest, layout: Layout) -> bool:
     return not request.directory.exists() and _make(request.attempt_id, request.directory, layout, files)
 
 
-def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: Ask | None) -> None:
+def stage_fence(attempt_id: str, directory: Path, layout: Layout, ask: LeaveRequest | None) -> None:
     """Take the place of an attempt that was never submitted, so that it never starts."""
     document = AttemptDocument(attempt_id, number=0, token="", nodes=())
     files: dict[str, Mapping[str, Any]] = {protocol.ATTEMPT_FILE: to_json(document)}

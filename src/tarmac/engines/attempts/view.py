@@ -20,7 +20,7 @@ from tarmac.engines.attempts.layout import Layout
 from tarmac.model import codec
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import Notice, Observation, WorkerStatus
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome, Release
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome, Release
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.attempt.document import AttemptDocument, Unreadable, WorkerPart, read_document
@@ -177,13 +177,13 @@ class NodeView:
             # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
                 kept_at = at if event.get("files") != 0 else 0.0
-                self.facts = replace(self.facts, evidence=replace(self.facts.evidence, kept_at=kept_at))
+                self.facts = replace(self.facts, milestones=replace(self.facts.milestones, kept_at=kept_at))
         elif kind in _EVIDENCE:
             seen: dict[str, Any] = {_EVIDENCE[kind]: at}
             if kind == "checkpoint":
                 seen["checkpoint_step"] = _step(event.get("step"))
-            evidence = replace(self.facts.evidence, **seen)
-            self.facts = replace(self.facts, evidence=evidence)
+            milestones = replace(self.facts.milestones, **seen)
+            self.facts = replace(self.facts, milestones=milestones)
         elif kind == "ended":
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
@@ -258,10 +258,10 @@ class AttemptView:
         for node in self.nodes:
             node.refresh()
 
-    def ask(self) -> Ask | None:
+    def leave_request(self) -> LeaveRequest | None:
         """What the attempt has been asked to do."""
         try:
-            return Ask(untrusted.read_object(self.paths.ask)["ask"])
+            return LeaveRequest(untrusted.read_object(self.paths.ask)["ask"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -19,7 +19,7 @@ from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.model import codec
 from tarmac.model.errors import Unavailable
-from tarmac.model.run import Ask, Cause
+from tarmac.model.run import Cause, LeaveRequest
 from tarmac.node.attempt import claims, protocol, words
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo
@@ -27,12 +27,12 @@ from tarmac.node.kernel import fifo
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def pass_on(view: AttemptView, ask: Ask) -> None:
+def pass_on(view: AttemptView, ask: LeaveRequest) -> None:
     """Put an ask down, unless a stronger one stands. Raises Unavailable when the disk does not take it.
 
     On a full disk the runners are told at least, and the caller tries again.
     """
-    if not _replaces(ask, view.ask()):
+    if not _replaces(ask, view.leave_request()):
         return
     try:
         write_ask(view.directory, ask)
@@ -41,7 +41,7 @@ def pass_on(view: AttemptView, ask: Ask) -> None:
         raise
 
 
-def write_ask(directory: Path, ask: Ask) -> None:
+def write_ask(directory: Path, ask: LeaveRequest) -> None:
     """Replace what an attempt is asked. Raises Unavailable when the disk does not take it."""
     try:
         untrusted.replace(str(directory / protocol.ASK_FILE), json.dumps(pending_request(ask)).encode())
@@ -49,7 +49,7 @@ def write_ask(directory: Path, ask: Ask) -> None:
         raise Unavailable(f"cannot pass on the {ask}: {error.strerror}", hint=hint(error)) from None
 
 
-def pending_request(ask: Ask) -> Mapping[str, Any]:
+def pending_request(ask: LeaveRequest) -> Mapping[str, Any]:
     """The content of an ask file."""
     return {"ask": ask.value, "at": time.time()}
 
@@ -90,7 +90,7 @@ def hint(error: OSError) -> str | None:
     return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
 
 
-def _replaces(ask: Ask, current: Ask | None) -> bool:
+def _replaces(ask: LeaveRequest, current: LeaveRequest | None) -> bool:
     """Whether an ask says something new, and is not weaker than the one it would replace."""
     if current is None:
         return True

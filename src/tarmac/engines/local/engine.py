@@ -32,7 +32,7 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
-from tarmac.model.run import Ask, Cause, CauseCode, Outcome
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.kernel import fifo
@@ -123,9 +123,9 @@ class LocalEngine:
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
-    def ask(self, attempt_id: str, ask: Ask) -> None:
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         view = self._views.find(attempt_id)
-        if view is None and ask is Ask.STOP:
+        if view is None and ask is LeaveRequest.STOP:
             view = self._fenced(attempt_id, ask)
         if view is None:
             return
@@ -134,10 +134,10 @@ class LocalEngine:
             if all(node.over for node in view.nodes):
                 return
             writing.pass_on(view, ask)
-            if ask is Ask.STOP:
+            if ask is LeaveRequest.STOP:
                 writing.fence(view)
             writing.wake(view)
-        if ask is Ask.STOP:  # where no runner is left to say so
+        if ask is LeaveRequest.STOP:  # where no runner is left to say so
             fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
 
     def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
@@ -225,14 +225,14 @@ class LocalEngine:
         view.refresh()
         supervision.supervise(view, self._starter, self._patience)
         over = all(node.over for node in view.nodes)
-        seen = observation([node.facts for node in view.nodes], view.ask() if over else None)
+        seen = observation([node.facts for node in view.nodes], view.leave_request() if over else None)
         if seen.state is ObservedState.ENDED and not view.reaped and any(node.lost for node in view.nodes):
             return Observation(
                 state=ObservedState.UNKNOWN, native_state="what a lost runner left does not end"
             )
         return seen if over else replace(seen, released=remains.released(view))
 
-    def _fenced(self, attempt_id: str, ask: Ask | None) -> AttemptView | None:
+    def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""
         directory = self._layout.attempt(attempt_id)
         if directory is None:

@@ -18,7 +18,7 @@ from tarmac.engines.attempts.aggregate_outcome import Phase
 from tarmac.engines.attempts.view import AttemptView, NodeView
 from tarmac.engines.local.starter import Starter
 from tarmac.model.errors import InvalidInput, Unavailable
-from tarmac.model.run import Ask, Cause, CauseCode
+from tarmac.model.run import Cause, CauseCode, LeaveRequest
 from tarmac.node.attempt import liveness
 from tarmac.node.attempt.protocol import HEARTBEAT_LEASE_S
 from tarmac.node.files import secretfiles
@@ -46,7 +46,7 @@ DEFAULT_TIMEOUTS = RunnerTimeouts()
 
 def start(view: AttemptView, starter: Starter) -> None:
     """Start the runner of every node that has none, unless the attempt was stopped before."""
-    if view.ask() is Ask.STOP:
+    if view.leave_request() is LeaveRequest.STOP:
         writing.fence(view)
     for node in view.nodes:
         if node.facts.phase is Phase.UNCLAIMED:
@@ -93,7 +93,7 @@ def _tend_unclaimed(view: AttemptView, node: NodeView, starter: Starter, patienc
     """Its runner is on its way, or died before it could claim, or the server did before it asked for one."""
     with contextlib.suppress(Unavailable):  # the next look tries again
         asked_for_at = node.supervision.asked_for_at
-        if view.ask() is Ask.STOP:
+        if view.leave_request() is LeaveRequest.STOP:
             writing.fence(view)
         elif asked_for_at is None or time.monotonic() - asked_for_at >= patience.start_again_s:
             if node.supervision.starts < patience.starts:

@@ -18,13 +18,13 @@ from tarmac.engines.sim.story import STRENGTH
 from tarmac.model.cluster import Node
 from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.ports import Observation, ObservedState
-from tarmac.model.run import Ask, Cause, CauseCode, NativeStatus, Outcome
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
 
 LEFT_AS_ASKED = {
-    Ask.PAUSE: Outcome.PAUSED,
-    Ask.PREEMPT: Outcome.PREEMPTED,
-    Ask.STOP: Outcome.STOPPED,
-    Ask.TIME_LIMIT: Outcome.STOPPED,
+    LeaveRequest.PAUSE: Outcome.PAUSED,
+    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
+    LeaveRequest.STOP: Outcome.STOPPED,
+    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
 }
 """How an attempt ends that is taken out of the queue."""
 
@@ -40,7 +40,7 @@ class Job:
     launch: Launch | None
     granted_at: float | None = None
     nodes: tuple[str, ...] = ()
-    asked: Ask | None = None
+    asked: LeaveRequest | None = None
     lost: bool = False
     ended_at: float | None = None
 
@@ -89,17 +89,17 @@ class SimBatchEngine(SimulatedEngine):
         with self._lock:
             return {attempt_id: self._observe(attempt_id) for attempt_id in attempt_ids}
 
-    def ask(self, attempt_id: str, ask: Ask) -> None:
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         self._reach()
         with self._lock:
             self.interrupt(Moment.BEFORE_ASK, attempt_id)
             job = self._jobs.get(attempt_id)
-            if job is None and ask is Ask.STOP:
+            if job is None and ask is LeaveRequest.STOP:
                 job = self._jobs[attempt_id] = Job(number=len(self._jobs) + 1, launch=None)
             if job is not None and job.granted_at is None:
                 self._leave(attempt_id, job, ask)
             elif job is not None:
-                self._world.ask(attempt_id, ask)
+                self._world.request_leave(attempt_id, ask)
             self.interrupt(Moment.AFTER_ASK, attempt_id)
 
     # --- optional abilities ----------------------------------------------------------------------
@@ -155,7 +155,7 @@ class SimBatchEngine(SimulatedEngine):
         self._serve()
         self._notify(attempt_id)
 
-    def _leave(self, attempt_id: str, job: Job, ask: Ask) -> None:
+    def _leave(self, attempt_id: str, job: Job, ask: LeaveRequest) -> None:
         """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""
         if job.lost or (job.asked is not None and STRENGTH[ask] <= STRENGTH[job.asked]):
             return

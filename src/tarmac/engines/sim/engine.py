@@ -19,7 +19,7 @@ from tarmac.model.cluster import Cluster, Node, NodeState
 from tarmac.model.described import FIRST_ADDRESS, NodeCache, described_nodes
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Observation
-from tarmac.model.run import Ask
+from tarmac.model.run import LeaveRequest
 
 FIRST_PORT = 10_000
 LAST_PORT = 65_535
@@ -70,11 +70,11 @@ class SimEngine(SimulatedEngine):
         with self._lock:
             return {attempt_id: self._window.observation(attempt_id) for attempt_id in attempt_ids}
 
-    def ask(self, attempt_id: str, ask: Ask) -> None:
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         self._reach()
         with self._lock:
             self.interrupt(Moment.BEFORE_ASK, attempt_id)
-            self._world.ask(attempt_id, ask)
+            self._world.request_leave(attempt_id, ask)
             self.interrupt(Moment.AFTER_ASK, attempt_id)
 
     # --- optional abilities ----------------------------------------------------------------------

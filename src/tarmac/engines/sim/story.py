@@ -12,11 +12,11 @@ from math import floor
 from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.model.copying import changed
 from tarmac.model.launch import Launch, WorkerLaunch
-from tarmac.model.run import NOTHING_SEEN, Ask, Cause, CauseCode, Evidence, Outcome, Release
+from tarmac.model.run import NOTHING_SEEN, Cause, CauseCode, LeaveRequest, Milestones, Outcome, Release
 
 TAIL_LINES = 20
 
-STRENGTH = {Ask.PAUSE: 0, Ask.PREEMPT: 0, Ask.TIME_LIMIT: 1, Ask.STOP: 2}
+STRENGTH = {LeaveRequest.PAUSE: 0, LeaveRequest.PREEMPT: 0, LeaveRequest.TIME_LIMIT: 1, LeaveRequest.STOP: 2}
 """A stronger ask replaces a weaker one; equals replace each other."""
 
 
@@ -31,7 +31,7 @@ class Facts:
     behaviour: Behaviour
     submitted_at: float
     progress_s: float = 0.0
-    asks: list[tuple[float, Ask]] = field(default_factory=list)
+    asks: list[tuple[float, LeaveRequest]] = field(default_factory=list)
     lost_at: float | None = None
     lost_node: str | None = None
     reaped_at: float | None = None
@@ -86,7 +86,7 @@ def saved_s(facts: Facts, story: Story) -> float:
     return facts.progress_s + periods * behaviour.checkpoint_period_s
 
 
-def evidence(facts: Facts, story: Story, by: float) -> Evidence:
+def milestones(facts: Facts, story: Story, by: float) -> Milestones:
     """What the nodes have seen of an attempt by then: output, checkpoints, and that it went on from one."""
     started_at, behaviour = story.started_at, facts.behaviour
     if started_at is None or started_at > by:
@@ -100,7 +100,7 @@ def evidence(facts: Facts, story: Story, by: float) -> Evidence:
         checkpoint_at = started_at + periods * behaviour.checkpoint_period_s if periods else None
         if over and story.outcome in (Outcome.PAUSED, Outcome.PREEMPTED) and not behaviour.ignores_asks:
             checkpoint_at = until  # it saves its state on the way out
-    return Evidence(
+    return Milestones(
         first_output_at=output_at if output_at <= until else None,
         checkpoint_at=checkpoint_at,
         read_at=started_at if facts.progress_s > 0.0 else None,
@@ -111,7 +111,7 @@ def evidence(facts: Facts, story: Story, by: float) -> Evidence:
 def _undisturbed(facts: Facts) -> Story:
     """The story of an attempt whose node stays, apart from the losses its behaviour brings about itself."""
     behaviour, launch = facts.behaviour, facts.launch
-    stopped_at = next((at for at, ask in facts.asks if ask is Ask.STOP), None)
+    stopped_at = next((at for at, ask in facts.asks if ask is LeaveRequest.STOP), None)
     started_at = facts.submitted_at + behaviour.start_s
     never = launch is None or behaviour.hangs_at_start
     if stopped_at is not None and (never or stopped_at < started_at):
@@ -121,7 +121,7 @@ def _undisturbed(facts: Facts) -> Story:
         return Story()
     asks = [(max(at, started_at), ask) for at, ask in facts.asks]
     if launch.time_limit_s is not None:
-        asks.append((started_at + launch.time_limit_s, Ask.TIME_LIMIT))
+        asks.append((started_at + launch.time_limit_s, LeaveRequest.TIME_LIMIT))
         asks.sort(key=lambda item: item[0])
     finish_at = started_at + max(0.0, behaviour.duration_s - facts.progress_s)
     vanish_at = None if behaviour.vanishes_after_s is None else started_at + behaviour.vanishes_after_s
@@ -138,30 +138,30 @@ def _undisturbed(facts: Facts) -> Story:
     )
 
 
-def _leave_at(asks: list[tuple[float, Ask]], behaviour: Behaviour, launch: Launch) -> float | None:
+def _leave_at(asks: list[tuple[float, LeaveRequest]], behaviour: Behaviour, launch: Launch) -> float | None:
     if not asks:
         return None
     stay_s = launch.grace_s if behaviour.ignores_asks else min(behaviour.leave_s, launch.grace_s)
     return asks[0][0] + stay_s
 
 
-def _strongest(asks: list[Ask]) -> Ask | None:
+def _strongest(asks: list[LeaveRequest]) -> LeaveRequest | None:
     return max(reversed(asks), key=lambda ask: STRENGTH[ask], default=None)  # the last of equals
 
 
 def _judge(
-    facts: Facts, launch: Launch, asked: Ask | None, *, by_itself: bool
+    facts: Facts, launch: Launch, asked: LeaveRequest | None, *, by_itself: bool
 ) -> tuple[Outcome, Cause | None]:
     """How an attempt that ended on its node ended: what was asked, then what it exited with."""
-    if asked is Ask.STOP:
+    if asked is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
-    if asked is Ask.TIME_LIMIT:
+    if asked is LeaveRequest.TIME_LIMIT:
         return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message="reached its time limit")
     if by_itself and (failure := _failure(facts.behaviour, launch)):
         return Outcome.FAILED, failure
     if asked is None or (by_itself and facts.behaviour.finished):
         return Outcome.COMPLETED, None
-    if asked is Ask.PREEMPT:
+    if asked is LeaveRequest.PREEMPT:
         return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="gave way to another run")
     return Outcome.PAUSED, Cause(code=CauseCode.USER_REQUEST, message="paused by a user")
 

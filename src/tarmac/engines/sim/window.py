@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tarmac.engines.sim.clock import VirtualClock
 from tarmac.engines.sim.request import SimRequest
-from tarmac.engines.sim.story import Facts, Story, evidence, first_worker, releases
+from tarmac.engines.sim.story import Facts, Story, first_worker, milestones, releases
 from tarmac.engines.sim.world import World
 from tarmac.model.launch import NodeLaunch, WorkerLaunch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
@@ -41,7 +41,7 @@ class Window:
             claimed_at=story.claimed_at,
             started_at=story.started_at,
             ended_at=story.ended_at,
-            evidence=evidence(facts, story, horizon),
+            milestones=milestones(facts, story, horizon),
             native_state=state.value,
             released=releases(facts, story, horizon),
         )

@@ -13,7 +13,7 @@ from tarmac.engines.sim.behaviour import Behaviour
 from tarmac.engines.sim.clock import Appointment, VirtualClock
 from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, tell
 from tarmac.model.launch import Launch, NodeLaunch
-from tarmac.model.run import Ask, split_attempt_id
+from tarmac.model.run import LeaveRequest, split_attempt_id
 
 Held = dict[tuple[str, int], tuple[str, int]]
 """The nodes and slots that an attempt has, and the role and replica that each is for."""
@@ -56,7 +56,7 @@ class World:
         self.violations.extend(self._overlaps(launch, held))
         self.starts[launch.attempt_id] += 1
         self._open.add(launch.attempt_id)
-        self._holders.update({place: (launch.attempt_id, seat) for place, seat in held.items()})
+        self._holders.update({place: (launch.attempt_id, placement) for place, placement in held.items()})
         facts = Facts(
             launch=launch,
             behaviour=behaviour,
@@ -65,10 +65,10 @@ class World:
         )
         self._add(launch.attempt_id, facts)
 
-    def ask(self, attempt_id: str, ask: Ask) -> None:
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
         """Ask an attempt to leave. A stop of one that never began sees to it that it never will."""
         facts = self._facts.get(attempt_id)
-        if facts is None and ask is Ask.STOP:
+        if facts is None and ask is LeaveRequest.STOP:
             facts = self._fence(attempt_id)
         if facts is not None and _changes(facts.asks, ask):
             facts.asks.append((self._clock.now(), ask))
@@ -137,8 +137,8 @@ class World:
             if other in self._open and self._lives(other):
                 yield f"{launch.attempt_id} began while {other} lived"
         for node, slot in held:
-            holder, seat = self._holders.get((node, slot), (None, ("", 0)))
-            if holder is not None and self._lives(holder) and seat not in self._released(holder):
+            holder, placement = self._holders.get((node, slot), (None, ("", 0)))
+            if holder is not None and self._lives(holder) and placement not in self._released(holder):
                 yield f"{launch.attempt_id} took slot {slot} of {node}, which {holder} held"
 
     def _fence(self, attempt_id: str) -> Facts:
@@ -171,7 +171,7 @@ class World:
         ]
 
 
-def _changes(asks: list[tuple[float, Ask]], ask: Ask) -> bool:
+def _changes(asks: list[tuple[float, LeaveRequest]], ask: LeaveRequest) -> bool:
     """Whether this ask says something new: each in the list replaced the one before."""
     if not asks:
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.model.resources import Resources, is_of_type
-from tarmac.model.run import Allocation, Seat
+from tarmac.model.run import Allocation, WorkerPlacement
 from tarmac.sched.facts import Demand
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.fitting import Part, Way, fit_role
@@ -39,13 +39,13 @@ def fit(demands: Sequence[Demand], view: View, *, uneven: bool, way: Way | None 
 
 def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
     """Take what the parts need from the board, and grant it."""
-    seats: list[Seat] = []
+    placements: list[WorkerPlacement] = []
     numbers: dict[str, int] = {}
     for part in parts:
         role = part.demand.role
         for _ in range(part.count):
-            seats.append(
-                Seat(
+            placements.append(
+                WorkerPlacement(
                     role=role,
                     replica=numbers.get(role, 0),
                     node=part.space.node.name,
@@ -57,7 +57,7 @@ def allot(parts: Sequence[Part], pool: PoolBoard) -> Allocation:
             numbers[role] = numbers.get(role, 0) + 1
     types = {part.space.node.capacity.slot_type or "" for part in parts if part.need.slots} - {""}
     return Allocation(
-        cluster=pool.key[0], pool=pool.key[1], seats=tuple(seats), slot_types=tuple(sorted(types))
+        cluster=pool.key[0], pool=pool.key[1], placements=tuple(placements), slot_types=tuple(sorted(types))
     )
 
 

@@ -32,7 +32,7 @@ def search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part]
         chunks = sorted((chunk for cut in way for chunk in cut or ()), key=_bulk, reverse=True)
         budget.grant(2 * len(chunks))
         poured = [demand for demand, cut in zip(demands, way, strict=True) if cut is None]
-        parts = _seat(chunks, poured, view, budget)
+        parts = _place_chunks(chunks, poured, view, budget)
         if parts is not None:
             return [part for demand in demands for part in parts if part.demand is demand]
     return None
@@ -101,7 +101,7 @@ class _Load:
 _Loads = dict[Space, _Load]
 
 
-def _seat(
+def _place_chunks(
     chunks: Sequence[_Chunk], poured: Sequence[Demand], view: View, budget: _Budget
 ) -> list[Part] | None:
     """A node for each chunk, and room in what they leave for the roles that are poured."""

@@ -258,13 +258,13 @@ def left_of(node: Node, loads: Iterable[Load]) -> Left:
 def loads_of(allocation: Allocation) -> dict[str, Load]:
     """What an allocation holds on each of its nodes."""
     loads: dict[str, Load] = {}
-    for seat in allocation.seats:
+    for placement in allocation.placements:
         slots = 0
-        for slot in seat.slots:
+        for slot in placement.slots:
             slots |= 1 << slot
-        nothing = not (seat.slots or seat.cpus or seat.memory_bytes)
-        load = Load(slots, seat.cpus, seat.memory_bytes, int(nothing))
-        other = loads.get(seat.node)
+        nothing = not (placement.slots or placement.cpus or placement.memory_bytes)
+        load = Load(slots, placement.cpus, placement.memory_bytes, int(nothing))
+        other = loads.get(placement.node)
         if other is not None:
             load = Load(
                 load.slots | other.slots,
@@ -272,5 +272,5 @@ def loads_of(allocation: Allocation) -> dict[str, Load]:
                 load.memory_bytes + other.memory_bytes,
                 load.weightless + other.weightless,
             )
-        loads[seat.node] = load
+        loads[placement.node] = load
     return loads

@@ -39,10 +39,10 @@ def check_choice(
         raise NotFound(f"there is no worker {worker} of {_named(chosen)}: {_workers(chosen)}")
     granted = [each for each in attempts if attempt in (None, each.number)]
     replicas = {
-        seat.replica
+        placement.replica
         for each in granted
-        for seat in each.allocation.seats
-        if any(seat.role == known.name for known in chosen)
+        for placement in each.allocation.placements
+        if any(placement.role == known.name for known in chosen)
     }
     if replica is not None and replicas and replica not in replicas:
         raise NotFound(f"there is no replica {replica} of {_named(chosen)}: {_replicas(max(replicas))}")

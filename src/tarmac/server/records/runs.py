@@ -16,7 +16,7 @@ from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
 from tarmac.model.ports import Notice, WorkerStatus
-from tarmac.model.run import Attempt, Run, Seat
+from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
@@ -37,7 +37,7 @@ def run_record(run: Run, *, warnings: Sequence[str] = ()) -> api.Run:
         slots=run.spec.slots,
         max_turns=max_turns_of(run.spec),
         retry_at=_retry_at(run),
-        verdict=copy_known(api.Verdict, run.verdict),
+        cycle_report=copy_known(api.CycleReport, run.cycle_report),
         share=copy_known(api.Share, run.share),
         exit_status=exit_status(run.outcome, run.cause) if run.state is RunState.ENDED else None,
         spec=spec,
@@ -74,17 +74,21 @@ def attempt_record(
 ) -> api.Attempt:
     """An attempt with its workers, what its nodes told, and the work that it lost."""
     named = attempt.held_from is not None
-    kept_at = attempt.evidence.kept_at or None
+    kept_at = attempt.milestones.kept_at or None
     return copy_fields(
         api.Attempt,
         attempt,
         cluster=attempt.allocation.cluster,
         nodes=attempt.allocation.nodes if named else [],
-        seats=[_seat_record(seat, attempt) for seat in attempt.allocation.seats] if named else [],
+        placements=[
+            _worker_placement_record(placement, attempt) for placement in attempt.allocation.placements
+        ]
+        if named
+        else [],
         slot_types=attempt.allocation.slot_types,
         native=copy_known(api.NativeStatus, attempt.native),
         granted_at=attempt.held_from,
-        evidence=copy_fields(api.Evidence, attempt.evidence, kept_at=kept_at),
+        milestones=copy_fields(api.Milestones, attempt.milestones, kept_at=kept_at),
         lost=copy_known(api.Loss, lost),
         cause=copy_known(api.Cause, attempt.cause),
         directory=directory,
@@ -170,7 +174,7 @@ def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:
     return {"node": node.node, "rank": node.rank, "workers": workers}
 
 
-def _seat_record(seat: Seat, attempt: Attempt) -> api.Seat:
-    key = (seat.role, seat.replica)
+def _worker_placement_record(placement: WorkerPlacement, attempt: Attempt) -> api.WorkerPlacement:
+    key = (placement.role, placement.replica)
     released_at = next((each.at for each in attempt.released if (each.role, each.replica) == key), None)
-    return copy_fields(api.Seat, seat, released_at=released_at)
+    return copy_fields(api.WorkerPlacement, placement, released_at=released_at)

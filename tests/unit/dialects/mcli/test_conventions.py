@@ -11,7 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from launches import launch, node, seat, workers
+from launches import launch, node, placement, workers
 from tarmac.dialects import read
 from tarmac.dialects.mcli.conventions import VARIABLES
 from tarmac.dialects.mcli.dialect import McliDialect
@@ -29,7 +29,7 @@ parameters: {lr: 0.1}
 command: python train.py
 """
 NODES = [node("n1"), node("n2", "10.0.0.2")]
-SEATS = [seat("main", 0, "n1", 0, 1), seat("main", 1, "n2", 4, 5)]
+PLACEMENTS = [placement("main", 0, "n1", 0, 1), placement("main", 1, "n2", 4, 5)]
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -53,12 +53,12 @@ def launched(spec: RunSpec, *, number: int = 1) -> Launch:
         number=number,
         state=AttemptState.STARTING,
         engine="local",
-        allocation=Allocation(cluster="site-a", seats=tuple(SEATS)),
+        allocation=Allocation(cluster="site-a", placements=tuple(PLACEMENTS)),
         token="secret",
         master_port=29501,
         created_at=2.0,
     )
-    return McliDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, SEATS))
+    return McliDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
 
 
 def test_the_first_attempt_is_resumption_0() -> None:
