@@ -22,7 +22,7 @@ from tarmac.node.kernel import namespaces
 from tarmac.node.kernel.namespaces import Apart, Way
 from tarmac.node.processes import detach
 
-_MOST_ATTEMPTS = 100
+MOST_ATTEMPTS = 100
 """That a runner serves one after the other: whatever little each may leave in its memory, it has an end."""
 
 
@@ -109,9 +109,11 @@ class _Parent:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir("/")
-            for _ in range(_MOST_ATTEMPTS):
+            for left in reversed(range(MOST_ATTEMPTS)):
                 as_new = runner.run_attempt(request.directory, request.node, apart, request.secrets)
-                line = next_request(more, self._idle_s) if as_new and more is not None else None
+                if not left or not as_new or more is None:
+                    break  # without a word: one who says that it waits is sent a request
+                line = next_request(more, self._idle_s)
                 if line is None:
                     break
                 request = _read(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from attempts import AttemptDirectory, Warm, wait_for_end, wait_until, warm_pare
 from tarmac.node.attempt import claims, liveness
 from tarmac.node.attempt.claims import Claim
 from tarmac.node.kernel import namespaces
+from tarmac.node.warm import MOST_ATTEMPTS
 
 pytestmark = pytest.mark.skipif(
     namespaces.find_way().by is None,
@@ -97,6 +99,19 @@ def test_an_attempt_is_over_before_its_runner_is_and_the_next_one_does_not_reviv
         if pid == runner:
             return
     raise AssertionError(f"{runner} served nobody else")
+
+
+def test_a_runner_that_has_served_as_many_as_it_may_takes_no_request_along(
+    patient: Warm, tmp_path: Path
+) -> None:
+    served: Counter[int] = Counter()
+    while MOST_ATTEMPTS not in served.values():
+        attempt = write_attempt(tmp_path, [worker("exit 0")])
+        served[patient.start(attempt)] += 1
+        attempt.ended()
+    last = next(pid for pid, count in served.items() if count == MOST_ATTEMPTS)
+    wait_for_end(last)
+    assert patient.run(write_attempt(tmp_path, [worker("exit 0")]))["outcome"] == "completed"
 
 
 def test_an_attempt_finds_nothing_of_the_one_before(patient: Warm, tmp_path: Path) -> None:
