@@ -1,13 +1,14 @@
 """A frozen record with some fields changed, quickly. For records that change at every step of every run.
 
-The same as `dataclasses.replace` for slotted records without a `__post_init__`, at a tenth of its price: a
-server and a simulation make a dozen such copies for each run.
+The same as `dataclasses.replace` for slotted records without a `__post_init__`, in a third of its time: a
+server and a simulation make a dozen such copies for each run, and a simulation plays 100,000 runs.
 """
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass
+from collections import deque
 from functools import cache
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +19,22 @@ else:
     def changed(record, /, **changes):
         """The record with these fields changed."""
         kind = type(record)
-        twin, values_of = _twin(kind)
-        copy = twin(*values_of(record))
+        names, values_of = _fields(kind)
+        copy = object.__new__(kind)
+        write = object.__setattr__  # as the `__init__` of a frozen record does
+        deque(map(write, repeat(copy), names, values_of(record)), maxlen=0)
         for name, value in changes.items():
-            setattr(copy, name, value)
-        copy.__class__ = kind
+            write(copy, name, value)
         return copy
 
 
 @cache
-def _twin(kind: type) -> tuple[type, Any]:
-    """A record of the same fields that may still be written, and how to read them all.
-
-    It lies in memory as the frozen one does, and so may become one once it is written.
-    """
+def _fields(kind: type) -> tuple[tuple[str, ...], Any]:
+    """The names of a record's fields, and what reads them all."""
     names: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
     assert len(names) > 1, kind
     assert not hasattr(kind, "__post_init__"), kind
-    return make_dataclass(kind.__name__, names, slots=True), attrgetter(*names)
+    return names, attrgetter(*names)
 
 
 __all__ = ["changed"]
