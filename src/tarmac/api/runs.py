@@ -19,6 +19,7 @@ class Cause(TypedDict):
     exit_code: int | None
     signal: str | None
     tail: list[str]
+    reasons: list[str]
 
 
 class CycleReport(TypedDict):

@@ -5,42 +5,4 @@ Runs on Python 3.9: see the package.
 
 from __future__ import annotations
 
-from .answer import LaunchStatus
-from .client import BetaClient, Client
-from .errors import AuthenticationError, SchedulingError
-from .request import (
-    ClusterfudgeConfig,
-    CreateLaunchRequest,
-    GitRepo,
-    Job,
-    LocalDir,
-    OnReplicaFailureOtherReplicasAreStopped,
-    OnReplicaFailureOtherReplicasContinue,
-    Process,
-    ProxiedPath,
-    QueueingBehaviour,
-    Resources,
-    SandboxletConfig,
-    SandboxParams,
-)
-
-__all__ = [
-    "AuthenticationError",
-    "BetaClient",
-    "Client",
-    "ClusterfudgeConfig",
-    "CreateLaunchRequest",
-    "GitRepo",
-    "Job",
-    "LaunchStatus",
-    "LocalDir",
-    "OnReplicaFailureOtherReplicasAreStopped",
-    "OnReplicaFailureOtherReplicasContinue",
-    "Process",
-    "ProxiedPath",
-    "QueueingBehaviour",
-    "Resources",
-    "SandboxParams",
-    "SandboxletConfig",
-    "SchedulingError",
-]
+from . import *  # noqa: F403 - all that the package offers, under its older name

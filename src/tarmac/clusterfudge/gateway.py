@@ -6,10 +6,9 @@ never imported by a script on a Python that has no tarmac.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +81,7 @@ class Gateway:
             run = _decided(client, run)
         cause = run["cause"]
         if cause is not None and cause["code"] in (CauseCode.BUSY, CauseCode.NEVER_FITS):
-            raise _NoRoom(f"failed to schedule launch: {run['name']} ({run['id']})", cause["message"])
+            raise _NoRoom(f"failed to schedule launch: {run['name']} ({run['id']})", cause["reasons"])
         self.created.append(run["id"])
         notices.append(f"launched {run['name']} as run {run['id']}: tarmac logs -f {run['id']}")
         return launch_form(run)
@@ -110,14 +109,9 @@ def in_process(question: Mapping[str, Any]) -> dict[str, Any]:
 class _NoRoom(TarmacError):
     """A launch that may not wait found no room; `log` has the reason of each node, a line each."""
 
-    def __init__(self, message: str, reasons: str) -> None:
+    def __init__(self, message: str, reasons: Sequence[str]) -> None:
         super().__init__(f"{message}: no capacity")
-        self.log = _by_node(reasons)
-
-
-def _by_node(reasons: str) -> str:
-    """The reasons, a line for each node or group of nodes that they name."""
-    return re.sub(r"; (?=[^;:]+: )", "\n", reasons)
+        self.log = "\n".join(reasons)
 
 
 def error_form(error: TarmacError) -> dict[str, Any]:

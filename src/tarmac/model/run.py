@@ -1,7 +1,6 @@
 """Runs and attempts as they are recorded: state, outcome, cause, allocation, and the events behind them.
 
-`control` changes them only by `RunStep`s (see `model.changes`); `store` keeps them; the rims show them.
-All times are seconds since the epoch (UTC), as floats, in fields that end in `_at`.
+Changed only by `RunStep`s (`model.changes`). Fields that end in `_at` are seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Cause:
     """Why: a code and a sentence, and where known the worker that brought it about.
 
     `exit_code` and `signal` (a name such as SIGKILL) exclude each other; `tail` are the worker's last log
-    lines, oldest first.
+    lines, oldest first. `reasons` say, node by node, why none takes the run.
     """
 
     code: CauseCode
@@ -84,6 +83,7 @@ class Cause:
     exit_code: int | None = None
     signal: str | None = None
     tail: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

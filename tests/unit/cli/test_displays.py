@@ -81,7 +81,7 @@ def test_every_display_lists_runs_of_any_dialect_in_any_state(system: str) -> No
     runs += [
         summary(id=f"r{outcome}", state="ended", outcome=outcome, ended_at=NOW) for outcome in RUN_OUTCOMES
     ]
-    listed = display(system).runs(runs, now=NOW, terminal=Terminal())
+    listed = display(system).runs(runs, Terminal())
     assert all("foo_experiment" in listed for _ in runs)
 
 
@@ -108,7 +108,7 @@ def test_a_report_is_the_same_of_a_run_and_of_its_line_in_a_list() -> None:
 
 
 def test_isc_lists_its_columns() -> None:
-    listed = display("isc").runs([summary()], now=NOW, terminal=Terminal())
+    listed = display("isc").runs([summary()], Terminal())
     assert [line.split() for line in listed.splitlines()] == [
         ["ID", "Name", "Created", "GPUs", "Mode", "Cycle", "Status"],
         ["r1", "foo_experiment", "2023-11-14", "22:13:20", "48", "cycle", "1", "/", "3", "running"],

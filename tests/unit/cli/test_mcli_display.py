@@ -64,7 +64,7 @@ STARTED_AT, ENDED_AT = CREATED + 60, CREATED + 360
 )
 def test_get_runs_is_the_table_of_the_document(changed: dict[str, Any], head: str, rest: str) -> None:
     """M4: name, GPUs, created, start, end, status."""
-    assert DISPLAY.runs([summary(**changed)], now=0, terminal=PLAIN) == f"{head}\n{ROW}{rest}"
+    assert DISPLAY.runs([summary(**changed)], PLAIN) == f"{head}\n{ROW}{rest}"
 
 
 SOURCE = (
@@ -79,7 +79,7 @@ def described(**changed: Any) -> str:
     run = {**RAN, "id": "r1", "name": "hello-world-s1ZGyv", "slots": 0, "spec": spec, "source": SOURCE}
     run["dialect"] = "native"
     times = {"created_at": STARTED - 4, "started_at": STARTED, "ended_at": STARTED + 3.9}
-    return DISPLAY.run({**run, **times, **changed}, [], [], now=0, terminal=PLAIN)
+    return DISPLAY.run({**run, **times, **changed}, [], PLAIN)
 
 
 def test_describe_run_is_the_page_of_the_document() -> None:

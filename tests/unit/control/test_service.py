@@ -161,8 +161,8 @@ def test_a_run_that_may_not_wait_fails_at_once_with_the_reason(
     assert ended.outcome is Outcome.FAILED
     assert ended.cause is not None
     assert ended.cause.code is CauseCode.BUSY
-    assert "node1" in ended.cause.message
-    assert "node2" in ended.cause.message
+    assert ended.cause.reasons == ("node1, node2: 0 of 4 slots free; 1 slot needed; held by train (r00001)",)
+    assert ended.cause.message == "; ".join(ended.cause.reasons)
 
 
 def test_runs_are_found_by_id_name_and_prefix_and_the_nearest_is_offered(plane: ControlPlane) -> None:

@@ -104,8 +104,11 @@ def ls(
         else:
             remark("no run yet: tarmac run -- echo hello")
         return
-    table = run_table if system is None else display(system).runs
-    print_text(table(runs, now=time.time(), terminal=stdout_terminal()))
+    terminal = stdout_terminal()
+    if system is None:
+        print_text(run_table(runs, now=time.time(), terminal=terminal))
+    else:
+        print_text(display(system).runs(runs, terminal))
     if hidden:
         remark("older runs have ended too: tarmac ls --all")
 

@@ -80,8 +80,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
         print_json({**document, "events": history} if events else document)
         return
     if system is not None:
-        as_there = display(system).run
-        print_text(as_there(record, attempts, history, now=time.time(), terminal=stdout_terminal()))
+        print_text(display(system).run(record, attempts, stdout_terminal()))
         return
     print_text(
         page(record, attempts, reports=reports, events=history, now=time.time(), terminal=stdout_terminal())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tarmac.cli.displays.display import facts_of, report_of, status_cell, utc_time
+from tarmac.cli.displays.display import Display, facts_of, labelled, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json, worker_cell
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal, one_line
@@ -42,13 +42,13 @@ _COLOURS = {
 """tarmac's state whose colour a word has."""
 
 
-class ClusterfudgeDisplay:
+class ClusterfudgeDisplay(Display):
     """A list of launches, and one launch with its processes."""
 
     def status(self, report: Report) -> str:
         return status_word(report)
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = (
             (
                 str(launch_number(run["id"])),
@@ -62,15 +62,7 @@ class ClusterfudgeDisplay:
         )
         return render(_LAUNCHES, rows, terminal)
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],
-        events: Sequence[Json],  # noqa: ARG002 the port's
-        *,
-        now: float,  # noqa: ARG002 the port's
-        terminal: Terminal,
-    ) -> str:
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
         facts = facts_of(run)
         target = run["spec"].get("target", {})
         status = self._status(run)
@@ -91,11 +83,8 @@ class ClusterfudgeDisplay:
             "Hostnames": ", ".join(target.get("hostnames", ())),
             "Jobs": ", ".join(_listed(run)),
         }
-        lines = [
-            f"{terminal.paint(name.ljust(12), 'dim')} {value}" for name, value in fields.items() if value
-        ]
         table = _processes(run, attempts, terminal)
-        return "\n".join(lines) + (f"\n\n{table}" if table else "")
+        return labelled(fields, terminal, width=13) + (f"\n\n{table}" if table else "")
 
     def log_prefix(self, run: Json, chunk: Json) -> str | None:
         return f"{_short_name(run, chunk['role'])}.{chunk['replica']}.{chunk['worker']} | "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from tarmac.cli.displays.display import facts_of, report_of
+from tarmac.cli.displays.display import Display, facts_of, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.determined.identity import experiment_id, trial_id
@@ -21,13 +21,13 @@ _FIELDS = (
 _TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "Started", "Ended")
 
 
-class DeterminedDisplay:
+class DeterminedDisplay(Display):
     """A list of experiments, and one experiment with its trial."""
 
     def status(self, report: Report) -> str:
         return state_word(report)
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (
             (
                 str(experiment_id(run["id"])),
@@ -44,15 +44,7 @@ class DeterminedDisplay:
         )
         return _table(_HEADS, list(rows))
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],
-        events: Sequence[Json],  # noqa: ARG002 the port's
-        *,
-        now: float,  # noqa: ARG002 the port's
-        terminal: Terminal,  # noqa: ARG002 the port's
-    ) -> str:
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         config = _config(run)
         values = (
             str(experiment_id(run["id"])),
@@ -72,9 +64,6 @@ class DeterminedDisplay:
         )
         lines = [f"{name:<16} {value}" for name, value in zip(_FIELDS, values, strict=True) if value]
         return "\n".join((*lines, "", _table(_TRIAL_HEADS, list(self._trial(run, attempts)))))
-
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
-        return None
 
     def _trial(self, run: Json, attempts: Sequence[Json]) -> Iterator[Sequence[str]]:
         """The one trial of the searcher `single`, as its newest attempt has it."""

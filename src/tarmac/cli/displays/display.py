@@ -22,31 +22,29 @@ from tarmac.model.spec import Mode
 
 
 class Display(Protocol):
-    """What `--as NAME` shows. `now` is in seconds since the epoch; texts come without a last line end."""
+    """What `--as NAME` shows. Texts come without a last line end."""
 
     def status(self, report: Report) -> str:
         """The system's own word for how a run stands, as its dialect says it."""
         ...
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         """A list of runs (`RunSummary`, newest first), as the system's list command prints it."""
         ...
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],
-        events: Sequence[Json],
-        *,
-        now: float,
-        terminal: Terminal,
-    ) -> str:
-        """One `Run` with attempts and events, oldest first, as the system's describe command prints it."""
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
+        """One `Run` with its attempts, oldest first, as the system's describe command prints it."""
         ...
 
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:
+    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 some have one
         """What stands before each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""
-        ...
+        return None
+
+
+def labelled(fields: Mapping[str, str], terminal: Terminal, *, width: int) -> str:
+    """A line for each field that says something, its name before it."""
+    said = ((name, value) for name, value in fields.items() if value)
+    return "\n".join(f"{terminal.paint(name.ljust(width - 1), 'dim')} {value}" for name, value in said)
 
 
 def utc_time(at: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.cli.displays.display import report_of, status_cell, utc_time
+from tarmac.cli.displays.display import Display, labelled, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal, one_line
@@ -33,13 +33,13 @@ _COLOURS = {
 """tarmac's state whose colour a word has, where it is not called the same."""
 
 
-class IscDisplay:
+class IscDisplay(Display):
     """`isc experiments`, and the same of one experiment."""
 
     def status(self, report: Report) -> str:
         return statuses.status(report)
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = (
             (
                 run["id"],
@@ -54,15 +54,7 @@ class IscDisplay:
         )
         return render(_COLUMNS, rows, terminal)
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],
-        events: Sequence[Json],  # noqa: ARG002 the port's
-        *,
-        now: float,  # noqa: ARG002 the port's
-        terminal: Terminal,
-    ) -> str:
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:
         newest = attempts[-1] if attempts else None
         status = self._status(run)
         fields = {
@@ -77,12 +69,7 @@ class IscDisplay:
             "Status": terminal.paint(status.text, status.style),
             "Message": one_line((run["cause"] or {}).get("message") or ""),
         }
-        return "\n".join(
-            f"{terminal.paint(name.ljust(8), 'dim')} {value}" for name, value in fields.items() if value
-        )
-
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
-        return None
+        return labelled(fields, terminal, width=9)
 
     def _status(self, run: Json) -> Cell:
         return status_cell(self.status(report_of(run)), _COLOURS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import Column, render
 from tarmac.cli.views.terminal import Terminal, one_line
@@ -25,13 +25,13 @@ _HEADS = (
 _LABEL_WIDTH = 14
 
 
-class MantikDisplay:
+class MantikDisplay(Display):
     """Runs in MLflow's words."""
 
     def status(self, report: Report) -> str:
         return MantikDialect().status(report)
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = [
             (
                 run["id"],
@@ -44,15 +44,7 @@ class MantikDisplay:
         ]
         return render(_HEADS, rows, terminal)
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],  # noqa: ARG002 the port's
-        events: Sequence[Json],  # noqa: ARG002 the port's
-        *,
-        now: float,  # noqa: ARG002 the port's
-        terminal: Terminal,  # noqa: ARG002 the port's
-    ) -> str:
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         site = run["spec"].get("site") or {}
         firecrest = site.get("firecrest") or {}
         asked = {

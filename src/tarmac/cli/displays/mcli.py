@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tarmac.cli.displays.display import report_of
+from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.dialect import Report
@@ -35,13 +35,13 @@ _STAGES = ("STATUS", "START_TIME", "END_TIME", "DURATION")
 _LABEL_WIDTH = 13
 
 
-class McliDisplay:
+class McliDisplay(Display):
     """`mcli get runs` and `mcli describe run`."""
 
     def status(self, report: Report) -> str:
         return status(report).value
 
-    def runs(self, runs: Sequence[Json], *, now: float, terminal: Terminal) -> str:  # noqa: ARG002 the port's
+    def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = [
             (
                 one_line(run["name"]),
@@ -60,24 +60,13 @@ class McliDisplay:
         titles = (*(title for title, _, _ in _HEADS), "STATUS")
         return "\n".join(_line(row, widths) for row in (titles, *rows))
 
-    def run(
-        self,
-        run: Json,
-        attempts: Sequence[Json],
-        events: Sequence[Json],  # noqa: ARG002 the port's
-        *,
-        now: float,  # noqa: ARG002 the port's
-        terminal: Terminal,  # noqa: ARG002 the port's
-    ) -> str:
+    def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         parts = [
             ["Run Metadata", *_metadata(run, attempts)],
             ["Run Lifecycle", *_lifecycle(run, status(report_of(run)))],
             ["Submitted YAML", _submitted(run).rstrip("\n")],
         ]
         return "\n\n".join("\n".join(part) for part in parts)
-
-    def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 the port's
-        return None
 
 
 DISPLAY = McliDisplay()

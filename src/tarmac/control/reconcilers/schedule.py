@@ -6,7 +6,7 @@ dropped; the loop is rung again and decides on fresher facts.
 
 from __future__ import annotations
 
-from tarmac.control.admission import refusal_text
+from tarmac.control.admission import refusal_reasons
 from tarmac.control.decisions import steps
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
@@ -73,10 +73,10 @@ def _decisions(control: ControlState, decided: Plan, now: float) -> tuple[list[R
 
 def refusal_cause(refusal: Refusal) -> Cause:
     """Why a run that may not wait, or never fits, ends."""
-    text = refusal_text(refusal)
+    reasons = refusal_reasons(refusal)
     if refusal.largest:
-        text += f"; what would fit: {refusal.largest}"
-    return Cause(code=refusal.code, message=text)
+        reasons.append(f"what would fit: {refusal.largest}")
+    return Cause(code=refusal.code, message="; ".join(reasons), reasons=tuple(reasons))
 
 
 class _Starting:
