@@ -20,7 +20,7 @@ from tarmac.sched.estimate.records import Estimate, EstimateBasis
 from tarmac.sched.estimate.scope import Scope, scope_of_all, scope_of_first, scope_of_run
 from tarmac.sched.explain.explain import explain
 from tarmac.sched.explain.listing import WHOLE, Part, PoolPage, QueuePlace, listing, pages
-from tarmac.sched.explain.wording import duration
+from tarmac.sched.explain.messages import duration
 from tarmac.sched.facts import Candidate, Demand, Holding, Snapshot, Usage
 from tarmac.sched.ledger import Ledger
 

@@ -22,7 +22,3 @@ class Ledger(FactsIndex):
             return current.run()
         finally:
             current.close()
-
-    def copy(self) -> Ledger:
-        """Another ledger of the same facts, for what-if."""
-        return Ledger(self.snapshot())

@@ -7,7 +7,8 @@ from math import inf
 
 from tarmac.model.run import CauseCode
 from tarmac.sched.cycle.due import due_in_pool
-from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.cycle.queue_walk import along, walk_queue
 from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.facts_index import FactsIndex
@@ -22,14 +23,14 @@ class Cycle:
 
     def __init__(self, index: FactsIndex, now: float) -> None:
         self.now = now
-        self.pools: dict[PoolKey, QueueWalk] = {}
+        self.pools: dict[PoolKey, PoolCycle] = {}
         self._index = index
         self._placed: dict[str, Placement] = {}
 
     def run(self) -> Plan:
         """Decide."""
         for key in self._index.pools:
-            self.enter(key).run()
+            walk_queue(self.enter(key))
         if len(self.pools) > 1:
             for current in self.pools.values():
                 self._spill(current)
@@ -47,13 +48,13 @@ class Cycle:
             next_at=next_at if next_at < inf else None,
         )
 
-    def stop_at(self, run_id: str) -> QueueWalk | None:
+    def stop_at(self, run_id: str) -> PoolCycle | None:
         """Decide in the home pool of a queued run up to its turn; None if it has no home yet."""
         home = self._index.home(run_id)
         if home is None:
             return None
         current = self.enter(home.key)
-        current.run(until=run_id)
+        walk_queue(current, until=run_id)
         current.protect()
         return current
 
@@ -68,12 +69,12 @@ class Cycle:
         for current in self.pools.values():
             current.close()
 
-    def enter(self, key: PoolKey) -> QueueWalk:
+    def enter(self, key: PoolKey) -> PoolCycle:
         """Begin with a pool, or go on."""
         if key not in self.pools:
             state = self._index.pools[key]
             due = due_in_pool(state, self.now, at_home=self._at_home)
-            self.pools[key] = QueueWalk(state, self.now, due=due, placed=self._placed)
+            self.pools[key] = PoolCycle(state, self.now, due=due, placed=self._placed)
         return self.pools[key]
 
     def reasons(self, request: RequestClass, *, run_id: str | None = None) -> tuple[Reason, ...]:
@@ -121,11 +122,10 @@ class Cycle:
             seq = held.holding.candidate.seq
             yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
 
-    def _spill(self, home: QueueWalk) -> None:
+    def _spill(self, home: PoolCycle) -> None:
         """Let runs that name no pool and found no place at home have what other pools have left."""
-        walk = home.walk(
-            request for request in home.state.queue.up_to(self._most_free()) if self._elsewhere(request)
-        )
+        asking = home.state.queue.up_to(self._most_free())
+        walk = along(home, (request for request in asking if self._elsewhere(request)))
         while (step := walk.next()) is not None:
             _, class_queue, index = step
             assert isinstance(class_queue, ClassQueue)
@@ -140,7 +140,7 @@ class Cycle:
                     index = len(class_queue.entries)
             walk.go_on(index)
 
-    def _elsewhere(self, request: RequestClass) -> list[QueueWalk]:
+    def _elsewhere(self, request: RequestClass) -> list[PoolCycle]:
         """The other pools that may have room for a request class."""
         if request.target.pool is not None:
             return []

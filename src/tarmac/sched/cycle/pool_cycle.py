@@ -1,4 +1,4 @@
-"""PoolCycle one run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
+"""One run in a pool: whether it starts, where, and which nodes are kept for whom until it does.
 
 The part of a cycle that knows the board; `queue_walk` walks the queue and asks. It plays on a `PoolState`,
 and `close` takes everything back: facts change only when the caller has recorded what was decided.
@@ -7,8 +7,9 @@ and `close` takes everything back: facts change only when the caller has recorde
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -24,6 +25,7 @@ from tarmac.sched.placing.gangs import allot, fit
 from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import PastUsage
+from tarmac.sched.policies.order import Key
 
 WAIT_RATIO = 4
 """Where nobody knows when a run can start, nodes are kept for it once it has waited so many times as long as
@@ -110,11 +112,8 @@ class PoolCycle:
         self._granted: list[tuple[Candidate, Allocation]] = []
         self._held: list[Held] = []
         self._lending_windows: dict[RequestClass, float] = {}
-        self._past_usage = due.past_usage
-        self._preemptor = due.preemptor
-        self._deferred_modes = due.deferred_modes
-        self._blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
-        self._stamp = -1
+        self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
+        state.memo.reserve(())
         self._failed_tries: dict[int, int] = {}
 
     @property
@@ -142,7 +141,7 @@ class PoolCycle:
         for held in self._held:
             del state.releases[bisect_left(state.releases, (held.ends,))]
         if state.board.touched:
-            state.epoch += 1  # what was taken is free again
+            state.memo.free()  # what was taken
         state.board.undo()
 
     def try_start(self, queued: Queued) -> bool:
@@ -151,7 +150,7 @@ class PoolCycle:
         if self.cannot_fit(request) or self._is_blocked(request):
             return False
         self.protect()
-        if request.stamp == self._stamp and self.now + limit_s(queued.candidate) > request.window_at:
+        if not self.ends_in_time(request, limit_s(queued.candidate)):
             return False
         parts = self.fitting(queued.candidate, request)
         if parts is None:
@@ -176,16 +175,31 @@ class PoolCycle:
         if parts is not None:
             self._place(queued, parts)
             return True
-        self._lending_windows[request] = self._window_at(request)
+        self._lending_windows[request] = self._find_window(request)
         return False
 
     def rank(self, mode_queue: ModeQueue) -> tuple[int, float]:
         """Where a mode queue stands among the others now."""
-        return mode_queue.rank, self._usage_of(mode_queue)
+        return mode_queue.rank, self.usage_of(mode_queue)
+
+    def in_order(self) -> Iterator[Queued]:
+        """All queued runs of the pool, in the order in which they are asked."""
+        ranked = map(self._ranked, self.state.queue.mode_queues.values())
+        return (queued for *_, queued in merge(*ranked))
+
+    def before(self, queued: Queued) -> int:
+        """How many queued runs of the pool are asked before this one."""
+        own, ahead = self.rank(queued.mode_queue), 0
+        for mode_queue in self.state.queue.mode_queues.values():
+            if (rank := self.rank(mode_queue)) < own:
+                ahead += len(mode_queue)
+            elif rank == own:
+                ahead += mode_queue.before(queued.key)
+        return ahead
 
     def is_deferred(self, mode_queue: ModeQueue) -> bool:
         """Whether no run of a mode queue may start in this cycle."""
-        return mode_queue.rank in self._deferred_modes
+        return mode_queue.rank in self.due.deferred_modes
 
     def out_of_tries(self, mode_queue: ModeQueue) -> bool:
         """Whether so many runs of this mode found nobody to give way that no more of them are asked."""
@@ -196,7 +210,7 @@ class PoolCycle:
         here.
         """
         state = self.state
-        if request.blocked.get(state.key) == state.epoch:
+        if request in state.memo.blocked:
             return True
         return request.slots > state.board.free_of(request.slot_type)
 
@@ -212,24 +226,22 @@ class PoolCycle:
         state = self.state
         key = (request, known, tuple(reservation.nodes for reservation in self.reservations))
         undisturbed = not self.held
-        if undisturbed and key in state.forecasts:
-            return state.forecasts[key]
+        if undisturbed and key in state.memo.forecasts:
+            return state.memo.forecasts[key]
         most = state.known_releases() if known else len(state.releases)
         found = soonest(request, board=state.board, releases=state.releases, most=most, spread=state.spread)
         if undisturbed:
-            state.forecasts[key] = found
+            state.memo.forecasts[key] = found
         return found
 
     def protect(self) -> None:
         """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
-        blocked, self._blocked = self._blocked, []
+        blocked, self.blocked = self.blocked, []
         for queued in blocked:
             known = not self._out_of_patience(queued.candidate)
             forecast = self.forecast(queued.request, known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
                 self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
-        if blocked or self._stamp < 0:
-            self._stamp = self.state.stamp(tuple(self.reservations))
 
     def _out_of_patience(self, candidate: Candidate) -> bool:
         """Whether a run whose start nobody knows may have nodes kept for it (M3).
@@ -259,28 +271,33 @@ class PoolCycle:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""
         number = self.state.board.reserve(nodes)
         self.reservations.append(Reservation(run_id, at, nodes, number))
+        self.state.memo.reserve(tuple(self.reservations))
 
     def wake_at(self, at: float) -> None:
         """Another pass may decide something new at this moment, though no fact has changed by then."""
         self.next_at = min(self.next_at, at)
 
-    def _preempt_for(self, queued: Queued) -> bool:
+    def preempt_for(self, queued: Queued) -> bool:
         """Whether others give way to a run that does not fit; the nodes are kept for it."""
         rank = queued.mode_queue.rank
-        if self._preemptor is None or not self._preemptor.can_preempt(queued.mode_queue):
+        preemptor = self.due.preemptor
+        if preemptor is None or not preemptor.can_preempt(queued.mode_queue):
             return False
         if self.out_of_tries(queued.mode_queue):
             return False
         self.protect()
-        found = self._preemptor.preempt(queued)
+        found = preemptor.preempt(queued)
         if found is None:
             self._failed_tries[rank] = self._failed_tries.get(rank, 0) + 1
             return False
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
         self.reserve(queued.candidate.run_id, found.at, found.nodes)
-        self._stamp = self.state.stamp(tuple(self.reservations))
         return True
+
+    def _ranked(self, mode_queue: ModeQueue) -> Iterator[tuple[int, float, Key, Queued]]:
+        rank, usage = self.rank(mode_queue)
+        return ((rank, usage, key, queued) for key, queued in mode_queue.every())
 
     def _place(self, queued: Queued, parts: list[Part]) -> None:
         candidate = queued.candidate
@@ -292,8 +309,8 @@ class PoolCycle:
             allotted_s=self.due.allotted_s(candidate),
         )
         self._granted.append((candidate, allocation))
-        if self._past_usage is not None and queued.mode_queue.entity is not None:
-            self._past_usage.charge(candidate, queued.mode_queue.entity)
+        if self.due.past_usage is not None and queued.mode_queue.entity is not None:
+            self.due.past_usage.charge(candidate, queued.mode_queue.entity)
 
     def _usable(self, candidate: Candidate, request: RequestClass) -> list[int]:
         """The reservations whose nodes a run may use: its own, and those that it would leave in time."""
@@ -335,27 +352,27 @@ class PoolCycle:
         """Whether a request class does not fit even with all nodes that are kept; remembered if so."""
         if self._may_fit(request, self.state.board.reservations):
             return False
-        request.blocked[self.state.key] = self.state.epoch
+        self.state.memo.blocked.add(request)
         return True
 
-    def _can_start(self, request: RequestClass) -> bool:
-        """Whether a run of a request class may start; `window_at` tells then by when it would have to end."""
+    def can_start(self, request: RequestClass) -> bool:
+        """Whether a run of a request class may start: one that `ends_in_time`."""
         if self.cannot_fit(request) or self._is_blocked(request):
             return False
         self.protect()
-        if request.stamp != self._stamp:
-            if request.count is not None:
-                self._remember(request)
-            else:
-                request.window_at = inf
-        return request.window_at > self.now
+        if request.count is not None and request not in self.state.memo.windows:
+            self._remember(request)
+        return self.state.memo.windows.get(request, inf) > self.now
+
+    def ends_in_time(self, request: RequestClass, limit_s: float) -> bool:
+        """Whether a run of a request class that lasts so long may start, as far as is known."""
+        return self.now + limit_s <= self.state.memo.windows.get(request, inf)
 
     def _remember(self, request: RequestClass) -> None:
         """Remember which runs of a request class cannot start as things are."""
-        request.window_at = self._window_at(request)
-        request.stamp = self._stamp
+        self.state.memo.windows[request] = self._find_window(request)
 
-    def _window_at(self, request: RequestClass) -> float:
+    def _find_window(self, request: RequestClass) -> float:
         """By when a run would have to end to start now: the longer nodes are kept for others, the later.
 
         Any time (inf) if it fits the open nodes, -inf if not even the kept ones would help.
@@ -369,10 +386,10 @@ class PoolCycle:
                 if self._fits(request, usable):
                     return reservation.at
         if not self._fits(request, state.board.reservations):
-            request.blocked[state.key] = state.epoch
+            state.memo.blocked.add(request)
         return -inf
 
-    def _usage_of(self, mode_queue: ModeQueue) -> float:
-        if mode_queue.entity is None or self._past_usage is None:
+    def usage_of(self, mode_queue: ModeQueue) -> float:
+        if mode_queue.entity is None or self.due.past_usage is None:
             return 0.0
-        return self._past_usage.of(mode_queue.entity)
+        return self.due.past_usage.of(mode_queue.entity)

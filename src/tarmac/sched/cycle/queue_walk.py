@@ -1,20 +1,14 @@
-"""One pool's part of a cycle: its queue walked in order, as far as anybody could start or has to be
-protected.
-
-Made by `cycle` for each pool, and by `explain` and `listing`.
-"""
+"""A pool's queue, walked in order as far as anybody could start or has to be protected. Called by `cycle`."""
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from math import inf
 
-from tarmac.sched.cycle.merged import Walk
+from tarmac.sched.cycle.merged import Place, Walk
 from tarmac.sched.cycle.pool_cycle import PoolCycle, Preemptor
-from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, Queued, RequestClass, limit_s
+from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
 
@@ -26,205 +20,173 @@ PREEMPTING_RUNS = 64
 """So many blocked runs of a mode queue, after the protected ones, may have others give way in a cycle."""
 
 PREEMPTING_QUEUES = 64
-"""Of so many mode queues of a fair share, the least claims first: more are asked for whom nobody gives way.
-"""
+"""Of so many mode queues of a fair share, the least used first: more are asked for whom nobody gives way."""
 
 
-class QueueWalk(PoolCycle):
-    """A cycle over one pool."""
+def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
+    """Ask every run of a pool that could start or be protected, in order; stop before the run `until`."""
+    if pool.state.queue.runs:
+        _QueueWalk(pool, until).run()
+    if until is None:
+        pool.wake_at(pool.due.wakes_at(pool))
 
-    def run(self, until: str | None = None) -> None:
-        """Ask every run that could start or be protected, in order; stop before the run `until`."""
-        if self.state.queue.runs:
-            reached = self._run_first(until)
-            if reached is not None:
-                self._run_rest(reached, until)
-        if until is None:
-            self.wake_at(self.due.wakes_at(self))
 
-    def in_order(self) -> Iterator[Queued]:
-        """All queued runs of the pool, in the order in which they are asked."""
-        return (
-            queued for *_, queued in heapq.merge(*map(self._ranked, self.state.queue.mode_queues.values()))
-        )
+def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> Walk:
+    """A walk along all class queues of these request classes."""
+    walk, past_usage = Walk(pool.usage_of), pool.due.past_usage
+    for request in requests:
+        for class_queue in request.plain:
+            if not pool.is_deferred(class_queue.mode_queue):
+                walk.enter(class_queue)
+        for entity_queues in request.fair.values():
+            if past_usage is not None:
+                class_queues = pool.state.fair.class_queues(entity_queues, past_usage)
+                walk.follow(BATCH, ((usage, key, found, 0) for usage, key, found in class_queues))
+    return walk
 
-    def before(self, queued: Queued) -> int:
-        """How many queued runs of the pool are asked before this one."""
-        own = self.rank(queued.mode_queue)
-        ahead = 0
-        for mode_queue in self.state.queue.mode_queues.values():
-            if (rank := self.rank(mode_queue)) < own:
-                ahead += len(mode_queue)
-            elif rank == own:
-                ahead += mode_queue.before(queued.key)
-        return ahead
 
-    def _ranked(self, mode_queue: ModeQueue) -> Iterator[tuple[int, float, Key, Queued]]:
-        """The runs of a mode queue, each with where it stands among those of all mode queues."""
-        rank, usage = self.rank(mode_queue)
-        return ((rank, usage, key, queued) for key, queued in mode_queue.every())
+class _QueueWalk:
+    """One walk; `_reached` has the next run of each mode queue that was walked along (None: at its end)."""
 
-    def walk(self, requests: Iterable[RequestClass]) -> Walk:
-        """A walk along all class queues of these request classes."""
-        walk = Walk(self._usage_of)
-        for request in requests:
-            for class_queue in request.plain:
-                if not self.is_deferred(class_queue.mode_queue):
-                    walk.enter(class_queue)
-            for entity_queues in request.fair.values():
-                if self._past_usage is not None:
-                    class_queues = self.state.fair.class_queues(entity_queues, self._past_usage)
-                    walk.follow(
-                        BATCH, ((usage, key, class_queue, 0) for usage, key, class_queue in class_queues)
-                    )
-        return walk
+    def __init__(self, pool: PoolCycle, until: str | None) -> None:
+        self._pool = pool
+        self._due = pool.due
+        self._queue = pool.state.queue
+        self._fair = pool.state.fair
+        self._until = None if until is None else self._queue.runs.get(until)
+        self._reached: dict[ModeQueue, Key | None] = {}
 
-    def _run_first(self, until: str | None) -> dict[ModeQueue, Key | None] | None:
-        """Ask run after run until enough are blocked: the mode queues that were walked along, where each
-        stands.
+    def run(self) -> None:
+        """Ask the first in order, then those of the others that could start."""
+        if self._run_first():
+            self._run_rest()
 
-        None for a mode queue that is at its end, and for them all if the walk was stopped at the run `until`.
-        """
-        reached: dict[ModeQueue, Key | None] = {}
-        walk = Walk(self._usage_of)
-        for plain in self.state.queue.plain.values():
-            if plain.rank not in self._deferred_modes:
-                walk.enter(plain)
-        if self._past_usage is not None and BATCH not in self.due.passable:
-            walk.follow(
-                BATCH,
-                ((usage, key, fair, 0) for usage, key, fair in self.state.fair.mode_queues(self._past_usage)),
-            )
-        stop = self._place_of(until)
-        while len(self._blocked) + len(self.reservations) < PROTECTED:
+    def _run_first(self) -> bool:
+        """Ask run after run until enough are blocked; False if the walk came to the run it is to stop at."""
+        pool, stop = self._pool, self._stop()
+        walk = Walk(pool.usage_of)
+        for plain in self._plain():
+            walk.enter(plain)
+        if self._due.past_usage is not None and BATCH not in self._due.passable:
+            fair = self._fair.mode_queues(self._due.past_usage)
+            walk.follow(BATCH, ((usage, key, mode_queue, 0) for usage, key, mode_queue in fair))
+        while len(pool.blocked) + len(pool.reservations) < PROTECTED:
             step = walk.next()
-            if step is None or step[0][0] in self.due.passable:
+            if step is None or step[0][0] in self._due.passable:
                 break
             place, mode_queue, index = step
             assert isinstance(mode_queue, ModeQueue)
             if stop is not None and place >= stop:
-                return None
-            queued = mode_queue.entries[index][1]
+                return False
+            entries = mode_queue.entries
+            queued = entries[index][1]
             index += 1
-            reached[mode_queue] = mode_queue.entries[index][0] if index < len(mode_queue.entries) else None
+            self._reached[mode_queue] = entries[index][0] if index < len(entries) else None
             walk.go_on(index)
-            if self.try_start(queued) or queued.candidate.run_id in self.state.queue.fail_if_busy:
+            if pool.try_start(queued) or queued.candidate.run_id in self._queue.fail_if_busy:
                 continue
-            if not self._preempt_for(queued):
-                self._blocked.append(queued)
-        return reached
+            if not pool.preempt_for(queued):
+                pool.blocked.append(queued)
+        return True
 
-    def _run_rest(self, reached: dict[ModeQueue, Key | None], until: str | None) -> None:
-        """Ask the others, as far as they could start: the first of each class queue, and the next if that
-        does.
-        """
-        walk = Walk(self._usage_of)
-        self._enter_preempting(walk, reached)
-        for request in self.state.queue.up_to(max(self.state.board.free[None], 0)):
-            if not request.parked and self._can_start(request):
-                self._enter_class_queues(walk, request, reached)
-        stop = self._place_of(until)
+    def _run_rest(self) -> None:
+        """Ask the others that could start: the first of each class queue, and the next if that does."""
+        pool, stop = self._pool, self._stop()
+        walk = Walk(pool.usage_of)
+        self._enter_preempting(walk)
+        for request in self._queue.up_to(max(pool.state.board.free[None], 0)):
+            if not request.parked and pool.can_start(request):
+                self._enter_class_queues(walk, request)
         while (step := walk.next()) is not None:
             place, class_queue, index = step
             assert isinstance(class_queue, ClassQueue)
             if stop is not None and place >= stop:
                 return
             queued = class_queue.entries[index][1]
-            if self.try_start(queued) or self._preempt_for(queued):
-                walk.go_on(index + 1)
-            else:
-                walk.go_on(self._skip(class_queue, index + 1))
+            started = pool.try_start(queued) or pool.preempt_for(queued)
+            walk.go_on(index + 1 if started else self._skip(class_queue, index + 1))
 
-    def _enter_class_queues(
-        self, walk: Walk, request: RequestClass, reached: dict[ModeQueue, Key | None]
-    ) -> None:
+    def _stop(self) -> Place | None:
+        """The place of the run at which the walk is to stop: it moves as others of its entity start."""
+        stop = self._until
+        return None if stop is None else (*self._pool.rank(stop.mode_queue), stop.key)
+
+    def _plain(self) -> Iterator[ModeQueue]:
+        """The mode queues of no entity that are not deferred."""
+        return (found for found in self._queue.plain.values() if not self._pool.is_deferred(found))
+
+    def _enter_class_queues(self, walk: Walk, request: RequestClass) -> None:
         """Walk along the class queues of a request class of which a run could start."""
+        pool = self._pool
         for class_queue in request.plain:
-            if (
-                self.now + class_queue.shortest_s > request.window_at
-                or class_queue.mode_queue.rank in self._deferred_modes
+            if pool.ends_in_time(request, class_queue.shortest_s) and not pool.is_deferred(
+                class_queue.mode_queue
             ):
-                continue
-            if (index := _index(class_queue, reached)) is not None:
-                walk.enter(class_queue, index)
-        for entity_queues in request.fair.values():
-            if self._past_usage is not None and self.now + entity_queues.shortest_s <= request.window_at:
-                walk.follow(BATCH, self._along(entity_queues, reached, self._past_usage))
+                index = self._index(class_queue)
+                if index is not None:
+                    walk.enter(class_queue, index)
+        if self._due.past_usage is not None:
+            for entity_queues in request.fair.values():
+                if pool.ends_in_time(request, entity_queues.shortest_s):
+                    walk.follow(BATCH, self._along(request, entity_queues, self._due.past_usage))
 
     def _along(
-        self, entity_queues: EntityQueues, reached: dict[ModeQueue, Key | None], past_usage: PastUsage
+        self, request: RequestClass, entity_queues: EntityQueues, past_usage: PastUsage
     ) -> Iterator[tuple[float, Key, ClassQueue, int]]:
         """The class queues of a fair share of which a run could start, as long as the request class fits."""
-        for usage, _, class_queue in self.state.fair.class_queues(entity_queues, past_usage):
-            if (
-                self.cannot_fit(class_queue.request)
-                or self.now + entity_queues.shortest_s > class_queue.request.window_at
-            ):
+        pool = self._pool
+        for usage, _, class_queue in self._fair.class_queues(entity_queues, past_usage):
+            if pool.cannot_fit(request) or not pool.ends_in_time(request, entity_queues.shortest_s):
                 return
-            index = _index(class_queue, reached)
-            if index is not None and self.now + class_queue.shortest_s <= class_queue.request.window_at:
+            index = self._index(class_queue)
+            if index is not None and pool.ends_in_time(request, class_queue.shortest_s):
                 yield usage, class_queue.entries[index][0], class_queue, index
 
-    def _enter_preempting(self, walk: Walk, reached: dict[ModeQueue, Key | None]) -> None:
+    def _enter_preempting(self, walk: Walk) -> None:
         """Walk along the class queues of runs that may preempt others: only the first in order are asked."""
-        preemptor = self._preemptor
+        preemptor = self._due.preemptor
         if preemptor is None:
             return
-        for mode_queue in self.state.queue.plain.values():
-            if mode_queue.rank not in self._deferred_modes:
-                for _, _, class_queue, index in self._preempting(mode_queue, reached, preemptor):
-                    walk.enter(class_queue, index)
-        if self._past_usage is not None:
-            mode_queues = islice(self.state.fair.mode_queues(self._past_usage), PREEMPTING_QUEUES)
-            walk.follow(
-                BATCH,
-                (
-                    (usage, key, class_queue, index)
-                    for usage, _, mode_queue in mode_queues
-                    for _, key, class_queue, index in self._preempting(mode_queue, reached, preemptor)
-                ),
+        for plain in self._plain():
+            for _, class_queue, index in self._preempting(plain, preemptor):
+                walk.enter(class_queue, index)
+        if self._due.past_usage is not None:
+            fair = islice(self._fair.mode_queues(self._due.past_usage), PREEMPTING_QUEUES)
+            found = (
+                (usage, *preempting)
+                for usage, _, mode_queue in fair
+                for preempting in self._preempting(mode_queue, preemptor)
             )
+            walk.follow(BATCH, found)
 
     def _preempting(
-        self, mode_queue: ModeQueue, reached: dict[ModeQueue, Key | None], preemptor: Preemptor
-    ) -> Iterator[tuple[float, Key, ClassQueue, int]]:
-        """The class queues of the first runs of a mode queue that go on waiting, as long as any of its mode
-        are asked.
-        """
-        start = reached.get(mode_queue, ())
-        if start is None or not mode_queue.entries or not preemptor.can_preempt(mode_queue):
+        self, mode_queue: ModeQueue, preemptor: Preemptor
+    ) -> Iterator[tuple[Key, ClassQueue, int]]:
+        """The class queues of the first runs that go on waiting, as long as any of their mode are asked."""
+        start, entries = self._reached.get(mode_queue, ()), mode_queue.entries
+        if start is None or not entries or not preemptor.can_preempt(mode_queue):
             return
-        first = bisect_left(mode_queue.entries, (start,))
+        first = bisect_left(entries, (start,))
         met: set[ClassQueue] = set()
-        for key, queued in mode_queue.entries[first : first + PREEMPTING_RUNS]:
-            if self.out_of_tries(mode_queue):
+        for key, queued in entries[first : first + PREEMPTING_RUNS]:
+            if self._pool.out_of_tries(mode_queue):
                 return
             class_queue = queued.class_queue
-            if class_queue not in met and (index := _index(class_queue, reached)) is not None:
+            if class_queue not in met and (index := self._index(class_queue)) is not None:
                 met.add(class_queue)
-                yield 0.0, key, class_queue, index
+                yield key, class_queue, index
 
     def _skip(self, class_queue: ClassQueue, index: int) -> int:
         """The next run of a class queue that may start although the one before could not."""
-        request = class_queue.request
-        window_at = -inf if self.cannot_fit(request) else request.window_at
-        if self.now + class_queue.shortest_s <= window_at:
-            for later in range(index, len(class_queue.entries)):
-                if self.now + limit_s(class_queue.entries[later][1].candidate) <= window_at:
+        pool, request, entries = self._pool, class_queue.request, class_queue.entries
+        if not pool.cannot_fit(request) and pool.ends_in_time(request, class_queue.shortest_s):
+            for later in range(index, len(entries)):
+                if pool.ends_in_time(request, limit_s(entries[later][1].candidate)):
                     return later
-        return len(class_queue.entries)
+        return len(entries)
 
-    def _place_of(self, run_id: str | None) -> tuple[int, float, Key] | None:
-        queued = None if run_id is None else self.state.queue.runs.get(run_id)
-        if queued is None:
-            return None
-        return queued.mode_queue.rank, self._usage_of(queued.mode_queue), queued.key
-
-
-def _index(class_queue: ClassQueue, reached: dict[ModeQueue, Key | None]) -> int | None:
-    """Where to begin in a class queue: behind what has been asked of its mode queue (None: nothing is
-    left).
-    """
-    start = reached.get(class_queue.mode_queue, ())
-    index = None if start is None else bisect_left(class_queue.entries, (start,))
-    return index if index is not None and index < len(class_queue.entries) else None
+    def _index(self, class_queue: ClassQueue) -> int | None:
+        """The next run of a class queue that was not asked as one of its mode queue (None: there is none)."""
+        start = self._reached.get(class_queue.mode_queue, ())
+        index = None if start is None else bisect_left(class_queue.entries, (start,))
+        return index if index is not None and index < len(class_queue.entries) else None

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
-from tarmac.model.resources import is_of_type
 from tarmac.sched.index.forecast import Future, Held, soonest
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.board import PoolBoard
-from tarmac.sched.placing.counting import Count
+from tarmac.sched.placing.counting import Count, Tally
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import OPEN, Load, Space
 
@@ -42,54 +41,42 @@ def fewest(
 def _by_counting(
     count: Count, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
 ) -> list[Held] | None:
-    tally = _Tally(count, board)
+    releases = _Releases(count, board)
     for held in leaving:
-        tally.release(held)
+        releases.release(held)
     released: list[Held] = []
-    if not tally.fits():
+    if not releases.fits():
         for held in victims:
-            if tally.release(held):
+            if releases.release(held):
                 released.append(held)
-                if tally.fits():
+                if releases.fits():
                     break
         else:
             return None
     needed = []
     for held in reversed(released):
-        tally.restore(held)
-        if not tally.fits():
-            tally.release(held)
+        releases.restore(held)
+        if not releases.fits():
+            releases.release(held)
             needed.append(held)
     needed.reverse()
     return needed
 
 
-class _Tally:
-    """How many nodes have so many free slots, while runs leave and are put back."""
+class _Releases:
+    """What is free on the nodes that count, while runs leave and are put back."""
 
-    __slots__ = ("_board", "_buckets", "_count", "_freed", "_have", "_units", "_ways")
+    __slots__ = ("_board", "_buckets", "_freed", "_tally")
 
     def __init__(self, count: Count, board: PoolBoard) -> None:
-        at_least = board.at_least(count.shard, count.slot_type)
-        most = len(at_least)
         self._board = board
-        self._count = count
+        self._buckets = set(board.buckets_of(count.shard, count.slot_type))
         self._freed: dict[Space, int] = {}
-        self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
-        self._ways = [way for way in count.ways if way[1] < most]
-        self._have = [at_least[slots] for _, slots in self._ways]
-        self._buckets = {
-            bucket
-            for bucket in board.buckets.values()
-            if count.shard in (None, bucket.shard) and is_of_type(bucket.slot_type, count.slot_type)
-        }
+        self._tally = Tally(count, board.at_least(count.shard, count.slot_type))
 
     def fits(self) -> bool:
         """Whether the request fits what is free now."""
-        count = self._count
-        if not count.ways:
-            return self._units >= count.wanted
-        return any(have >= way[0] for have, way in zip(self._have, self._ways, strict=True))
+        return self._tally.fits()
 
     def release(self, held: Held) -> bool:
         """Let a run leave; whether anything came free by that on nodes that count."""
@@ -114,15 +101,7 @@ class _Tally:
 
     def _set(self, space: Space, old: int, new: int) -> None:
         self._freed[space] = new
-        before, after = space.free + old.bit_count(), space.free + new.bit_count()
-        count = self._count
-        if not count.ways:
-            self._units += after // count.each - before // count.each
-            return
-        less, more = (before, after) if before < after else (after, before)
-        for number, (_, slots) in enumerate(self._ways):
-            if less < slots <= more:
-                self._have[number] += 1 if more == after else -1
+        self._tally.change(space.free + old.bit_count(), space.free + new.bit_count())
 
 
 def _by_choosing(

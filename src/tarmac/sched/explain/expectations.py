@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.model.spec import Mode
-from tarmac.sched.explain.wording import counted, duration
+from tarmac.sched.explain.messages import counted, duration
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.policies.blocks import Member, Tier, left_s, period_end, tier

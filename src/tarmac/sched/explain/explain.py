@@ -11,12 +11,12 @@ from itertools import islice, takewhile
 from math import inf
 
 from tarmac.sched.cycle.cycle import Cycle
-from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.cycle.queue_walk import walk_queue
 from tarmac.sched.decisions import Placement, Plan, Reason, ReasonCode, Refusal, Waiting
 from tarmac.sched.explain.expectations import expectations
-from tarmac.sched.explain.grouping import grouped
+from tarmac.sched.explain.messages import NAMES_SHOWN, duration, grouped, some
 from tarmac.sched.explain.whatif import Demands, Hints, smaller_requests, ways_out
-from tarmac.sched.explain.wording import NAMES_SHOWN, duration, some
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.forecast import Forecast, awaited
 from tarmac.sched.index.queues import RequestClass
@@ -96,10 +96,10 @@ class _Case:
         self._plan = plan
         self._candidate = candidate
         self._request = request
-        self._home: QueueWalk | None = current.stop_at(candidate.run_id)
+        self._home: PoolCycle | None = current.stop_at(candidate.run_id)
         if request.target.pool is None:
             for key in request.feasibility.pools[1:]:
-                current.enter(key).run()
+                walk_queue(current.enter(key))
         self._forecast: Forecast | None = None if self._home is None else self._home.forecast(request)
 
     def ahead(self) -> int:

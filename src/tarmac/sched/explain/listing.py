@@ -12,7 +12,7 @@ from heapq import merge
 
 from tarmac.model.cluster import DEFAULT_POOL, LOCAL_CLUSTER, Pool
 from tarmac.sched.cycle.cycle import Cycle
-from tarmac.sched.cycle.queue_walk import QueueWalk
+from tarmac.sched.cycle.pool_cycle import PoolCycle
 from tarmac.sched.facts import Candidate, Holding, requested_slots
 from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.board import PoolKey
@@ -121,7 +121,7 @@ def _page(rules: Pool, total: int, named: Set[str], entries: Iterable[_Entry], p
 
 
 def _in_order(
-    pool: QueueWalk, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
+    pool: PoolCycle, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
 ) -> Iterator[_Entry]:
     """What holds slots, what rests and what waits in a pool, in one order."""
     held = [
@@ -140,7 +140,7 @@ def _first(item: tuple[OrderKey, _Entry]) -> OrderKey:
     return item[0]
 
 
-def _order_key(pool: QueueWalk, candidate: Candidate, holding: Holding | None, now: float) -> OrderKey:
+def _order_key(pool: PoolCycle, candidate: Candidate, holding: Holding | None, now: float) -> OrderKey:
     """Where a run that holds slots, or rests, would stand."""
     rules = pool.state.rules
     rank = RANKS[candidate.mode]

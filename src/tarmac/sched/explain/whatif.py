@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tarmac.model.cluster import NodeState, Policy
 from tarmac.sched.decisions import Placement
-from tarmac.sched.explain.wording import counted, some
+from tarmac.sched.explain.messages import counted, some
 from tarmac.sched.facts import Candidate, Demand
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.ledger import Ledger

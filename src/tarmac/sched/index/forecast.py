@@ -14,12 +14,11 @@ from itertools import islice
 from math import inf
 
 from tarmac.model.cluster import Pool
-from tarmac.model.resources import is_of_type
 from tarmac.model.spec import Mode, Target
 from tarmac.sched.facts import Holding
 from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.board import PoolBoard, PoolKey
-from tarmac.sched.placing.counting import Count, Growing
+from tarmac.sched.placing.counting import Count, Tally
 from tarmac.sched.placing.fitting import Way
 from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import OPEN, Load, Space
@@ -139,14 +138,8 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
     at_least = board.at_least(count.shard, count.slot_type)
     if count.fits(at_least):
         return 0, count.way(at_least)
-    growing = Growing(count, at_least)
-    buckets = {
-        bucket
-        for bucket in board.buckets.values()
-        if count.shard in (None, bucket.shard) and is_of_type(bucket.slot_type, count.slot_type)
-    }
+    tally, buckets = Tally(count, at_least), set(board.buckets_of(count.shard, count.slot_type))
     for ended, (_, held) in enumerate(islice(releases, most), start=1):
-        fits = False
         for name, load in held.loads.items():
             space = board.spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in buckets:
@@ -154,9 +147,9 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
             ghost = future.ghost(space)
             before = ghost.free
             ghost.give(load)
-            fits = growing.add(before, ghost.free) or fits
-        if fits:
-            return ended, growing.way
+            tally.change(before, ghost.free)
+        if tally.fits():
+            return ended, tally.way
     return None, None
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from tarmac.model.cluster import Node, Packing, Pool
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.fair_order import FairOrder
-from tarmac.sched.index.forecast import Forecast, Held, ReleaseKey
+from tarmac.sched.index.forecast import Held, ReleaseKey
 from tarmac.sched.index.holders import Holders
+from tarmac.sched.index.memo import Memo
 from tarmac.sched.index.queues import PoolQueue, RequestClass
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.gangs import fit
@@ -26,30 +27,22 @@ from tarmac.sched.policies.ranking import Changes
 
 
 class PoolState:
-    """One pool. Two counters say what a cycle may still believe that an earlier one found out.
-
-    `epoch` moves when something came free (until then, what did not fit does not fit); `version` whenever
-    holdings change at all (until then, a forecast holds).
-    """
+    """One pool. `memo` has what earlier cycles found out and a cycle may still believe."""
 
     __slots__ = (
         "_empty",
         "_parking_is_current",
-        "_stamp",
-        "_stamped",
         "accounts",
         "board",
-        "epoch",
         "fair",
-        "forecasts",
         "holders",
         "holdings",
         "key",
         "leaving",
+        "memo",
         "queue",
         "releases",
         "rules",
-        "version",
     )
 
     def __init__(self, rules: Pool, board: PoolBoard) -> None:
@@ -64,13 +57,9 @@ class PoolState:
         self.holdings: dict[str, Held] = {}
         self.leaving: set[str] = set()
         self.releases: list[tuple[ReleaseKey, Held]] = []
-        self.epoch = 0
-        self.version = 0
-        self.forecasts: dict[Any, Forecast | None] = {}
+        self.memo = Memo()
         self._empty: PoolBoard | None = None
         self._parking_is_current = False
-        self._stamp = 0
-        self._stamped: Any = None
 
     @property
     def spread(self) -> bool:
@@ -102,10 +91,7 @@ class PoolState:
 
     def changed(self, *, freed: bool = False) -> None:
         """Holdings or nodes have changed; `freed` if something may have come free."""
-        self.version += 1
-        self.forecasts.clear()
-        if freed:
-            self.epoch += 1
+        self.memo.change(freed=freed)
 
     def known_releases(self) -> int:
         """Of how many holdings it is known when they end: they are the first in `releases`."""
@@ -124,7 +110,7 @@ class PoolState:
         if not self._parking_is_current:
             self._parking_is_current = True
             requests = (request for together in self.queue.requests.values() for request in together)
-            self.queue.parked(
+            self.queue.park(
                 [request for request in requests if not self.possible(request)] if self.board.closed else ()
             )
 
@@ -148,14 +134,6 @@ class PoolState:
             self._empty.restate(self._empty.spaces[node.name], node)
         self._parking_is_current = False
         self.changed(freed=True)
-
-    def stamp(self, reservations: Any) -> int:
-        """A number for what is free (up to more being taken) and which nodes are kept for whom."""
-        found = (self.epoch, reservations)
-        if found != self._stamped:
-            self._stamped = found
-            self._stamp += 1
-        return self._stamp
 
     def set_rules(self, rules: Pool) -> None:
         """The pool has other rules: its queue is ordered anew."""

@@ -18,7 +18,6 @@ from tarmac.model.cluster import Pool
 from tarmac.model.spec import Queueing, Target
 from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.admission import Demands, Feasibility
-from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.counting import Count
 from tarmac.sched.policies.order import RANKS, Key, ordering
 from tarmac.sched.policies.ranking import Changes, Ranking
@@ -31,10 +30,8 @@ NO_LIMIT = -10_000
 class RequestClass:
     """Runs that ask for the same on the same target, and what is known of all of them.
 
-    `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `blocked` has
-    the epoch of each pool in which it was seen not to fit what is free there. `stamp` and `window_at`: with
-    the nodes then kept in its pool, runs that would last beyond `window_at` were seen not to start. `parked`:
-    its home pool could not hold it even if all nodes that take work now were empty: others are drained.
+    `slots` is what they ask in all, `slot_type` the one type they name (None: any, or several). `parked`: its
+    home pool could not hold it even if all nodes that take work now were empty: others are drained.
     """
 
     demands: Demands
@@ -47,9 +44,6 @@ class RequestClass:
     class_queues: dict[tuple[int, str | None, int], ClassQueue] = field(default_factory=dict)
     plain: dict[ClassQueue, None] = field(default_factory=dict)
     fair: dict[int, EntityQueues] = field(default_factory=dict)
-    blocked: dict[PoolKey, int] = field(default_factory=dict)
-    stamp: int = -1
-    window_at: float = -inf
     parked: bool = False
 
     @classmethod
@@ -249,7 +243,7 @@ class PoolQueue:
         self._eras.clear()
         return runs
 
-    def parked(self, requests: Iterable[RequestClass]) -> None:
+    def park(self, requests: Iterable[RequestClass]) -> None:
         """Set aside the runs of just these request classes, and take those of all others into the mode
         queues again.
         """

@@ -77,6 +77,14 @@ class PoolBoard:
             count for kind, count in self.free.items() if kind is not None and is_of_type(kind, slot_type)
         )
 
+    def buckets_of(self, shard: str | None, slot_type: str | None) -> list[Bucket]:
+        """The nodes of a shard and slot type (None: of any)."""
+        return [
+            bucket
+            for bucket in self.buckets.values()
+            if shard in (None, bucket.shard) and is_of_type(bucket.slot_type, slot_type)
+        ]
+
     def named(self, hostnames: Iterable[str]) -> Iterator[Space]:
         """The spaces of nodes with these host names that take work."""
         if self._by_hostname is None:
@@ -99,8 +107,7 @@ class PoolBoard:
     def _cumulated(self, shard: str | None, slot_type: str | None, numbers: Sequence[int]) -> list[int]:
         lists = [
             bucket.counts[number]
-            for bucket in self.buckets.values()
-            if shard in (None, bucket.shard) and is_of_type(bucket.slot_type, slot_type)
+            for bucket in self.buckets_of(shard, slot_type)
             for number in numbers
             if number in bucket.counts
         ]

@@ -24,7 +24,7 @@ AtLeast = Sequence[int]
 class Count:
     """What has to be counted: nodes of a shard and slot type (None: any).
 
-    `ways` are numbers of nodes and of the slots that each of them must have; or, if there are none, `wanted`
+    `ways` are numbers of nodes and of the slots that each of them must have; or, if there are none, `units`
     units of `each` slots must be free on nodes.
     """
 
@@ -32,7 +32,7 @@ class Count:
     slot_type: str | None
     ways: tuple[Way, ...]
     each: int
-    wanted: int
+    units: int
 
     @classmethod
     def of(cls, demands: Demands, target: Target, *, uneven: bool) -> Count | None:
@@ -55,7 +55,7 @@ class Count:
     def fits(self, at_least: AtLeast) -> bool:
         """Whether the request fits nodes of which so many have at least so many free slots."""
         if not self.ways:
-            return sum(at_least[self.each :: self.each]) >= self.wanted
+            return sum(at_least[self.each :: self.each]) >= self.units
         return self.way(at_least) is not None
 
     def way(self, at_least: AtLeast) -> Way | None:
@@ -67,18 +67,24 @@ class Count:
         return None
 
 
-class Growing:
-    """The same while nodes come free one after another: what each adds is counted, not all of them anew."""
+class Tally:
+    """The same while what is free on nodes changes: each change is counted, not all nodes anew."""
 
     __slots__ = ("_count", "_units", "_ways")
 
     def __init__(self, count: Count, at_least: AtLeast) -> None:
         self._count = count
-        most = len(at_least)
         self._units = 0 if count.ways else sum(at_least[count.each :: count.each])
+        most = len(at_least)
         self._ways = [
             [slots, nodes - (at_least[slots] if slots < most else 0)] for nodes, slots in count.ways
         ]
+
+    def fits(self) -> bool:
+        """Whether the request fits now."""
+        if not self._count.ways:
+            return self._units >= self._count.units
+        return any(lacking <= 0 for _, lacking in self._ways)
 
     @property
     def way(self) -> Way | None:
@@ -86,15 +92,12 @@ class Growing:
         ways = zip(self._count.ways, self._ways, strict=True)
         return next((way for way, (_, lacking) in ways if lacking <= 0), None)
 
-    def add(self, before: int, after: int) -> bool:
-        """A node has more free slots than it had: whether the request fits by that."""
-        count = self._count
-        if not count.ways:
-            self._units += after // count.each - before // count.each
-            return self._units >= count.wanted
-        fits = False
+    def change(self, before: int, after: int) -> None:
+        """A node has another number of free slots than it had."""
+        each = self._count.each
+        if each:
+            self._units += after // each - before // each
+        less, more, step = (before, after, -1) if before < after else (after, before, 1)
         for way in self._ways:
-            if before < way[0] <= after:
-                way[1] -= 1
-                fits = fits or way[1] <= 0
-        return fits
+            if less < way[0] <= more:
+                way[1] += step

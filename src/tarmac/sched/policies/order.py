@@ -2,14 +2,13 @@
 
 The order is total: mode, then what the policy makes of the run, then its id. Most of it is *static*: it does
 not change while a run is queued, so that queues stay sorted (`Ordering.key`). What changes from pass to pass
-is one number for each entity of a fair share (`Usage_`).
+is one number for each entity of a fair share (`PastUsage`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from tarmac.model.cluster import Policy, Pool
 from tarmac.model.spec import Mode
@@ -31,16 +30,6 @@ RANKS: Mapping[Mode, int] = {
     Mode.BURST: BATCH,
     Mode.INTERRUPTIBLE: INTERRUPTIBLE,
 }
-
-
-class Usage_(Protocol):
-    """What the entities of a fair share have used, as one cycle sees it: the least comes first."""
-
-    def of(self, entity: str) -> float:
-        """What this entity has used so far; it only grows during a cycle."""
-
-    def charge(self, candidate: Candidate, entity: str) -> None:
-        """A run of this entity was placed."""
 
 
 @dataclass(frozen=True, slots=True)
