@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.published import PHILLY, SETS, SHOCKWAVE, PublishedSet
 from tarmac.cli.views.simview import wide_table
 from tarmac.cli.views.terminal import Terminal
 from tarmac.model.cluster import Cluster, Policy
 from tarmac.simulator.comparing import Interruption, Result, Setting, play, play_all
 from tarmac.simulator.playing import Rules
-from tarmac.simulator.published import PHILLY, SETS, SHOCKWAVE, PublishedSet
 from tarmac.simulator.shapes import shape_of
 from tarmac.simulator.traces import read_trace
 
@@ -76,7 +76,10 @@ def main() -> int:
     results = play_all(settings, workers=len(os.sched_getaffinity(0)), progress=_told)
     played = list(zip(settings, results, strict=True))
     print("\r\x1b[K" if sys.stderr.isatty() else "", end="", file=sys.stderr)
-    print(wide_table(played, {}, Terminal()))
+    print(wide_table(played, lambda setting: SETS[setting.trace.digest].lines, Terminal()))
+    for trace in traces:
+        if trace.digest in SETS:
+            print(f"{trace.name}, published: {SETS[trace.digest].source}")
     targets += _targets(played)
     print("\n" + "\n".join(_line(target) for target in targets))
     return 0 if all(target.kept for target in targets) else 1

@@ -22,7 +22,7 @@ from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.bars import PlayBar
 from tarmac.cli.views.errors import INTERRUPTED
-from tarmac.cli.views.simview import comparison, document, never_fits_remarks, wide_table
+from tarmac.cli.views.simview import Published, comparison, document, never_fits_remarks, wide_table
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.clusterfile import read_cluster
 from tarmac.model.cluster import Cluster, Policy
@@ -134,7 +134,11 @@ def _answer(
         return
     for line in never_fits_remarks(played):
         remark(line)
-    print_text((wide_table if as_table else comparison)(played, named, stdout_terminal()))
+    if as_table:
+        published = [Published(policy=name, completion_s=value) for name, value in named.items()]
+        print_text(wide_table(played, lambda _: published, stdout_terminal()))
+    else:
+        print_text(comparison(played, named, stdout_terminal()))
 
 
 def _settings(request: Request) -> list[Setting]:

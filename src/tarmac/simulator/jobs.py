@@ -35,7 +35,7 @@ class Job:
 class Trace:
     """Jobs in the order of submission. `cluster` is the shape it was published for, where it was (`64x8`).
 
-    `digest` names the content of its file and the part that was taken of it (see `published`).
+    `digest` names the content of its file and the part that was taken of it (empty: another part).
     """
 
     name: str

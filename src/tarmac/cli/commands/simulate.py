@@ -46,8 +46,8 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 @click.option("--what-if", multiple=True, metavar="CHANGE", help=f"The same, changed: {EXAMPLES}.")
 @click.option("--history", is_flag=True, help="Play what ended on your own cluster, on that cluster.")
 @click.option("--estimates", is_flag=True, help="Measure the estimates of starts as well.")
-@click.option("--table", "as_table", is_flag=True, help="One table over all traces, with published results.")
-@click.option("--published", multiple=True, metavar="NAME=S", help="A result to stand beside, in --table.")
+@click.option("--table", "as_table", is_flag=True, help="One table over all traces.")
+@click.option("--published", multiple=True, metavar="NAME=S", help="A result of others, to stand beside.")
 @click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")
 @json_option

@@ -1,9 +1,9 @@
-"""What plays came to, for people and for programs. Used by `tarmac simulate` alone."""
+"""What plays came to, for people and for programs. Used by `tarmac simulate` and the benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +12,6 @@ from tarmac.cli.views.table import Cell, Column, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.simulator.comparing import Result, Setting
 from tarmac.simulator.measures import Measures
-from tarmac.simulator.published import SETS, Published, PublishedSet
 from tarmac.simulator.shapes import shape_text, slots_of
 
 Played = Sequence[tuple[Setting, Result]]
@@ -77,6 +76,19 @@ _WIDE = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A result of others on the same jobs: a policy's name as its authors have it, times in seconds."""
+
+    policy: str
+    completion_s: float
+    queueing_s: float | None = None
+    makespan_s: float | None = None
+    p99_s: float | None = None
+    worst_fairness: float | None = None
+    unfair_share: float | None = None
+
+
 def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
     """Per trace, the policies side by side."""
     return "\n\n".join(
@@ -84,28 +96,17 @@ def comparison(played: Played, named: Mapping[str, float], terminal: Terminal) -
     )
 
 
-def wide_table(played: Played, named: Mapping[str, float], terminal: Terminal) -> str:
-    """All policies on all traces in one table, with what others published about the same jobs."""
+def wide_table(
+    played: Played, published: Callable[[Setting], Iterable[Published]], terminal: Terminal
+) -> str:
+    """All policies on all traces in one table, with what was published about the same jobs."""
     rows: list[Sequence[Cell | str]] = []
-    sources = []
     for _, group in groupby(played, key=_trace_of):
         part = list(group)
         setting = part[0][0]
-        known = published_of(setting)
-        rows += [_line(setting.trace.name, setting, result) for setting, result in part]
-        rows += [_published_line(setting.trace.name, line) for line in known.lines] if known else []
-        rows += [
-            _published_line(setting.trace.name, Published(policy=name, completion_s=value))
-            for name, value in named.items()
-        ]
-        sources += [f"{setting.trace.name}, published: {known.source}"] if known else []
-    return "\n".join([render(_WIDE, rows, terminal), "", LEGEND, *sources])
-
-
-def published_of(setting: Setting) -> PublishedSet | None:
-    """What was published about these very jobs on a cluster of this shape."""
-    known = SETS.get(setting.trace.digest)
-    return known if known is not None and known.cluster == shape_text(setting.cluster) else None
+        rows += [_row(setting.trace.name, setting, result) for setting, result in part]
+        rows += [_published_row(setting.trace.name, result) for result in published(setting)]
+    return "\n".join([render(_WIDE, rows, terminal), "", LEGEND])
 
 
 def never_fits_remarks(played: Played) -> Iterator[str]:
@@ -128,15 +129,12 @@ def document(played: Played, named: Mapping[str, float]) -> dict[str, Any]:
     for _, group in groupby(played, key=_trace_of):
         part = list(group)
         setting = part[0][0]
-        known = published_of(setting)
         traces.append(
             {
                 "name": setting.trace.name,
                 "form": setting.trace.form,
                 "jobs": len(setting.trace.jobs),
                 "plays": [_play_document(setting, result) for setting, result in part],
-                "published": [asdict(line) for line in known.lines] if known else [],
-                "source": known.source if known else None,
             }
         )
     complete = all(result.complete for _, result in played)
@@ -183,7 +181,7 @@ def _side_by_side(part: Played, named: Mapping[str, float], terminal: Terminal) 
         yield f"{name}: completion, mean {duration(value)}"
 
 
-def _line(trace: str, setting: Setting, result: Result) -> Sequence[Cell | str]:
+def _row(trace: str, setting: Setting, result: Result) -> Sequence[Cell | str]:
     of = result.measures
     label = setting.label + ("" if result.complete else " (partial)")
     return (
@@ -202,19 +200,19 @@ def _line(trace: str, setting: Setting, result: Result) -> Sequence[Cell | str]:
     )
 
 
-def _published_line(trace: str, line: Published) -> Sequence[Cell | str]:
+def _published_row(trace: str, of: Published) -> Sequence[Cell | str]:
     cells = (
         trace,
-        f"{line.policy}, published",
-        _seconds(line.completion_s),
+        f"{of.policy}, published",
+        _seconds(of.completion_s),
         "",
-        _seconds(line.p99_s),
-        _seconds(line.queueing_s),
-        _seconds(line.makespan_s),
+        _seconds(of.p99_s),
+        _seconds(of.queueing_s),
+        _seconds(of.makespan_s),
         "",
         "",
-        _ratio(line.worst_fairness),
-        _share(line.unfair_share),
+        _ratio(of.worst_fairness),
+        _share(of.unfair_share),
         "",
     )
     return [Cell(cell, "dim") for cell in cells]

@@ -1,39 +1,24 @@
 """What others published about the traces that are known, kept as data with where it comes from.
 
-A set is known by the content of its file. Shown beside our own figures by `tarmac simulate --table`.
+A set is known by the content of its file. `benchmarks.simulate` shows it beside our own figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from tarmac.simulator.forms import Window
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """One line of a published table: a policy's name as its authors have it, times in seconds."""
-
-    policy: str
-    completion_s: float
-    queueing_s: float | None = None
-    makespan_s: float | None = None
-    p99_s: float | None = None
-    worst_fairness: float | None = None
-    unfair_share: float | None = None
+from tarmac.cli.views.simview import Published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """A set of jobs that others measured on a cluster of `cluster`, within `window`."""
+    """A set of jobs that others measured on a cluster of `cluster`."""
 
     name: str
     cluster: str
     source: str
     lines: tuple[Published, ...]
-    window: Window | None = None
 
     def line(self, policy: str) -> Published | None:
         """The line of a policy."""
@@ -49,16 +34,11 @@ _MURI = (
     "Muri (SIGCOMM 2022), results published with github.com/Rivendile/Muri, and " + REFERENCE + " (reference)"
 )
 
-PHILLY_WINDOW = Window(
-    since=datetime(2017, 10, 1, tzinfo=UTC).timestamp(), until=datetime(2017, 12, 1, tzinfo=UTC).timestamp()
-)
-
 PHILLY = PublishedSet(
     name="Philly, October and November 2017",
     cluster="64x8",
     source=f"jobs of Microsoft Philly (arXiv 1901.05758, CC-BY-4.0) as cleaned by the authors of Pollux; "
     f"{REFERENCE}",
-    window=PHILLY_WINDOW,
     lines=(
         Published(policy="FIFO", completion_s=118_303, queueing_s=106_822),
         Published(policy="FIFO, smaller may pass", completion_s=39_889, queueing_s=28_409),
@@ -162,8 +142,3 @@ SETS: Mapping[str, PublishedSet] = {
     "f5728b8c038c330d": SHOCKWAVE,
 }
 """By the first characters of the SHA-256 of their file."""
-
-WINDOWS: Mapping[str, Window] = {
-    digest: known.window for digest, known in SETS.items() if known.window is not None
-}
-"""The parts of those sets that were measured, where it was not all of them."""
