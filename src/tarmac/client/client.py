@@ -24,8 +24,11 @@ from tarmac.model.errors import Unavailable
 from tarmac.model.home import INHERITED_VARIABLES, Home
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from tarmac import api
     from tarmac.client.launching import Run
+    from tarmac.client.options import LogChoice, SubmitOptions
     from tarmac.client.streams import Message
 
 URL_VARIABLE = "TARMAC_URL"
@@ -90,31 +93,15 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         self,
         source: str | None = None,
         *,
-        filename: str = "run.yaml",
-        directory: str | Path | None = None,
-        dialect: str | None = None,
-        extras: Mapping[str, Any] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-        clone: str | None = None,
         idempotency_key: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> api.Run:
         """Submit the text of a run file, or a clone of another run. On return the run is durable.
 
-        `directory` is where relative code paths start (default: here). `dialect` names the one of the
-        text (else its content shows it); `extras` are files beside it and parameters (docs/api.md). Without a
-        key of one's own one is made, so that a submission which is sent twice because a connection broke is
-        still one run.
+        The options are those of `SubmitOptions`. Without a key of one's own one is made, so that a submission
+        which is sent twice because a connection broke is still one run.
         """
-        body = _submission(
-            source=source,
-            filename=filename,
-            directory=directory,
-            dialect=dialect,
-            extras=extras,
-            overrides=overrides,
-            clone=clone,
-            idempotency_key=idempotency_key or _new_key(),
-        )
+        body = _submission(source, idempotency_key=idempotency_key or _new_key(), **options)
         return self._send("POST", "/runs", self._bringing([body])[0])
 
     def submit_all(self, submissions: Sequence[Mapping[str, Any]]) -> list[api.Run]:
@@ -122,28 +109,9 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         bodies = [_submission(**{"idempotency_key": _new_key(), **item}) for item in submissions]
         return self._send("POST", "/runs/batch", {"runs": self._bringing(bodies)})
 
-    def dry_run(
-        self,
-        source: str | None = None,
-        *,
-        filename: str = "run.yaml",
-        directory: str | Path | None = None,
-        dialect: str | None = None,
-        extras: Mapping[str, Any] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-        clone: str | None = None,
-    ) -> api.DryRun:
+    def dry_run(self, source: str | None = None, **options: Unpack[SubmitOptions]) -> api.DryRun:
         """What a submission would do now: placement, command and variables per node. Nothing is kept."""
-        body = _submission(
-            source=source,
-            filename=filename,
-            directory=directory,
-            dialect=dialect,
-            extras=extras,
-            overrides=overrides,
-            clone=clone,
-        )
-        return self._send("POST", "/runs?dry_run=true", body)
+        return self._send("POST", "/runs?dry_run=true", _submission(source, **options))
 
     def launch(self, run: Run, **overrides: Any) -> api.Run:
         """Submit a run described in Python."""
@@ -223,48 +191,17 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         """`event` messages: the history of a run, then what happens, until its `end`."""
         return follow(self._transport, EventCursor(segment("run", reference), after=after))
 
-    def follow(
-        self,
-        reference: str,
-        *,
-        role: str | None = None,
-        replica: int | None = None,
-        worker: int | None = None,
-        attempt: int | None = None,
-        tail: int | None = None,
-        since_s: float | None = None,
-    ) -> Iterator[Message]:
+    def follow(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[Message]:
         """A run as it goes: messages `log`, `state` and `notice`, the last is its `end`.
 
-        Comes through a server that dies or is restarted: every byte of a log exactly once. `tail`: only
-        the last lines of each worker so far; `since_s`: only what was written in the last seconds.
+        Comes through a server that dies or is restarted: every byte of a log exactly once.
         """
-        return self._log_messages(
-            reference, role=role, replica=replica, worker=worker, attempt=attempt, tail=tail, since=since_s
-        )
+        return follow(self._transport, LogCursor(segment("run", reference), _log_query(**choice)))
 
-    def logs(
-        self,
-        reference: str,
-        *,
-        role: str | None = None,
-        replica: int | None = None,
-        worker: int | None = None,
-        attempt: int | None = None,
-        tail: int | None = None,
-        since_s: float | None = None,
-    ) -> Iterator[api.LogChunk]:
+    def logs(self, reference: str, **choice: Unpack[LogChoice]) -> Iterator[api.LogChunk]:
         """What has been written to the logs of a run so far."""
-        for message in self._log_messages(
-            reference,
-            role=role,
-            replica=replica,
-            worker=worker,
-            attempt=attempt,
-            tail=tail,
-            since=since_s,
-            follow="false",
-        ):
+        query = {**_log_query(**choice), "follow": "false"}
+        for message in follow(self._transport, LogCursor(segment("run", reference), query)):
             if message.event == "log":
                 chunk: api.LogChunk = message.data
                 yield chunk
@@ -293,10 +230,6 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         uploads = Uploads(self._transport, on_upload=self._on_upload, leave_out=(self.home.root,))
         return [{**body, "code_digest": uploads.digest_for(body)} for body in bodies]
 
-    def _log_messages(self, reference: str, **query: str | int | float | None) -> Iterator[Message]:
-        given = {key: value for key, value in query.items() if value is not None}
-        return follow(self._transport, LogCursor(segment("run", reference), given))
-
 
 def _address(url: str | None, home: Home, token: str | None, server_options: Sequence[str]) -> Address:
     if url is None:
@@ -318,8 +251,8 @@ def _token_of(home: Home) -> str | None:
 
 
 def _submission(
-    *,
     source: str | None = None,
+    *,
     filename: str = "run.yaml",
     directory: str | Path | None = None,
     dialect: str | None = None,
@@ -339,6 +272,19 @@ def _submission(
         "submitter": {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
         "idempotency_key": idempotency_key,
     }
+
+
+def _log_query(
+    *,
+    role: str | None = None,
+    replica: int | None = None,
+    worker: int | None = None,
+    attempt: int | None = None,
+    tail: int | None = None,
+    since_s: float | None = None,
+) -> dict[str, str | int | float]:
+    query = {"role": role, "replica": replica, "worker": worker, "attempt": attempt, "tail": tail}
+    return {key: value for key, value in {**query, "since": since_s}.items() if value is not None}
 
 
 def _new_key() -> str:

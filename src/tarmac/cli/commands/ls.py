@@ -16,7 +16,7 @@ from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration
 from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
 from tarmac.model.text import nearest
@@ -32,18 +32,11 @@ _LIFE = frozenset(RunState)
 
 _MODES = ("batch", "cycle", "interruptible", "burst")
 
-_COLUMNS = (
-    Column(title="RUN"),
-    Column(title="NAME"),
-    Column(title="STATE"),
-    Column(title="MODE", optional=True),
-    Column(title="PRIORITY", right=True, optional=True),
-    Column(title="SLOTS", right=True),
-    Column(title="CLUSTER", optional=True),
-    Column(title="USER", optional=True),
-    Column(title="CREATED", right=True),
-    Column(title="RAN", right=True),
-    Column(title="WHY", flexible=True, optional=True),
+_COLUMNS = heads(
+    "RUN, NAME, STATE, MODE, PRIORITY, SLOTS, CLUSTER, USER, CREATED, RAN, WHY",
+    right="PRIORITY, SLOTS, CREATED, RAN",
+    flexible="WHY",
+    optional="MODE, PRIORITY, CLUSTER, USER, WHY",
 )
 
 

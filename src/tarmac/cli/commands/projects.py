@@ -12,7 +12,7 @@ from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import stdout_terminal
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 
-_COLUMNS = (
-    Column(title="PROJECT"),
-    Column(title="RUNS", right=True),
-    Column(title="NOT ENDED", right=True),
-    Column(title="NEWEST", right=True),
-)
+_COLUMNS = heads("PROJECT, RUNS, NOT ENDED, NEWEST", right="RUNS, NOT ENDED, NEWEST")
 
 
 @dataclass(slots=True)

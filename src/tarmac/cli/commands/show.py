@@ -26,35 +26,16 @@ from tarmac.cli.views.messages import (
 from tarmac.cli.views.metricview import not_finite, report_text
 from tarmac.cli.views.secretview import uses_text
 from tarmac.cli.views.sharing import block_text, turns_text, verdict_text
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_ATTEMPTS = (
-    Column(title="ATTEMPT", right=True),
-    Column(title="STATE"),
-    Column(title="NODES", flexible=True),
-    Column(title="STARTED", right=True),
-    Column(title="RAN", right=True),
-)
-_WORKERS = (
-    Column(title="WORKER"),
-    Column(title="NODE"),
-    Column(title="PID", right=True),
-    Column(title="STATE"),
-    Column(title="RAN", right=True),
-    Column(title="LOG", flexible=True, optional=True),
-)
-_EVENTS = (
-    Column(title="WHEN", right=True),
-    Column(title="EVENT"),
-    Column(title="STATE"),
-    Column(title="BY", optional=True),
-    Column(title="DETAIL", flexible=True),
-)
+_ATTEMPTS = heads("ATTEMPT, STATE, NODES, STARTED, RAN", right="ATTEMPT, STARTED, RAN", flexible="NODES")
+_WORKERS = heads("WORKER, NODE, PID, STATE, RAN, LOG", right="PID, RAN", flexible="LOG", optional="LOG")
+_EVENTS = heads("WHEN, EVENT, STATE, BY, DETAIL", right="WHEN", flexible="DETAIL", optional="BY")
 
 
 @click.command()

@@ -8,16 +8,11 @@ import click
 
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.dialects.mantik.sites import SITES
 
-_HEADS = (
-    Column(title="MACHINE"),
-    Column(title="CENTRE", optional=True),
-    Column(title="BY"),
-    Column(title="URL"),
-)
+_HEADS = heads("MACHINE, CENTRE, BY, URL", optional="CENTRE")
 
 
 @click.command()

@@ -13,7 +13,7 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.sharing import named
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tarmac import api
     from tarmac.client import Client
 
-_COLUMNS = (Column(title="NODE"), Column(title="REASON", flexible=True))
+_COLUMNS = heads("NODE, REASON", flexible="REASON")
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 NARROWEST = 30

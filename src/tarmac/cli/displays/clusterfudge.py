@@ -9,28 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.cli.displays.display import Display, facts_of, labelled, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json, worker_cell
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report
 
-_LAUNCHES = (
-    Column(title="LAUNCH", right=True),
-    Column(title="NAME", flexible=True),
-    Column(title="STATUS"),
-    Column(title="LAUNCHED BY"),
-    Column(title="SUBMITTED"),
-    Column(title="RUN"),
-)
-_PROCESSES = (
-    Column(title="JOB"),
-    Column(title="REPLICA", right=True),
-    Column(title="PROCESS", right=True),
-    Column(title="NODE"),
-    Column(title="PID", right=True),
-    Column(title="STATE"),
-)
+_LAUNCHES = heads("LAUNCH, NAME, STATUS, LAUNCHED BY, SUBMITTED, RUN", right="LAUNCH", flexible="NAME")
+_PROCESSES = heads("JOB, REPLICA, PROCESS, NODE, PID, STATE", right="REPLICA, PROCESS, PID")
 _COLOURS = {
     "LAUNCH_STATUS_QUEUED": "queued",
     "LAUNCH_STATUS_PENDING": "starting",

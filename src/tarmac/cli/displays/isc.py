@@ -6,21 +6,13 @@ from collections.abc import Sequence
 
 from tarmac.cli.displays.display import Display, labelled, report_of, status_cell, utc_time
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.isc import statuses
 from tarmac.model.spec import Mode
 
-_COLUMNS = (
-    Column(title="ID"),
-    Column(title="Name", flexible=True),
-    Column(title="Created"),
-    Column(title="GPUs", right=True),
-    Column(title="Mode"),
-    Column(title="Cycle"),
-    Column(title="Status"),
-)
+_COLUMNS = heads("ID, Name, Created, GPUs, Mode, Cycle, Status", right="GPUs", flexible="Name")
 
 _COLOURS = {
     "enqueued": "queued",

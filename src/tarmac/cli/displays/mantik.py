@@ -10,18 +10,12 @@ from datetime import datetime
 
 from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.messages import Json
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.mantik.dialect import MantikDialect
 
-_HEADS = (
-    Column(title="run_id"),
-    Column(title="run_name", flexible=True),
-    Column(title="status"),
-    Column(title="start_time"),
-    Column(title="end_time"),
-)
+_HEADS = heads("run_id, run_name, status, start_time, end_time", flexible="run_name")
 _LABEL_WIDTH = 14
 
 

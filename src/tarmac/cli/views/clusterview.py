@@ -6,51 +6,31 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import duration, number, size
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_CLUSTERS = (
-    Column(title="CLUSTER"),
-    Column(title="ENGINE"),
-    Column(title="NODES", right=True),
-    Column(title="FREE", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="TYPES"),
-    Column(title="POOLS", flexible=True),
+_CLUSTERS = heads(
+    "CLUSTER, ENGINE, NODES, FREE, SLOTS, TYPES, POOLS", right="NODES, FREE, SLOTS", flexible="POOLS"
 )
-_POOLS = (
-    Column(title="POOL"),
-    Column(title="NODES", right=True),
-    Column(title="USED", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="POLICY"),
-    Column(title="PREEMPTION"),
-    Column(title="PACKING"),
-    Column(title="GUARANTEED", right=True, optional=True),
-    Column(title="PATIENCE", right=True, optional=True),
-    Column(title="TURN", right=True),
-    Column(title="PERIOD", right=True),
-    Column(title="FLOOR", right=True, optional=True),
-    Column(title="SHARES", flexible=True),
+_POOLS = heads(
+    "POOL, NODES, USED, SLOTS, POLICY, PREEMPTION, PACKING, GUARANTEED, PATIENCE, TURN, PERIOD, FLOOR,"
+    " SHARES",
+    right="NODES, USED, SLOTS, GUARANTEED, PATIENCE, TURN, PERIOD, FLOOR",
+    flexible="SHARES",
+    optional="GUARANTEED, PATIENCE, FLOOR",
 )
-_KINDS = (
-    Column(title="POOL"),
-    Column(title="SHARD"),
-    Column(title="NODES", right=True),
-    Column(title="EACH"),
-    Column(title="USED", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="STATE"),
-    Column(title="CPUS", right=True, optional=True),
-    Column(title="MEMORY", right=True, optional=True),
-    Column(title="HOSTS", flexible=True),
+_KINDS = heads(
+    "POOL, SHARD, NODES, EACH, USED, SLOTS, STATE, CPUS, MEMORY, HOSTS",
+    right="NODES, USED, SLOTS, CPUS, MEMORY",
+    flexible="HOSTS",
+    optional="CPUS, MEMORY",
 )
 
 
-_FINDINGS = (Column(title=""), Column(title="WHAT"), Column(title="FOUND", flexible=True))
+_FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
 
 def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.launch.quoting import join, quote
 from tarmac.model.text import listed
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 LONG = 40
 """Characters from which a value is worth leaving out."""
 
-_PLACEMENT = (
-    Column(title="NODE"),
-    Column(title="RANK", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="ADDRESS"),
-)
+_PLACEMENT = heads("NODE, RANK, SLOTS, ADDRESS", right="RANK, SLOTS")
 
 
 def short_text(answer: api.DryRun, terminal: Terminal) -> str:

@@ -6,29 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age, size
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_ARTIFACTS = (
-    Column(title="ID"),
-    Column(title="RUN", flexible=True),
-    Column(title="KIND"),
-    Column(title="ATTEMPT", right=True, optional=True),
-    Column(title="FILES", right=True),
-    Column(title="SIZE", right=True),
-    Column(title="KEPT", right=True),
+_ARTIFACTS = heads(
+    "ID, RUN, KIND, ATTEMPT, FILES, SIZE, KEPT",
+    right="ATTEMPT, FILES, SIZE, KEPT",
+    flexible="RUN",
+    optional="ATTEMPT",
 )
-_DATASETS = (
-    Column(title="ID"),
-    Column(title="STATE"),
-    Column(title="SIZE", right=True),
-    Column(title="ADDED", right=True, optional=True),
-    Column(title="FROM", flexible=True),
-    Column(title="WHY"),
-)
+_DATASETS = heads("ID, STATE, SIZE, ADDED, FROM, WHY", right="SIZE, ADDED", flexible="FROM", optional="ADDED")
 _STYLES = {"available": "green", "failed": "red", "caching": "yellow"}
 
 

@@ -7,37 +7,21 @@ from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import number, size
 from tarmac.cli.views.messages import state_cell
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_NODES = (
-    Column(title="NODE"),
-    Column(title="STATE"),
-    Column(title="FREE", right=True),
-    Column(title="SLOTS", right=True),
-    Column(title="TYPE"),
-    Column(title="CLUSTER"),
-    Column(title="POOL"),
-    Column(title="SHARD"),
-    Column(title="CPUS", right=True, optional=True),
-    Column(title="MEMORY", right=True, optional=True),
-    Column(title="ADDRESS", optional=True),
-    Column(title="HELD BY", flexible=True),
+_NODES = heads(
+    "NODE, STATE, FREE, SLOTS, TYPE, CLUSTER, POOL, SHARD, CPUS, MEMORY, ADDRESS, HELD BY",
+    right="FREE, SLOTS, CPUS, MEMORY",
+    flexible="HELD BY",
+    optional="CPUS, MEMORY, ADDRESS",
 )
-_GROUPS = (
-    Column(title="CLUSTER"),
-    Column(title="POOL"),
-    Column(title="SHARD"),
-    Column(title="STATE"),
-    Column(title="NODES", right=True),
-    Column(title="TYPE"),
-    Column(title="SLOTS", right=True),
-    Column(title="FREE", right=True),
-    Column(title="IDLE NODES", right=True),
-    Column(title="RUNS", right=True),
+_GROUPS = heads(
+    "CLUSTER, POOL, SHARD, STATE, NODES, TYPE, SLOTS, FREE, IDLE NODES, RUNS",
+    right="NODES, SLOTS, FREE, IDLE NODES, RUNS",
 )
 
 

@@ -6,18 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age
-from tarmac.cli.views.table import Column, render
+from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal
 
 if TYPE_CHECKING:
     from tarmac import api
 
-_COLUMNS = (
-    Column(title="NAME"),
-    Column(title="GIVEN AS", flexible=True),
-    Column(title="SET", right=True),
-    Column(title="BY", optional=True),
-    Column(title="VALUES", right=True, optional=True),
+_COLUMNS = heads(
+    "NAME, GIVEN AS, SET, BY, VALUES", right="SET, VALUES", flexible="GIVEN AS", optional="BY, VALUES"
 )
 
 

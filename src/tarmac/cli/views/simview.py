@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from tarmac.cli.views.amounts import duration
-from tarmac.cli.views.table import Cell, Column, render
+from tarmac.cli.views.table import Cell, Column, heads, render
 from tarmac.cli.views.terminal import Terminal
 from tarmac.simulator.comparing import Result, Setting
 from tarmac.simulator.measures import Measures
@@ -60,19 +60,9 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
     ("jobs that never fit", lambda of: f"{of.never_fits:,}" if of.never_fits else ""),
 )
 
-_WIDE = (
-    Column(title="TRACE"),
-    Column(title="POLICY"),
-    Column(title="COMPLETION", right=True),
-    Column(title="P50", right=True),
-    Column(title="P99", right=True),
-    Column(title="QUEUEING", right=True),
-    Column(title="MAKESPAN", right=True),
-    Column(title="UTIL", right=True),
-    Column(title="PREEMPTED", right=True),
-    Column(title="FAIRNESS", right=True),
-    Column(title="UNFAIR", right=True),
-    Column(title="BY LIFE", right=True),
+_WIDE = heads(
+    "TRACE, POLICY, COMPLETION, P50, P99, QUEUEING, MAKESPAN, UTIL, PREEMPTED, FAIRNESS, UNFAIR, BY LIFE",
+    right="COMPLETION, P50, P99, QUEUEING, MAKESPAN, UTIL, PREEMPTED, FAIRNESS, UNFAIR, BY LIFE",
 )
 
 

@@ -34,6 +34,16 @@ class Cell:
     style: str | None = None
 
 
+def heads(titles: str, *, right: str = "", flexible: str = "", optional: str = "") -> tuple[Column, ...]:
+    """The columns of these titles, with a comma between two; the others name those that are so."""
+    marked = {"right": right, "flexible": flexible, "optional": optional}
+    named = {mark: set(those.split(", ")) if those else set() for mark, those in marked.items()}
+    return tuple(
+        Column(title=title, **{mark: title in those for mark, those in named.items()})
+        for title in titles.split(", ")
+    )
+
+
 def render(heads: Sequence[Column], rows: Iterable[Sequence[Cell | str]], terminal: Terminal) -> str:
     """The table as text, one line per row, without a line end after the last; columns empty throughout go."""
     cells = [[_clean(cell) for cell in row] for row in rows]
