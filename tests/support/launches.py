@@ -32,6 +32,7 @@ def launch(
     *,
     allotted_s: float | None = None,
     ran_s: float = 0.0,
+    master_port: int | None = 29501,
 ) -> Launch:
     """The launch of the second attempt of a run file on these placements."""
     spec = read(source, filename="digits.yaml", directory="/home/ada/digits").spec
@@ -53,7 +54,7 @@ def launch(
         engine="local",
         allocation=Allocation(cluster="site-a", placements=tuple(placements)),
         token="secret",
-        master_port=29501,
+        master_port=master_port,
         created_at=2.0,
         allotted_s=allotted_s,
     )

@@ -15,8 +15,9 @@ from tarmac.control.state.facts import candidate_of
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
-from tarmac.model.run import Allocation, Attempt, Run, rank_name
+from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.model.spec import Mode, RunSpec
+from tarmac.node.attempt.protocol import late_address, rank_name
 from tarmac.sched import Placement, Refusal, Snapshot, Waiting, explain
 
 
@@ -45,14 +46,17 @@ def request_of(run: Run, capacity: tuple[Node, ...], now: float) -> Placement | 
 
 
 def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]:
-    """Stand-ins for the nodes of an attempt, by name: like those there are, at no address.
+    """Stand-ins for the nodes of an attempt, by name: like those there are, each at a stand-in address.
 
     Raises Unavailable while nothing is known of them.
     """
     like = max(capacity, key=lambda node: node.capacity.slots, default=None)
     if like is None:
         raise Unavailable(f"nothing is known yet of cluster {attempt.allocation.cluster}")
-    return {name: replace(like, name=name, hostname=name, address="") for name in attempt.allocation.nodes}
+    return {
+        name: replace(like, name=name, hostname=name, address=late_address(rank))
+        for rank, name in enumerate(attempt.allocation.nodes)
+    }
 
 
 def _unnamed(allocation: Allocation) -> Allocation:

@@ -16,6 +16,7 @@ from tarmac.launch.topology import Assignment
 from tarmac.model.cluster import Node
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Environment, Mode
+from tarmac.node.attempt.protocol import LATE_PORT
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -36,12 +37,14 @@ def common_environment(
 ) -> dict[str, str]:
     """What all workers of an attempt find: what the setup steps do, their meeting point, how time is shared.
 
-    `first` is the node of rank 0. Where nobody knows the nodes yet, they settle the meeting point themselves.
+    `first` is the node of rank 0. Where nobody knows the nodes yet, its address and the port are texts that
+    stand for them: the nodes settle both.
     """
     defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
-    meeting = {}
-    if attempt.master_port is not None:
-        meeting = {variables.MASTER_ADDR: first.address, variables.MASTER_PORT: str(attempt.master_port)}
+    meeting = {
+        variables.MASTER_ADDR: first.address,
+        variables.MASTER_PORT: str(attempt.master_port or LATE_PORT),
+    }
     return {**defaults, **setup, **meeting, **_rules(run, attempt)}
 
 

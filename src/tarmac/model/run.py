@@ -126,11 +126,6 @@ class Allocation:
         return sum(len(placement.slots) for placement in self.placements)
 
 
-def rank_name(rank: int) -> str:
-    """What a node is called until the cluster that gives it has said its name."""
-    return f"rank-{rank}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeStatus:
     """An attempt as the system that queues it knows it: its id, its state, and why it waits, in its words.

@@ -1,12 +1,14 @@
-"""The two commands of the package run by path. Called by `__main__` alone."""
+"""The commands of the package run by path. Called by `__main__` alone."""
 
 from __future__ import annotations
 
 import os
 import signal
-from typing import NoReturn
+from typing import NoReturn, Optional
 
 from tarmac.node import runner, warm
+from tarmac.node.attempt.granted import Granted, read_granted
+from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.kernel import namespaces, syscalls
 from tarmac.node.processes import detach
 
@@ -14,23 +16,28 @@ from tarmac.node.processes import detach
 def main(arguments: list[str]) -> None:
     """Run what the command line says; returns when it is done."""
     if len(arguments) == 3 and arguments[0] == "run":
-        directory = os.path.abspath(arguments[1])
-        os.chdir("/")  # the starter's directory may go away
-        detach.own_session()
-        detach.drop_stdio()
-        detach.default_signals()
-        _run(directory, arguments[2])
+        _run(os.path.abspath(arguments[1]), arguments[2], None)
+    elif len(arguments) in (4, 5) and arguments[0] == "join":
+        try:
+            granted = read_granted(*arguments[2:])
+        except ValueError as error:
+            raise SystemExit(str(error)) from None
+        _run(os.path.abspath(arguments[1]), rank_name(granted.rank), granted)
     elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
         warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
     else:
         _usage()
 
 
-def _run(directory: str, node: str) -> None:
+def _run(directory: str, node: str, granted: Optional[Granted]) -> None:
     """Be the runner; or, where processes are set apart, wait for it: whoever signals us means it."""
+    os.chdir("/")  # the starter's directory may go away
+    detach.own_session()
+    detach.drop_stdio()
+    detach.default_signals()
     way = namespaces.find_way()
     if way.by is None:
-        runner.run_attempt(directory, node, None)
+        runner.run_attempt(directory, node, None, granted=granted)
         return
     heard = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
@@ -38,7 +45,7 @@ def _run(directory: str, node: str) -> None:
     pid = os.fork()
     if pid == 0:
         syscalls.die_with_parent(signal.SIGKILL)
-        runner.run_attempt(directory, node, namespaces.settle())
+        runner.run_attempt(directory, node, namespaces.settle(), granted=granted)
         return
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         number = signal.sigwait(heard)
@@ -47,4 +54,5 @@ def _run(directory: str, node: str) -> None:
 
 
 def _usage() -> NoReturn:
-    raise SystemExit("usage: python tarmac/node run DIRECTORY NODE | warm FD SECONDS")
+    ways = ("run DIRECTORY NODE", "join DIRECTORY RANK NODES [DEVICES]", "warm FD SECONDS")
+    raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")

@@ -42,7 +42,7 @@ def verdict(run: NodeRun) -> exit_outcome.ExitOutcome:
     limit_s = run.document.time_limit_s
     return exit_outcome.judge(
         run.exits,
-        node=run.part.node,
+        node=run.node_name,
         asked=run.asked,
         failure_cause=run.failure_cause,
         node_leaves=run.wake_channel.node_leaves,

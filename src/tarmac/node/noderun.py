@@ -13,6 +13,7 @@ from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import AttemptDocument, NodePart, WorkerPart
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
+from tarmac.node.attempt.granted import Granted
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import NO_SECRETS, Mask
@@ -60,12 +61,16 @@ class NodeRun:
         part: NodePart,
         attempt: AttemptPaths,
         events: EventLog,
+        *,
         apart: Optional[Apart] = None,
+        granted: Optional[Granted] = None,
     ) -> None:
         self.document = document
         self.part = part
         self.attempt = attempt
         self.node = attempt.node(part.node)
+        self.granted = granted
+        self.node_name = granted.name if granted is not None else part.node
         self.events = events
         self.apart = apart
         self.own_disk_view = apart is not None
@@ -101,6 +106,12 @@ class NodeRun:
         limit_s = document.time_limit_s
         self.mask = NO_SECRETS
         self.limit_due = None if limit_s is None else self._claimed + limit_s
+
+    def settle(self, document: AttemptDocument, part: NodePart) -> None:
+        """What the attempt left open is known now."""
+        self.document, self.part = document, part
+        for worker, settled in zip(self.workers, part.workers):  # noqa: B905 - the same workers
+            worker.part = settled
 
     @property
     def directories(self) -> list[str]:
@@ -175,7 +186,7 @@ class NodeRun:
     def note_failure(self, cause: Cause) -> None:
         """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
         cause = self.mask.tree(cause)
-        told = {"node": self.part.node, "cause": cause, "at": time.time()}
+        told = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:
             self._publish(told)

@@ -16,6 +16,7 @@ from typing import Callable, Optional
 from tarmac.node.attempt import words
 from tarmac.node.attempt.document import Unreadable, read_document, unreadable
 from tarmac.node.attempt.exit_outcome import ExitOutcome
+from tarmac.node.attempt.granted import Granted
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.hooks.around import run_after, run_before
@@ -24,6 +25,7 @@ from tarmac.node.hooks.claim import claim, give_up
 from tarmac.node.hooks.code import copy_code
 from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.limits import lift, limit_workers
+from tarmac.node.hooks.meet import meet
 from tarmac.node.hooks.mounts import bind_inside, mount
 from tarmac.node.hooks.reach import tell_reach
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
@@ -37,6 +39,7 @@ from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.renewal import renew
 
 HOOKS: tuple[Callable[[NodeRun], None], ...] = (
+    meet,
     artifacts_in,
     write_files,
     give_secrets,
@@ -58,12 +61,17 @@ _LOOK_AGAIN_S = 0.05
 
 
 def run_attempt(
-    directory: str, node_name: str, apart: Optional[Apart], secrets: Optional[dict[str, str]] = None
+    directory: str,
+    node_name: str,
+    apart: Optional[Apart],
+    secrets: Optional[dict[str, str]] = None,
+    granted: Optional[Granted] = None,
 ) -> bool:
     """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
 
     `apart` if this process is the first of a namespace. `secrets` are the values of those that attempt.json
-    names. True when this process is then as if it had run none.
+    names, `granted` is what the cluster gave to it, where that has a queue of its own. True when this process
+    is then as if it had run none.
     """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
@@ -73,7 +81,7 @@ def run_attempt(
     except Unreadable as error:
         _refuse(attempt, node_name, str(error), apart)
         return False
-    run = claim(document, node_name, attempt, apart)
+    run = claim(document, node_name, attempt, apart, granted)
     if run is None:
         return apart is not None
     if secrets:
@@ -97,17 +105,17 @@ def _supervise(run: NodeRun) -> ExitOutcome:
     except Leave as leave:
         return leave.verdict
     except OSError as error:
-        return _fault(run, f"{run.part.node} could not run it: {error}")
+        return _fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
         # The rim of the runner: a bug here must not leave workers behind, nor an attempt without an end.
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
-        return _fault(run, f"the runner on {run.part.node} failed: {type(error).__name__}: {error}")
+        return _fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
 
 
 def _fault(run: NodeRun, message: str) -> ExitOutcome:
     """The platform's fault, not the run's: the other nodes are told, and it is retried by itself."""
-    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.part.node})
+    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return verdict(run)
 
 

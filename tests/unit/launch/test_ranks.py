@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
+from tarmac.node.attempt.protocol import late_address, rank_name
 
 NODES = [node("n1", "10.0.0.1"), node("n2", "10.0.0.2"), node("n3", "10.0.0.3")]
 TORCH = "slots: 16\ncommand: torchrun train.py\n"
@@ -108,3 +109,12 @@ def test_every_granted_slot_is_seen_by_exactly_one_worker(needs: list[int], plac
 def test_rank_is_left_to_the_program() -> None:
     (worker,) = workers(launch("command: hostname", NODES, [placement("main", 0, "n1")]))
     assert "RANK" not in worker.env
+
+
+def test_where_nobody_knows_the_nodes_yet_stand_ins_say_where_workers_meet() -> None:
+    """The runners put addresses and port in their place."""
+    nodes = [node(rank_name(rank), late_address(rank)) for rank in range(2)]
+    placements = [placement("main", rank, rank_name(rank), 0) for rank in range(2)]
+    launched = launch("slots: 2\ncommand: torchrun\n", nodes, placements, master_port=None)
+    found = {(worker.env["MASTER_ADDR"], worker.env["MASTER_PORT"]) for worker in workers(launched)}
+    assert found == {("rank-0.tarmac.invalid", "port.tarmac.invalid")}

@@ -25,6 +25,7 @@ from tarmac.dialects.section import Value
 from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.model.variables import Giver, Variable
+from tarmac.node.attempt.protocol import LATE_PORT
 
 _C, _R = Giver.CONTRACT, Giver.RUNNER
 
@@ -195,9 +196,8 @@ class _Trial:
             "DTRAIN_SSH_PORT": str(port),
             "INTER_TRAIN_PROCESS_COMM_PORT_1": str(port + 10),
             "INTER_TRAIN_PROCESS_COMM_PORT_2": str(port + 15),
+            "C10D_PORT": str(self.attempt.master_port or LATE_PORT),
         }
-        if self.attempt.master_port:
-            found["C10D_PORT"] = str(self.attempt.master_port)
         if self.checkpoint is not None:
             found["DET_LATEST_CHECKPOINT"] = str(self.checkpoint)
         hook = self.run.spec.conventions.facts.get("startup_hook")

@@ -34,11 +34,12 @@ class NodeFacts:
     """What is known of one node's part.
 
     `ended` is the runner's last event, or the engine's own in its place when the runner was lost; then
-    `ended_at` is the last sign of life.
+    `ended_at` is the last sign of life. `name`: what a node is called that went by its rank before.
     """
 
     node: str
     phase: Phase
+    name: str | None = None
     claimed_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -56,6 +57,8 @@ def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observa
     native_state = ", ".join(f"{fact.node}: {fact.phase}" for fact in facts)
     claimed_at = min((fact.claimed_at for fact in facts if fact.claimed_at is not None), default=None)
     started_at = _latest([fact.started_at for fact in facts])
+    names = [fact.name for fact in facts if fact.name is not None]
+    nodes = tuple(names) if len(names) == len(facts) else ()
     milestones = _milestones([fact.milestones for fact in facts])
     if all(fact.phase in OVER for fact in facts):
         outcome, cause = _ending(facts, ask)
@@ -67,6 +70,7 @@ def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observa
             started_at=started_at,
             ended_at=max((fact.ended_at for fact in facts if fact.ended_at is not None), default=None),
             milestones=milestones,
+            nodes=nodes,
             native_state=native_state or Phase.FENCED,
         )
     state = ObservedState.RUNNING if started_at is not None else ObservedState.STARTING
@@ -75,6 +79,7 @@ def observation(facts: Sequence[NodeFacts], ask: LeaveRequest | None) -> Observa
         claimed_at=claimed_at,
         started_at=started_at,
         milestones=milestones,
+        nodes=nodes,
         native_state=native_state,
     )
 

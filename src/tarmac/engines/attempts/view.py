@@ -23,7 +23,7 @@ from tarmac.model.ports import Notice, Observation, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome, Release
 from tarmac.node.attempt import claims, protocol
 from tarmac.node.attempt.claims import Claim
-from tarmac.node.attempt.document import AttemptDocument, Unreadable, WorkerPart, read_document
+from tarmac.node.attempt.document import NODE_NAME, AttemptDocument, Unreadable, WorkerPart, read_document
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.files import untrusted
 
@@ -43,10 +43,14 @@ KEPT_NOTICES = 100
 
 
 class NodeView:
-    """One node's part of an attempt. Guarded by the lock of its attempt."""
+    """One node's part of an attempt. Guarded by the lock of its attempt.
+
+    `node` is what it goes by in the directory, `name` what people call it.
+    """
 
     def __init__(self, paths: NodePaths, node: str, workers: Sequence[WorkerPart]) -> None:
         self.node = node
+        self.name = node
         self.paths = paths
         self.supervision = Supervision()
         self.facts = NodeFacts(node=node, phase=Phase.UNCLAIMED)
@@ -158,12 +162,13 @@ class NodeView:
     def _complain(self, text: str) -> None:
         if text not in self._complaints:
             self._complaints.add(text)
-            self.notices.append(Notice(at=time.time(), node=self.node, text=text))
+            self.notices.append(Notice(at=time.time(), node=self.name, text=text))
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind, at = event["kind"], _time(event["at"])
         if kind == "claimed":
             self.facts = replace(self.facts, claimed_at=at)
+            self._take_name(event.get("name"))
         elif kind == "running":
             self.facts = replace(self.facts, phase=Phase.RUNNING, started_at=at)
         elif kind == "worker_started":
@@ -172,7 +177,7 @@ class NodeView:
             exit_code, name = _whole(event.get("exit_code")), event.get("signal")
             self._change_worker(event, ended_at=at, exit_code=exit_code, signal=name and str(name)[:32])
         elif kind == "notice":
-            self.notices.append(Notice(at=at, node=self.node, text=str(event["text"])[:LONGEST_NOTICE]))
+            self.notices.append(Notice(at=at, node=self.name, text=str(event["text"])[:LONGEST_NOTICE]))
         elif kind == "artifact":
             # Of a node of another rank, the id ends with that: no attempt goes on from what it kept.
             if str(event["id"]).partition(f".{_CHECKPOINT}.")[2].isdigit():
@@ -188,6 +193,13 @@ class NodeView:
             if event.get("cause"):
                 codec.decode(Cause, event["cause"])  # refused here, where one line more or less is no harm
             self._ending = (at, {**event, "outcome": Outcome(event["outcome"])})
+
+    def _take_name(self, name: Any) -> None:
+        """A node that went by its rank says what it is called."""
+        if isinstance(name, str) and NODE_NAME.fullmatch(name):
+            self.name = name
+            self.facts = replace(self.facts, name=name)
+            self.workers = {key: replace(worker, node=name) for key, worker in self.workers.items()}
 
     def _change_worker(self, event: Mapping[str, Any], **changes: Any) -> None:
         key = (event["role"], event["replica"], event["index"])

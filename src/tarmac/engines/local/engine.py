@@ -19,7 +19,7 @@ from tarmac.engines.attempts.files import read_inside
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, render
 from tarmac.engines.attempts.view import AttemptView, Views
-from tarmac.engines.local import devices, ports, remains, supervision
+from tarmac.engines.local import devices, remains, supervision
 from tarmac.engines.local.addresses import addressed
 from tarmac.engines.local.examining import examined
 from tarmac.engines.local.news import NewsBoard
@@ -29,13 +29,13 @@ from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import NotFound
+from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
-from tarmac.node.kernel import fifo
+from tarmac.node.kernel import fifo, ports
 from tarmac.node.starting import SDK_DIRECTORY
 
 ABSENT = Observation(state=ObservedState.ABSENT)
@@ -179,7 +179,10 @@ class LocalEngine:
         return examined(self._layout)
 
     def free_port(self, address: str, taken: frozenset[int]) -> int:
-        return ports.free_port(address, taken)
+        try:
+            return ports.find_free(address, taken)
+        except OSError as error:
+            raise Unavailable(str(error)) from None
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         self._news.subscribe(listener)

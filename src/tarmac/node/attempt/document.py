@@ -123,7 +123,8 @@ class AttemptDocument(NamedTuple):
     `time_limit_s` counts from the claim (setup takes part of it); `ran_s` was spent of the run's limit by
     earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
     their start, but at the latest from START_ALLOWANCE_S after the claim with `allots_setup`.
-    `log_limit_bytes`: what the logs of its workers may hold on a node.
+    `log_limit_bytes`: what the logs of its workers may hold on a node. `shared_directory`: all nodes see
+    one and the same attempt directory.
     """
 
     attempt_id: str
@@ -147,6 +148,7 @@ class AttemptDocument(NamedTuple):
     log_limit_bytes: Optional[int] = None
     pause_signal: Optional[str] = None
     grace_s: float = 0.0
+    shared_directory: bool = True
     sdk: Optional[str] = None
     sync: Optional[SyncPart] = None
     secrets: tuple[SecretPart, ...] = ()
@@ -178,10 +180,13 @@ def to_json(document: AttemptDocument) -> dict[str, Any]:
     return {"protocol": protocol.PROTOCOL, **records.to_json(document)}
 
 
-def read_document(path: str) -> AttemptDocument:
-    """The attempt described at `path`; raises Unreadable."""
+def read_document(path: str, late: Mapping[str, str] = NOTHING) -> AttemptDocument:
+    """The attempt described at `path`, with what takes the place of `late` texts in it; raises Unreadable."""
     try:
-        told = untrusted.read_object(path, untrusted.DOCUMENT_BYTES)
+        text = untrusted.read_bytes(path, untrusted.DOCUMENT_BYTES)
+        for stand_in, settled in late.items():
+            text = text.replace(stand_in.encode(), settled.encode())
+        told = untrusted.parse_object(text)
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path} cannot be read: {error}") from error
     if told.get("protocol") != protocol.PROTOCOL:

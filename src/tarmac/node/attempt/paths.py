@@ -26,6 +26,7 @@ class AttemptPaths:
         self.logs = os.path.join(self.directory, protocol.LOGS)
         self.prepared = os.path.join(self.directory, protocol.PREPARED_FILE)
         self.placed = os.path.join(self.directory, protocol.PLACED_FILE)
+        self.meeting = os.path.join(self.directory, protocol.MEETING_FILE)
 
     def node(self, name: str) -> NodePaths:
         """The paths of one node's part."""

@@ -16,6 +16,8 @@
       prepared                        only with hooks: those before the workers are done, they may start
       placed                          only with several nodes: the artifact directories of the node of rank 0
                                       hold what they should, and so does the store
+      meeting                         only where a cluster with a queue of its own has given the nodes: JSON
+                                      {"port"}, which the node of rank 0 found free
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
                                       {"fenced": true}. The runner is called `name` while it serves the claim
@@ -44,7 +46,7 @@
     the claim whole before it is visible; a claim never changes again. `failed` holds {"node", "cause", "at"}.
 
 EVENTS (every line has "at" (seconds) and "kind")
-    claimed          {"pid"}
+    claimed          {"pid", "name"}     `name` (may be absent) is that of a node that went by its rank before
     setup_failed     {"step", "exit_code", "signal", "tail"}
     worker_started   {"role", "replica", "index", "pid"}
     running          every worker of the node was started
@@ -77,6 +79,11 @@ STARTING A RUNNER
     values of secrets travel here alone: an attempt with secrets cannot be started in a new process.
     Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone: a runner
     may serve one attempt after the other.
+    Where a cluster with a queue of its own gives the nodes: `starting.join_command(python, directory, rank,
+    nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are the names of all by
+    rank, with commas, each with `=ADDRESS` where its name is none; DEVICES the accelerators it was given
+    there, with commas. Before anything else the runners settle where workers meet: addresses and port take
+    the place of what stands for them in attempt.json (`late_address`, `LATE_PORT`).
 """
 
 from __future__ import annotations
@@ -108,6 +115,7 @@ VENV = "venv"
 RUNNER_LOG = "runner.log"
 PREPARED_FILE = "prepared"
 PLACED_FILE = "placed"
+MEETING_FILE = "meeting"
 CLEARED_FILE = "cleared"
 LEFT_FILE = "left"
 SYNC_FILE = "sync.jsonl"
@@ -158,6 +166,20 @@ UNFINISHED = ".unfinished-"
 
 TORN = ".torn"
 """Where files lie, in a directory of checkpoints, that were being written when their writer was ended."""
+
+
+LATE_PORT = "port.tarmac.invalid"
+"""Stands in attempt.json for the port at the node of rank 0, where the nodes settle it (`granted`)."""
+
+
+def rank_name(rank: int) -> str:
+    """What a node is called until the cluster that gives it has said its name."""
+    return f"rank-{rank}"
+
+
+def late_address(rank: int) -> str:
+    """Stands in attempt.json for the address of a node that nobody knew when the attempt was submitted."""
+    return f"{rank_name(rank)}.tarmac.invalid"
 
 
 def unfinished_prefix(number: int | str, rank: int | str | None = None) -> str:

@@ -180,8 +180,8 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
     how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
     told: exit_outcome.Cause = {
         "code": code,
-        "message": f"{what} on {run.part.node} failed: {how}",
-        "node": run.part.node,
+        "message": f"{what} on {run.node_name} failed: {how}",
+        "node": run.node_name,
         "exit_code": child.exit_code,
         "signal": child.signal,
         "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.part.node}.log"), run.mask),

@@ -92,8 +92,8 @@ def _end(run: NodeRun, child: Child) -> None:
 
 def _cannot(run: NodeRun, why: str) -> Leave:
     """The platform's fault: the attempt is tried again by itself, and never begins from nothing instead."""
-    message = f"the run's artifacts could not be placed on {run.part.node}: {why}"
-    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.part.node})
+    message = f"the run's artifacts could not be placed on {run.node_name}: {why}"
+    run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return Leave(verdict(run))
 
 

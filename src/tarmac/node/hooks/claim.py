@@ -8,6 +8,7 @@ from typing import Optional
 from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import AttemptDocument
 from tarmac.node.attempt.events import EventLog
+from tarmac.node.attempt.granted import Granted
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
 from tarmac.node.kernel import namespaces, procfs
 from tarmac.node.kernel.namespaces import Apart
@@ -15,7 +16,11 @@ from tarmac.node.noderun import NodeRun
 
 
 def claim(
-    document: AttemptDocument, node_name: str, attempt: AttemptPaths, apart: Optional[Apart]
+    document: AttemptDocument,
+    node_name: str,
+    attempt: AttemptPaths,
+    apart: Optional[Apart],
+    granted: Optional[Granted] = None,
 ) -> Optional[NodeRun]:
     """The part to run, or None: it is claimed, or fenced, and this runner must leave without a trace."""
     node = attempt.node(node_name)
@@ -30,9 +35,9 @@ def claim(
         return None
     events = EventLog(node.events)
     events.tell(document.notify, document.attempt_id)
-    events.append("claimed", pid=pid)
+    events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     make_directory(attempt.logs)
-    return NodeRun(document, document.part(node_name), attempt, events, apart)
+    return NodeRun(document, document.part(node_name), attempt, events, apart=apart, granted=granted)
 
 
 def give_up(apart: Optional[Apart]) -> None:

@@ -34,8 +34,8 @@ def copy_code(run: NodeRun) -> None:
             make_tree(run.document.code, directory, between)
     except (OSError, ValueError) as error:
         _clear(run.node.work)
-        message = f"the code cannot be copied to {run.part.node}: {error}"
-        cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.part.node}
+        message = f"the code cannot be copied to {run.node_name}: {error}"
+        cause = {"code": words.CODE_UNREADABLE, "message": message, "node": run.node_name}
         run.note_failure(cause)
         raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause)) from error
 

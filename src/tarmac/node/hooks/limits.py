@@ -89,11 +89,11 @@ def _asked(worker: Worker) -> list[str]:
 
 def _tell(run: NodeRun, why_not: dict[str, str]) -> None:
     if CPU in why_not:
-        text = f"cpus: not enforced on {run.part.node}: {why_not[CPU]}"
+        text = f"cpus: not enforced on {run.node_name}: {why_not[CPU]}"
         run.events.append("notice", text=text)
     if MEMORY in why_not:
         watched = "it is watched, and a worker that holds more is ended"
-        text = f"memory: not enforced on {run.part.node} ({watched}): {why_not[MEMORY]}"
+        text = f"memory: not enforced on {run.node_name} ({watched}): {why_not[MEMORY]}"
         run.events.append("notice", text=text)
 
 

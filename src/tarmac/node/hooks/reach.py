@@ -17,7 +17,7 @@ def tell_reach(run: NodeRun) -> None:
         return
     for line in dict.fromkeys(_lines(run)):
         if _REACHING.search(f"{line} "):
-            where = f"{run.part.node} cannot set a run's processes apart"
+            where = f"{run.node_name} cannot set a run's processes apart"
             run.events.append("notice", text=f"reaches processes of others too ({where}): {line[:_LONGEST]}")
 
 

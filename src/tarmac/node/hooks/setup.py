@@ -76,8 +76,8 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
     how = f"{failed.how} ({failed.hint})" if failed.hint else failed.how
     told = {
         "code": words.SETUP_FAILED,
-        "message": f"setup step {number + 1} ({in_words(step)}) on {run.part.node} failed: {how}",
-        "node": run.part.node,
+        "message": f"setup step {number + 1} ({in_words(step)}) on {run.node_name} failed: {how}",
+        "node": run.node_name,
         "exit_code": failed.exit_code,
         "signal": failed.ended_by,
         "tail": lines,

@@ -134,7 +134,7 @@ class Watch:
         if run.failure_cause is None and not self._told:
             failed = self._first_failed()
             if failed is not None:
-                run.note_failure(exit_outcome.failure(failed, node=run.part.node))
+                run.note_failure(exit_outcome.failure(failed, node=run.node_name))
         if run.failure_cause is not None:
             self._signal(signal.SIGTERM.name)
             self._sweep_within(MOMENT_S)
@@ -153,7 +153,7 @@ class Watch:
             run.note_ask(ask)
             self._ask_workers(run.leave_signal(ask), withholds=ask != words.STOP)
         elif run.wake_channel.node_leaves and not self._told:
-            run.events.append("notice", text=f"{run.part.node} told the runner to leave")
+            run.events.append("notice", text=f"{run.node_name} told the runner to leave")
             run.raise_pause_file()
             self._ask_workers(run.leave_signal(words.STOP), withholds=True)
 

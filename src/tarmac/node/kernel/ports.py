@@ -1,47 +1,55 @@
-"""Free ports on this machine, for the rendezvous of an attempt's workers. Called by `LocalEngine`."""
+"""Free ports of this machine, for workers to meet at. Called by the hook `meet` and by the local engine."""
 
 from __future__ import annotations
 
 import errno
 import random
 import socket
+import zlib
 from itertools import chain
-from pathlib import Path
-
-from tarmac.model.errors import Unavailable
+from typing import AbstractSet
 
 FIRST_PORT = 10_000
-EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+EPHEMERAL_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
 EPHEMERAL_FIRST = 32_768
 """Where outgoing connections start when the kernel does not say."""
 
+ANYWHERE = "0.0.0.0"
 
-def free_port(address: str, taken: frozenset[int]) -> int:
+
+def find_free(address: str = ANYWHERE, taken: AbstractSet[int] = frozenset()) -> int:
     """A port that nobody listens on, at `address` or everywhere, below the range of outgoing connections.
 
-    The search starts anywhere: a port that was free a moment ago is the likeliest to be wanted again.
+    The search starts anywhere: a port that was free a moment ago is the likeliest to be wanted again. Raises
+    OSError where there is none.
     """
     last = _ephemeral_first() - 1
     first = random.randint(FIRST_PORT, last)
     for port in chain(range(first, last + 1), range(FIRST_PORT, first)):
-        if port not in taken and _free(address, port):
+        if port not in taken and is_free(port, address):
             return port
-    raise Unavailable(f"no port is free at {address} up to {last}")
+    raise OSError(f"no port is free at {address} up to {last}")
+
+
+def derived(name: str) -> int:
+    """The port that follows from a name, the same on all machines."""
+    return FIRST_PORT + zlib.crc32(name.encode()) % (EPHEMERAL_FIRST - FIRST_PORT)
+
+
+def is_free(port: int, address: str = ANYWHERE) -> bool:
+    """Workers may listen at their own address or, like torch's store, at all of IPv4 and IPv6."""
+    if not _can_bind(socket.AF_INET, address, port) or not _can_bind(socket.AF_INET, ANYWHERE, port):
+        return False
+    return not socket.has_ipv6 or _can_bind(socket.AF_INET6, "::", port)
 
 
 def _ephemeral_first() -> int:
     try:
-        first = int(EPHEMERAL_RANGE.read_text().split()[0])
+        with open(EPHEMERAL_RANGE) as told:
+            first = int(told.read().split()[0])
     except (OSError, ValueError, IndexError):
         return EPHEMERAL_FIRST
     return first if first > FIRST_PORT else EPHEMERAL_FIRST
-
-
-def _free(address: str, port: int) -> bool:
-    """Workers may listen at their own address or, like torch's store, at all of IPv4 and IPv6."""
-    if not _can_bind(socket.AF_INET, address, port) or not _can_bind(socket.AF_INET, "0.0.0.0", port):
-        return False
-    return not socket.has_ipv6 or _can_bind(socket.AF_INET6, "::", port)
 
 
 def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:

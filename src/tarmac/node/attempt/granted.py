@@ -1,0 +1,65 @@
+"""What a cluster with a queue of its own has given to an attempt, as a runner is told it when it is started.
+
+Called by `entry`; the hook `meet` settles with it what nobody knew when the attempt was submitted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Optional
+
+from tarmac.node.attempt.document import NODE_NAME, NodePart
+from tarmac.node.attempt.protocol import late_address
+
+_ADDRESS = re.compile(r"[A-Za-z0-9._:%-]{1,253}")
+_DEVICE = re.compile(r"[A-Za-z0-9:/_-]{1,100}")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class Granted(NamedTuple):
+    """The rank of this node; name and address of every node by rank; the accelerators that are ours here.
+
+    `devices` None: whoever started the runner has not said which; slots are then numbered from 0.
+    """
+
+    rank: int
+    names: tuple[str, ...]
+    addresses: tuple[str, ...]
+    devices: Optional[tuple[str, ...]] = None
+
+    @property
+    def name(self) -> str:
+        """That of this node."""
+        return self.names[self.rank]
+
+    def addresses_by_text(self) -> dict[str, str]:
+        """Every address, by what stands for it in attempt.json."""
+        return {late_address(rank): address for rank, address in enumerate(self.addresses)}
+
+    def with_devices(self, part: NodePart) -> NodePart:
+        """The node's part with the devices of each worker; raises OSError where there are too few."""
+        if self.devices is None:
+            return part
+        workers = []
+        for worker in part.workers:
+            if max(worker.slots, default=-1) >= len(self.devices):
+                given = f"{self.name} was given {len(self.devices)} devices"
+                raise OSError(f"{given}, and {worker.name} needs slot {worker.slots[-1]}")
+            visible = ",".join(self.devices[slot] for slot in worker.slots)
+            workers.append(worker._replace(env={**worker.env, _VISIBLE: visible}))
+        return part._replace(workers=tuple(workers))
+
+
+def read_granted(rank: str, nodes: str, devices: Optional[str] = None) -> Granted:
+    """From the words of a command line; raises ValueError for what names no nodes."""
+    pairs = [item.partition("=") for item in nodes.split(",")]
+    names = tuple(name for name, _, _ in pairs)
+    addresses = tuple(address or name for name, _, address in pairs)
+    given = None if devices is None else tuple(filter(None, devices.split(",")))
+    if not all(map(NODE_NAME.fullmatch, names)) or not all(map(_ADDRESS.fullmatch, addresses)):
+        raise ValueError(f"not names of nodes: {nodes!r:.200}")
+    if not all(map(_DEVICE.fullmatch, given or ())):
+        raise ValueError(f"not devices: {devices!r:.200}")
+    if not rank.isdigit() or int(rank) >= len(names):
+        raise ValueError(f"{rank!r:.20} is the rank of none of {len(names)} nodes")
+    return Granted(int(rank), names, addresses, given)

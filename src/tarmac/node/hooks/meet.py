@@ -1,0 +1,46 @@
+"""Hook: where the cluster gave the nodes late, settle where the workers meet. Called by `runner`.
+
+The node of rank 0 finds a free port and says it in the attempt directory; the others wait for that. Where
+they do not see the same directory, the port follows from the attempt's id; if that one is taken, the attempt
+is tried again by itself, under an id of which another follows.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tarmac.node.attempt import protocol
+from tarmac.node.attempt.document import read_document
+from tarmac.node.files import untrusted
+from tarmac.node.kernel import ports
+from tarmac.node.leave import tell_others, wait_for
+from tarmac.node.noderun import NodeRun
+
+
+def meet(run: NodeRun) -> None:
+    """Put addresses, port and devices where attempt.json leaves them open; raises OSError or Leave."""
+    granted = run.granted
+    if granted is None:
+        return
+    if len(granted.names) != len(run.document.nodes):
+        needed = len(run.document.nodes)
+        raise OSError(f"the attempt needs {needed} nodes, and was given {len(granted.names)}")
+    late = {**granted.addresses_by_text(), protocol.LATE_PORT: str(_port(run))}
+    document = read_document(run.attempt.description, late)
+    run.settle(document, granted.with_devices(document.part(run.part.node)))
+
+
+def _port(run: NodeRun) -> int:
+    first, path = run.part.rank == 0, run.attempt.meeting
+    if not run.document.shared_directory:
+        port = ports.derived(run.document.attempt_id)
+        if first and not ports.is_free(port):
+            raise OSError(f"port {port}, at which its workers are to meet, is taken")
+        return port
+    if first:
+        port = ports.find_free()
+        untrusted.replace(path, json.dumps({"port": port}).encode())
+        tell_others(run, path)
+        return port
+    wait_for(run, path)
+    return int(untrusted.read_object(path)["port"])
