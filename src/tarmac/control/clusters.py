@@ -63,12 +63,17 @@ class Clusters:
 
     # --- questions
 
-    def all(self) -> list[ClusterReport]:
+    def all(self, actor: Actor) -> list[ClusterReport]:
         """Every lasting cluster; rehearsals come and go with their runs."""
+        check(actor, Action.READ)
         return [report for report in self._reports() if report.kind is not ClusterKind.REHEARSAL]
 
-    def find(self, name: str) -> ClusterReport:
+    def show(self, actor: Actor, name: str) -> ClusterReport:
         """The cluster of this name, of a rehearsal too; raises NotFound with the nearest."""
+        check(actor, Action.READ)
+        return self._find(name)
+
+    def _find(self, name: str) -> ClusterReport:
         reports = {report.name: report for report in self._reports()}
         if name not in reports:
             raise _unknown(name, reports)
@@ -93,7 +98,7 @@ class Clusters:
             old = next((known for known in control.inventory.clusters if known.name == cluster.name), None)
             cluster = replace(cluster, server=control.server)
             if old is not None and replace(old, assigned={}) == cluster:
-                return self.find(cluster.name)
+                return self._find(cluster.name)
             self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
@@ -109,7 +114,7 @@ class Clusters:
             control.store.put_cluster(prepared)
             control.look_at_clusters()
         control.event_bus.notify(Wakeup.SCHEDULE)
-        return self.find(cluster.name)
+        return self._find(cluster.name)
 
     def remove(self, actor: Actor, name: str) -> ClusterReport:
         """Forget a described cluster; it, as it was. Raises Refused while a run holds or needs its nodes."""
@@ -117,7 +122,7 @@ class Clusters:
         control = self._control
         with control.lock:
             control.look_at_clusters()
-            report = self.find(name)
+            report = self._find(name)
             if report.kind is ClusterKind.REHEARSAL:
                 raise Refused(f"{name} is a rehearsal: it goes when its run has ended")
             if report.kind is ClusterKind.OWN:
@@ -132,9 +137,10 @@ class Clusters:
         control.event_bus.notify(Wakeup.SCHEDULE)
         return report
 
-    def examine(self, name: str) -> list[Finding]:
+    def examine(self, actor: Actor, name: str) -> list[Finding]:
         """Try what a run needs on a cluster; raises NotFound for one that is not there. May take long."""
-        self.find(name)
+        check(actor, Action.SUBMIT)
+        self._find(name)
         control = self._control
         engine = control.engines.at(name)
         described = next(
@@ -147,7 +153,7 @@ class Clusters:
                 found = [] if engine.examiner is None else list(engine.examiner.examine(described))
         except Unavailable as error:
             return [Finding(what="engine", ok=False, text=str(error))]
-        return [answers, *found, _offer(self.find(name))]
+        return [answers, *found, _offer(self._find(name))]
 
     # --- inside
 

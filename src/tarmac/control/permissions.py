@@ -1,4 +1,7 @@
-"""What an actor may do. Every command and question of `service` asks here, and nothing else decides."""
+"""What an actor may do. Every command and question asks here, and nothing else decides.
+
+Asked by `service` and its parts, and by the server for secrets, datasets, artifacts, code and itself.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class Action(Enum):
     READ = "read here"
     SUBMIT = "submit runs"
     CONTROL = "change runs"
-    MANAGE = "change nodes and clusters"
+    MANAGE = "manage this server"
 
 
 _ADMIN = frozenset(Action)
@@ -23,13 +26,16 @@ _VIEWER = frozenset({Action.READ})
 _ALLOWED = {ActorRole.ADMIN: _ADMIN, ActorRole.MEMBER: _MEMBER, ActorRole.VIEWER: _VIEWER}
 
 
-def check(actor: Actor, action: Action, *, owner: str | None = None) -> None:
-    """Raises Forbidden where the actor may not do this; `owner` is the user of the run that it concerns."""
+def check(actor: Actor, action: Action, *, owner: str | None = None, what: str = "runs") -> None:
+    """Raises Forbidden where the actor may not do this.
+
+    `owner` is the user whose run, secret, dataset or artifact it concerns, and `what` the plural of that.
+    """
     allowed = {one for role in actor.roles for one in _ALLOWED[role]}
     if action not in allowed:
         raise Forbidden(f"{actor.user} may not {action.value}", hint=_hint(action))
     if owner not in (None, actor.user) and ActorRole.ADMIN not in actor.roles and action is not Action.READ:
-        raise Forbidden(f"{actor.user} may not change runs of {owner}", hint="ask their owner or an admin")
+        raise Forbidden(f"{actor.user} may not change {what} of {owner}", hint="ask their owner or an admin")
 
 
 def _hint(action: Action) -> str:

@@ -62,6 +62,11 @@ class Vault:
             raise NotFound(f"there is no secret {name!r}", hint=_nearest(name, known))
         return known[name]
 
+    def owner(self, name: str) -> str | None:
+        """Who set the newest value of a secret, removed or not; None where there never was one."""
+        versions = self._records.versions([name])
+        return versions[-1].user if versions else None
+
     def values(self, names: Sequence[str]) -> Mapping[str, str]:
         """The values that secrets have now: `model.secret.SecretValues`."""
         found = _current(self._records.versions(names))

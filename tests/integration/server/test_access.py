@@ -8,6 +8,7 @@ import os
 import pwd
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,24 +58,27 @@ def test_callers_are_told_apart(plane: Served, monkeypatch: pytest.MonkeyPatch) 
     assert "inherited" not in run["spec"].get("environment", {}), "only the user's own shell is taken over"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
-def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, tmp_path: Path) -> None:
-    """Whoever else may open the socket is a member under their own name: they see all, and change nothing."""
-    run = plane.client().submit(HELLO)
+@pytest.fixture
+def nobody(plane: Served) -> Callable[..., str]:
+    """Sends a request as the user nobody over the socket of the home; the whole answer, as text."""
+    if os.getuid() != 0:
+        pytest.skip("only root can act as another user")
     for directory in (plane.home.root, *plane.home.root.parents):
         directory.chmod(directory.stat().st_mode | 0o011)
     plane.home.socket.chmod(0o666)
-    nobody = pwd.getpwnam("nobody")
+    user = pwd.getpwnam("nobody")
 
-    def answer(request: str) -> str:
+    def answer(request: str, body: object = None) -> str:
+        content = "" if body is None else json.dumps(body)
+        head = f"{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
         read_end, write_end = os.pipe()
         if os.fork() == 0:  # not another program: which Python this user may start is not known
             try:
-                os.setgid(nobody.pw_gid)
-                os.setuid(nobody.pw_uid)
+                os.setgid(user.pw_gid)
+                os.setuid(user.pw_uid)
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.connect(str(plane.home.socket))
-                    connection.sendall(f"{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                    connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n{content}".encode())
                     while piece := connection.recv(65536):
                         os.write(write_end, piece)
             finally:
@@ -85,12 +89,54 @@ def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, tmp_path: Pa
         os.wait()
         return found
 
-    assert run["id"] in answer("GET /api/v1/runs")
-    assert run["id"] not in answer("GET /api/v1/runs?scope=mine")
-    refused = answer(f"POST /api/v1/runs/{run['id']}/stop")
+    return answer
+
+
+def test_the_user_of_a_process_is_told_by_the_kernel(plane: Served, nobody: Callable[..., str]) -> None:
+    """Whoever else may open the socket is a member under their own name: they see all, and change nothing."""
+    run = plane.client().submit(HELLO)
+    assert run["id"] in nobody("GET /api/v1/runs")
+    assert run["id"] not in nobody("GET /api/v1/runs?scope=mine")
+    refused = nobody(f"POST /api/v1/runs/{run['id']}/stop")
     assert "403 Forbidden" in refused
     assert f"nobody may not change runs of {OWNER}" in refused
     assert plane.client().run(run["id"])["state"] == run["state"]
+
+
+def test_a_member_changes_their_own_secrets_alone(plane: Served, nobody: Callable[..., str]) -> None:
+    client = plane.client()
+    client.set_secret("key", "hers-0123456789", form="variable", variable="KEY")
+    value = {"value": "his-0123456789", "form": "variable", "variable": "OTHER"}
+    for refused in (
+        nobody("PUT /api/v1/secrets/key", value),
+        nobody("DELETE /api/v1/secrets/key?force=true&purge=true"),
+    ):
+        assert "403 Forbidden" in refused
+        assert f"nobody may not change secrets of {OWNER}" in refused
+    assert "403 Forbidden" in nobody("POST /api/v1/secrets/rotate")
+    assert "200 OK" in nobody("PUT /api/v1/secrets/his-own", value)
+    assert "200 OK" in nobody("DELETE /api/v1/secrets/his-own")
+    assert [(secret["name"], secret["user"]) for secret in client.secrets()] == [("key", OWNER)]
+
+
+def test_a_member_removes_their_own_datasets_alone(
+    plane: Served, nobody: Callable[..., str], tmp_path: Path
+) -> None:
+    plane.client().add_dataset("hers", str(tmp_path))
+    refused = nobody("DELETE /api/v1/datasets/hers")
+    assert "403 Forbidden" in refused
+    assert f"nobody may not change datasets of {OWNER}" in refused
+    assert "200 OK" in nobody("POST /api/v1/datasets", {"id": "his", "source": str(tmp_path)})
+    assert "200 OK" in nobody("DELETE /api/v1/datasets/his")
+    assert [dataset["id"] for dataset in plane.client().datasets()] == ["hers"]
+
+
+def test_a_member_ends_no_server_and_manages_no_clusters(plane: Served, nobody: Callable[..., str]) -> None:
+    for request in ("POST /api/v1/server/stop", "DELETE /api/v1/clusters/site"):
+        refused = nobody(request)
+        assert "403 Forbidden" in refused
+        assert "nobody may not manage this server" in refused
+    assert not plane.stops.is_set()
 
 
 def test_a_wrong_token_is_an_error_of_the_client(plane: Served) -> None:

@@ -52,7 +52,7 @@ def test_a_run_is_changed_by_its_owner_and_by_admins_alone(
 
 def test_nodes_are_drained_by_admins_alone(plane: ControlPlane) -> None:
     every = NodeChoice(names=tuple(report.node.name for report in plane.nodes(ADA)))
-    with pytest.raises(Forbidden, match="bob may not change nodes"):
+    with pytest.raises(Forbidden, match="bob may not manage this server"):
         plane.set_drained(BOB, every, True)
     assert len(plane.set_drained(ADA, every, True)) == 1
 

@@ -66,7 +66,7 @@ def test_an_added_cluster_is_there_at_once_with_its_rules(plane: ControlPlane) -
         ("big", Policy.FAIR_SHARE),
         ("default", Policy.PRIORITY),
     ]
-    assert [cluster.name for cluster in plane.clusters.all()] == ["local", "site"]
+    assert [cluster.name for cluster in plane.clusters.all(ADA)] == ["local", "site"]
     assert {report.node.name for report in plane.nodes(ADA, NodeChoice(cluster="site"))} == {
         "a1.site",
         "a2.site",
@@ -87,8 +87,8 @@ def test_what_waited_for_nodes_starts_on_a_cluster_that_is_added(simulation: Sim
 
 def test_it_outlives_the_server(simulation: Simulation) -> None:
     simulation.server.plane.clusters.add(ADA, SITE)
-    before = simulation.server.plane.clusters.find("site")
-    assert simulation.start().plane.clusters.find("site") == before
+    before = simulation.server.plane.clusters.show(ADA, "site")
+    assert simulation.start().plane.clusters.show(ADA, "site") == before
 
 
 @pytest.mark.parametrize("write", [1, 2])
@@ -111,10 +111,10 @@ def test_a_server_that_dies_while_adding_has_all_of_it_or_nothing(simulation: Si
     store.put_cluster = interrupted  # type: ignore[method-assign]
     assert not simulation.survive(lambda: simulation.server.plane.clusters.add(ADA, SITE))
     store.put_cluster = put  # type: ignore[method-assign]
-    known = [cluster.name for cluster in simulation.server.plane.clusters.all()]
+    known = [cluster.name for cluster in simulation.server.plane.clusters.all(ADA)]
     assert known == (["local"] if write == 1 else ["local", "site"])
     simulation.server.plane.clusters.add(ADA, SITE)
-    assert len(simulation.server.plane.clusters.find("site").nodes) == 4
+    assert len(simulation.server.plane.clusters.show(ADA, "site").nodes) == 4
     assert len(store.clusters()) == 1
 
 
@@ -132,7 +132,7 @@ def test_another_shape_of_the_same_name_wants_to_be_told_so(plane: ControlPlane)
     with pytest.raises(Refused, match="already, of another shape") as refused:
         plane.clusters.add(ADA, other)
     assert "--replace" in str(refused.value.hint)
-    assert len(plane.clusters.find("site").nodes) == 4
+    assert len(plane.clusters.show(ADA, "site").nodes) == 4
     assert len(plane.clusters.add(ADA, other, replacing=True).nodes) == 1
 
 
@@ -146,7 +146,7 @@ def test_the_engines_own_cluster_is_neither_replaced_nor_removed(plane: ControlP
 
 def test_an_unknown_name_is_told_with_the_nearest(plane: ControlPlane) -> None:
     plane.clusters.add(ADA, SITE)
-    for ask in (plane.clusters.find, partial(plane.clusters.remove, ADA)):
+    for ask in (partial(plane.clusters.show, ADA), partial(plane.clusters.remove, ADA)):
         with pytest.raises(NotFound, match=r"did you mean site\?"):
             ask("sit")
 
@@ -158,7 +158,7 @@ def test_a_run_on_a_node_that_stays_goes_on(simulation: Simulation) -> None:
     plane.clusters.add(
         ADA, shaped(NodeGroup(nodes=3, slots=8, slot_type="h100", pool="big", prefix="a")), replacing=True
     )
-    assert {report.node.hostname for report in plane.clusters.find("site").nodes} == {"a1", "a2", "a3"}
+    assert {report.node.hostname for report in plane.clusters.show(ADA, "site").nodes} == {"a1", "a2", "a3"}
     simulation.settle()
     assert plane.find(ADA, run.id).outcome is Outcome.COMPLETED
     assert len(plane.attempts(ADA, run.id)) == 1
@@ -183,7 +183,7 @@ def test_what_runs_hold_is_not_taken_away(
     assert run.id in str(refused.value)
     with pytest.raises(Refused, match=r"holds a1\.site, which would be gone"):
         plane.clusters.remove(ADA, "site")
-    assert len(plane.clusters.find("site").nodes) == 4
+    assert len(plane.clusters.show(ADA, "site").nodes) == 4
 
 
 def test_what_runs_wait_for_is_not_taken_away(simulation: Simulation) -> None:
@@ -246,7 +246,7 @@ def test_a_removed_cluster_is_gone_for_good_and_leaves_no_mark(simulation: Simul
     plane.clusters.add(ADA, SITE)
     plane.set_drained(ADA, NodeChoice(cluster="site"), True)
     assert plane.clusters.remove(ADA, "site").name == "site"
-    assert [cluster.name for cluster in simulation.start().plane.clusters.all()] == ["local"]
+    assert [cluster.name for cluster in simulation.start().plane.clusters.all(ADA)] == ["local"]
     assert simulation.store.drained_nodes() == frozenset()
 
 
@@ -271,12 +271,12 @@ def test_the_cluster_of_a_rehearsal_can_be_looked_at(simulation: Simulation) -> 
     plane = simulation.server.plane
     run = submit(plane, slots=16, rehearsal=Rehearsal(described=SITE), target=Target(pool="big"))
     name = f"rehearsal-{run.id}"
-    report = plane.clusters.find(name)
+    report = plane.clusters.show(ADA, name)
     assert (report.kind, [pool.policy for pool in report.pools]) == (
         ClusterKind.REHEARSAL,
         [Policy.FAIR_SHARE, Policy.PRIORITY],
     )
-    assert name not in {cluster.name for cluster in plane.clusters.all()}
+    assert name not in {cluster.name for cluster in plane.clusters.all(ADA)}
     with pytest.raises(Refused, match="goes when its run has ended"):
         plane.clusters.remove(ADA, name)
     simulation.settle()
@@ -311,7 +311,7 @@ def test_a_cluster_of_another_kind_has_an_engine_of_its_own_for_as_long_as_it_is
         None,
         2,
     )
-    assert [cluster.name for cluster in plane.clusters.all()] == ["local", "batch"]
+    assert [cluster.name for cluster in plane.clusters.all(ADA)] == ["local", "batch"]
     assert plane.clusters.add(ADA, BATCH) == report
     run = submit(plane, slots=16, target=Target(cluster="batch"))
     with_kind.settle_until(lambda: plane.find(ADA, run.id).state is RunState.RUNNING)
@@ -354,8 +354,8 @@ def test_what_runs_on_a_cluster_of_a_kind_that_this_server_lacks_is_not_taken_fo
         with_kind.turn_all()
         with_kind.clock.advance(100.0)
     assert plane.find(ADA, run.id).state is RunState.RUNNING
-    assert plane.clusters.find("batch").trouble == "this server has no engine of the kind 'sim-batch'"
-    (finding,) = plane.clusters.examine("batch")
+    assert plane.clusters.show(ADA, "batch").trouble == "this server has no engine of the kind 'sim-batch'"
+    (finding,) = plane.clusters.examine(ADA, "batch")
     assert not finding.ok
     with_kind.kinds = kinds
     plane = with_kind.start().plane
@@ -380,12 +380,12 @@ def test_a_description_that_no_engine_can_be_opened_with_is_refused(with_kind: S
 def test_a_cluster_can_be_examined(with_kind: Simulation) -> None:
     plane = with_kind.server.plane
     plane.clusters.add(ADA, BATCH)
-    assert [(finding.what, finding.ok, finding.text) for finding in plane.clusters.examine("batch")] == [
+    assert [(finding.what, finding.ok, finding.text) for finding in plane.clusters.examine(ADA, "batch")] == [
         ("engine", True, "sim-batch answers"),
         ("nodes", True, "2 nodes, 16 slots"),
     ]
     with_kind.batches["batch"].unreachable = True
-    (finding,) = plane.clusters.examine("batch")
+    (finding,) = plane.clusters.examine(ADA, "batch")
     assert (finding.ok, finding.text) == (False, "the simulated batch system cannot be reached")
     with pytest.raises(NotFound, match=r"did you mean batch\?"):
-        plane.clusters.examine("bach")
+        plane.clusters.examine(ADA, "bach")

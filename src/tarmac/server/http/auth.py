@@ -10,13 +10,14 @@ import hmac
 import os
 import pwd
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor, ActorRole
 from tarmac.model.errors import Unauthorized
 from tarmac.server.http.errors import response
@@ -118,3 +119,12 @@ async def _actor_of(request: Request) -> Actor:
 
 CallingActor = Annotated[Actor, Depends(_actor_of)]
 """The parameter of a route that has the actor who sent the request."""
+
+
+def allowed(action: Action) -> Any:
+    """What a route depends on that nobody may use who may not do this; it concerns nobody's own things."""
+
+    async def of_caller(request: Request) -> None:
+        check(caller_of(request).actor, action)
+
+    return Depends(of_caller)

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac import api
+from tarmac.model.actor import Actor
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.artifacts import artifact_record, content_record
@@ -19,28 +20,28 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
     @router.get("/artifacts", response_model=list[api.Artifact])
     def every(actor: CallingActor, run: str | None = None) -> Response:
         """Every version of the artifacts of a run, or of all runs, oldest run first."""
-        kept = artifacts.kept(service.plane.find(actor, run) if run is not None else None)
+        kept = artifacts.kept(actor, service.plane.find(actor, run) if run is not None else None)
         names = artifacts.names(sorted({item.version.run_id for item in kept}))
         return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in kept])
 
     @router.get("/artifacts/{reference}", response_model=api.ArtifactContent)
-    def one(reference: str, kind: str = "checkpoint") -> Response:
+    def one(actor: CallingActor, reference: str, kind: str = "checkpoint") -> Response:
         """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
-        return JsonAnswer(_content(reference, kind))
+        return JsonAnswer(_content(actor, reference, kind))
 
     @router.get("/artifact-pieces/{digest}", response_class=Response)
-    def piece(digest: str) -> Response:
+    def piece(actor: CallingActor, digest: str) -> Response:
         """A piece of a file, by the SHA-256 of its content."""
-        return Response(artifacts.piece(digest), media_type="application/octet-stream")
+        return Response(artifacts.piece(actor, digest), media_type="application/octet-stream")
 
     @router.delete("/artifacts/{reference}", response_model=api.ArtifactContent)
-    def remove(reference: str) -> Response:
+    def remove(actor: CallingActor, reference: str) -> Response:
         """Remove one version, by its id; the answer is what it was. Refused while a run needs it."""
-        told = _content(reference, "checkpoint")
-        artifacts.remove(reference)
-        return JsonAnswer(told)
+        removed = _content(actor, reference, "checkpoint")
+        artifacts.remove(actor, reference)
+        return JsonAnswer(removed)
 
-    def _content(reference: str, kind: str) -> api.ArtifactContent:
-        manifest = artifacts.manifest(artifacts.find(reference, kind=kind))
+    def _content(actor: Actor, reference: str, kind: str) -> api.ArtifactContent:
+        manifest = artifacts.content(actor, reference, kind=kind)
         run_id = manifest.version.run_id
         return content_record(manifest, run_name=artifacts.names([run_id]).get(run_id))

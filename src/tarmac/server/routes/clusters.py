@@ -20,19 +20,19 @@ def cluster_routes(router: APIRouter, service: Service) -> None:
     clusters = service.plane.clusters
 
     @router.get("/clusters", response_model=list[api.Cluster])
-    def every() -> Response:
+    def every(actor: CallingActor) -> Response:
         """Every lasting cluster; those of rehearsals come and go with their runs."""
-        return JsonAnswer([cluster_record(report) for report in clusters.all()])
+        return JsonAnswer([cluster_record(report) for report in clusters.all(actor)])
 
     @router.get("/clusters/{name}", response_model=api.Cluster)
-    def one(name: str) -> Response:
+    def one(actor: CallingActor, name: str) -> Response:
         """One cluster, its pools with their rules, and its nodes by kind."""
-        return JsonAnswer(cluster_record(clusters.find(name)))
+        return JsonAnswer(cluster_record(clusters.show(actor, name)))
 
     @router.get("/clusters/{name}/check", response_model=list[api.Finding])
-    def check(name: str) -> Response:
+    def check(actor: CallingActor, name: str) -> Response:
         """Try what a run needs on a cluster, and say what was found. May take long."""
-        return JsonAnswer([copy_fields(api.Finding, finding) for finding in clusters.examine(name)])
+        return JsonAnswer([copy_fields(api.Finding, finding) for finding in clusters.examine(actor, name)])
 
     @router.post("/clusters", response_model=api.Cluster)
     def add(actor: CallingActor, body: ClusterBody) -> Response:

@@ -15,8 +15,10 @@ from starlette.responses import Response
 
 from tarmac import api
 from tarmac.artifacts.code.arrivals import Receiver
+from tarmac.control.permissions import Action
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import allowed
 from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
@@ -34,7 +36,9 @@ def code_routes(router: APIRouter, service: Service) -> None:
     plane = service.plane
     arrivals = service.arrivals
 
-    @router.post("/code/needed", response_model=api.CodeNeeded)
+    uploads = APIRouter(dependencies=[allowed(Action.SUBMIT)])
+
+    @uploads.post("/code/needed", response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Which directory of the client's machine a submission brings, and what of it stays behind."""
         code = directory_wanted(draft_of(request, body, service), plane)
@@ -50,12 +54,12 @@ def code_routes(router: APIRouter, service: Service) -> None:
         }
         return JsonAnswer({"directory": wanted})
 
-    @router.post("/code/missing", response_model=api.MissingContents)
+    @uploads.post("/code/missing", response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:
         """Which contents have to be sent."""
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
 
-    @router.post(
+    @uploads.post(
         "/code/packs", status_code=201, response_model=api.KeptPack, openapi_extra={"requestBody": _PACK}
     )
     async def packs(request: Request) -> Response:
@@ -67,7 +71,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
         except OSError as error:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
 
-    @router.post(
+    @uploads.post(
         "/code/trees", status_code=201, response_model=api.KeptTree, openapi_extra={"requestBody": _TREE}
     )
     async def trees(request: Request) -> Response:
@@ -85,6 +89,8 @@ def code_routes(router: APIRouter, service: Service) -> None:
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the tree is not JSON: {error}") from None
         return JsonAnswer({"digest": await run_in_threadpool(arrivals.commit, sent)}, status_code=201)
+
+    router.include_router(uploads)
 
 
 async def _take(request: Request, receiver: Receiver) -> int:

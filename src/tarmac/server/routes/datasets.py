@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import caller_of
+from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import DatasetBody
 from tarmac.server.service import Service
@@ -18,18 +18,16 @@ def dataset_routes(router: APIRouter, service: Service) -> None:
     datasets = service.datasets
 
     @router.get("/datasets", response_model=list[api.Dataset])
-    def every() -> Response:
+    def every(actor: CallingActor) -> Response:
         """Every dataset and how far it has come."""
-        return JsonAnswer([copy_fields(api.Dataset, dataset) for dataset in datasets.all()])
+        return JsonAnswer([copy_fields(api.Dataset, dataset) for dataset in datasets.all(actor)])
 
     @router.post("/datasets", response_model=api.Dataset)
-    def add(body: DatasetBody, request: Request) -> Response:
+    def add(actor: CallingActor, body: DatasetBody) -> Response:
         """Take up a dataset; what lies elsewhere is fetched once. One that failed is tried again."""
-        return JsonAnswer(
-            copy_fields(api.Dataset, datasets.add(body.id, body.source, user=caller_of(request).actor.user))
-        )
+        return JsonAnswer(copy_fields(api.Dataset, datasets.add(actor, body.id, body.source)))
 
     @router.delete("/datasets/{dataset_id}", response_model=api.Dataset)
-    def remove(dataset_id: str) -> Response:
+    def remove(actor: CallingActor, dataset_id: str) -> Response:
         """Forget a dataset, and what was fetched of it; refused while a run reads it."""
-        return JsonAnswer(copy_fields(api.Dataset, datasets.remove(dataset_id)))
+        return JsonAnswer(copy_fields(api.Dataset, datasets.remove(actor, dataset_id)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from tarmac import api
 from tarmac.server.http.answers import JsonAnswer
-from tarmac.server.http.auth import caller_of
+from tarmac.server.http.auth import CallingActor
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import SecretBody
 from tarmac.server.service import Service
@@ -21,25 +21,29 @@ def secret_routes(router: APIRouter, service: Service) -> None:
     secrets = service.secrets
 
     @router.get("/secrets", response_model=list[api.Secret])
-    def every() -> Response:
+    def every(actor: CallingActor) -> Response:
         """Every secret, without its value."""
-        return JsonAnswer([copy_fields(api.Secret, secret) for secret in secrets.vault.all()])
+        return JsonAnswer([copy_fields(api.Secret, secret) for secret in secrets.all(actor)])
 
     @router.put("/secrets/{name}", response_model=api.Secret)
-    def put(name: str, body: SecretBody, request: Request) -> Response:
+    def put(actor: CallingActor, name: str, body: SecretBody) -> Response:
         """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
         new = NewSecret(name=name, value=body.value, form=body.form, variable=body.variable, path=body.path)
-        return JsonAnswer(copy_fields(api.Secret, secrets.set(new, user=caller_of(request).actor.user)))
+        return JsonAnswer(copy_fields(api.Secret, secrets.set(actor, new)))
 
     @router.delete("/secrets/{name}", response_model=api.Secret | None)
     def remove(
-        name: str, *, force: Annotated[bool, Query()] = False, purge: Annotated[bool, Query()] = False
+        actor: CallingActor,
+        name: str,
+        *,
+        force: Annotated[bool, Query()] = False,
+        purge: Annotated[bool, Query()] = False,
     ) -> Response:
         """Give a secret to no run any more; refused while one is to be given it, unless forced."""
-        gone = secrets.remove(name, force=force, purge=purge)
+        gone = secrets.remove(actor, name, force=force, purge=purge)
         return JsonAnswer(copy_fields(api.Secret, gone) if gone is not None else None)
 
     @router.post("/secrets/rotate", response_model=api.Rotation)
-    def rotate() -> Response:
+    def rotate(actor: CallingActor) -> Response:
         """Seal every value with a new key, and forget the old ones."""
-        return JsonAnswer({"values": secrets.vault.rotate()})
+        return JsonAnswer({"values": secrets.rotate(actor)})

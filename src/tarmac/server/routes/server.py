@@ -8,7 +8,9 @@ from starlette.responses import Response
 
 import tarmac
 from tarmac import api
+from tarmac.control.permissions import Action
 from tarmac.server.http.answers import JsonAnswer
+from tarmac.server.http.auth import allowed
 from tarmac.server.service import Service
 
 
@@ -27,7 +29,7 @@ def server_routes(router: APIRouter, service: Service) -> None:
             }
         )
 
-    @router.post("/server/stop", status_code=202)
+    @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
     async def stop() -> Response:
         """End the server, once this answer is out. Runs go on, and the next server finds them."""
         return JsonAnswer({}, status_code=202, background=BackgroundTask(service.stop))

@@ -13,6 +13,8 @@ from pathlib import Path
 from tarmac.artifacts.versions.catalog import Catalog, Kept
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
 from tarmac.artifacts.versions.retention import Rules, collect, expired
+from tarmac.control.permissions import Action, check
+from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Run
@@ -41,8 +43,9 @@ class ArtifactService:
 
     # --- questions
 
-    def kept(self, run: Run | None) -> list[Kept]:
+    def kept(self, actor: Actor, run: Run | None) -> list[Kept]:
         """Every version of a run's artifacts, or of all runs'."""
+        check(actor, Action.READ)
         return self._catalog.kept(run.id if run is not None else None)
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
@@ -68,21 +71,25 @@ class ArtifactService:
             )
         return latest
 
-    def manifest(self, version: Version) -> Manifest:
-        """What a version holds."""
-        return self._catalog.manifest(version)
+    def content(self, actor: Actor, reference: str, *, kind: str = _CHECKPOINT) -> Manifest:
+        """What a version holds; raises NotFound as `find` does."""
+        check(actor, Action.READ)
+        return self._catalog.manifest(self.find(reference, kind=kind))
 
-    def piece(self, digest: str) -> bytes:
+    def piece(self, actor: Actor, digest: str) -> bytes:
         """A piece of a file."""
+        check(actor, Action.READ)
         return self._catalog.piece(digest)
 
     # --- commands
 
-    def remove(self, reference: str) -> Version:
+    def remove(self, actor: Actor, reference: str) -> Version:
         """Remove one version; raises Refused for one that is in use."""
         version = self._catalog.exact(reference)
         if version is None:
             raise self._catalog.unknown(reference)
+        run = self._store.load_runs([version.run_id]).get(version.run_id)
+        check(actor, Action.CONTROL, owner=run.user if run is not None else None, what="artifacts")
         live = self._store.live_runs()
         reader = next((run for run in live if version.id in run.spec.input_artifacts), None)
         if reader is not None:

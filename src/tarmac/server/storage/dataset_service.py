@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tarmac.artifacts.datasets import check_url, fetch, is_url, local_path
+from tarmac.control.permissions import Action, check
 from tarmac.launch.datasets import variable, with_datasets
+from tarmac.model.actor import Actor
 from tarmac.model.cluster import LOCAL_CLUSTER
 from tarmac.model.dataset import Dataset, DatasetState
 from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, TarmacError
@@ -55,20 +57,21 @@ class DatasetService:
 
     # --- questions
 
-    def all(self) -> list[Dataset]:
+    def all(self, actor: Actor) -> list[Dataset]:
         """Every dataset of this server, by id: another one keeps its own on its machine."""
-        return [dataset for dataset in self._store.datasets() if dataset.server == self._server]
+        check(actor, Action.READ)
+        return self._all()
 
     def find(self, dataset_id: str) -> Dataset:
         """One dataset; raises NotFound with the nearest."""
-        known = {dataset.id: dataset for dataset in self.all()}
+        known = {dataset.id: dataset for dataset in self._all()}
         if dataset_id not in known:
             raise NotFound(f"there is no dataset {dataset_id!r}", hint=_nearest(dataset_id, known))
         return known[dataset_id]
 
     def problems(self, ids: Iterable[str]) -> list[Problem]:
         """What is wrong with the datasets that a new run names."""
-        known = {dataset.id: dataset for dataset in self.all()}
+        known = {dataset.id: dataset for dataset in self._all()}
         found: list[Problem] = []
         variables: dict[str, str] = {}
         for dataset_id in dict.fromkeys(ids):
@@ -85,8 +88,9 @@ class DatasetService:
 
     # --- commands
 
-    def add(self, dataset_id: str, source: str, *, user: str) -> Dataset:
+    def add(self, actor: Actor, dataset_id: str, source: str) -> Dataset:
         """Take up a dataset. The same twice is one; one that failed is tried again."""
+        check(actor, Action.SUBMIT)
         if not _ID.fullmatch(dataset_id):
             raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
         known = {dataset.id: dataset for dataset in self._store.datasets()}.get(dataset_id)
@@ -102,7 +106,7 @@ class DatasetService:
         if known is not None and known.state is not DatasetState.FAILED:
             return known
         dataset = Dataset(
-            id=dataset_id, source=source, user=user, created_at=self._clock.now(), server=self._server
+            id=dataset_id, source=source, user=actor.user, created_at=self._clock.now(), server=self._server
         )
         if not is_url(source):
             path = local_path(source)
@@ -115,9 +119,10 @@ class DatasetService:
         self._wakeup.set()
         return dataset
 
-    def remove(self, dataset_id: str) -> Dataset:
+    def remove(self, actor: Actor, dataset_id: str) -> Dataset:
         """Forget a dataset, and what was fetched of it; raises Refused while a run needs it."""
         dataset = self.find(dataset_id)
+        check(actor, Action.CONTROL, owner=dataset.user, what="datasets")
         for run in self._store.live_runs():
             if dataset_id in run.spec.datasets:
                 raise Refused(f"{run.name} ({run.id}, {run.state}) reads {dataset_id}")
@@ -130,19 +135,22 @@ class DatasetService:
 
         def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
             if run.spec.datasets:
-                known = {dataset.id: dataset.path for dataset in self.all()}
+                known = {dataset.id: dataset.path for dataset in self._all()}
                 paths = {name: path for name in run.spec.datasets if (path := known.get(name)) is not None}
                 launch = with_datasets(launch, paths)
             return apply_conventions(run, attempt, launch)
 
         return and_datasets
 
+    def _all(self) -> list[Dataset]:
+        return [dataset for dataset in self._store.datasets() if dataset.server == self._server]
+
     # --- fetching
 
     def _fetch_all(self) -> None:
         while not self._ending:
             self._wakeup.clear()
-            waiting = [dataset for dataset in self.all() if dataset.state in _UNFINISHED]
+            waiting = [dataset for dataset in self._all() if dataset.state in _UNFINISHED]
             for dataset in waiting:
                 self._fetch(dataset)
             if not waiting:
@@ -177,7 +185,7 @@ class DatasetService:
 
     def _put(self, dataset: Dataset) -> None:
         """Keep its record, unless it was removed meanwhile."""
-        if any(known.id == dataset.id for known in self.all()):
+        if any(known.id == dataset.id for known in self._all()):
             self._store.put_dataset(dataset)
         elif dataset.state is DatasetState.AVAILABLE:
             shutil.rmtree(self._place(dataset.id), ignore_errors=True)

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
+from tarmac.control.permissions import Action, check
 from tarmac.dialects.names import reserved
+from tarmac.model.actor import Actor
 from tarmac.model.errors import InvalidInput, Problem, Refused
 from tarmac.model.ports import Store
 from tarmac.model.run import Run
@@ -45,19 +47,26 @@ class SecretService:
         """The values that secrets have now: `model.secret.SecretValues`."""
         return self.vault.values(names)
 
-    def set(self, new: NewSecret, *, user: str) -> SecretVersion:
+    def all(self, actor: Actor) -> list[SecretVersion]:
+        """Every secret, by name, as it is now."""
+        check(actor, Action.READ)
+        return self.vault.all()
+
+    def set(self, actor: Actor, new: NewSecret) -> SecretVersion:
         """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
+        self._check_change(actor, new.name, Action.SUBMIT)
         _check_form(new)
-        version = self.vault.set(new, user=user)
+        version = self.vault.set(new, user=actor.user)
         self._forget_masks()
         return version
 
-    def remove(self, name: str, *, force: bool, purge: bool) -> SecretVersion | None:
+    def remove(self, actor: Actor, name: str, *, force: bool, purge: bool) -> SecretVersion | None:
         """Give a secret to no run any more; raises Refused while a run is to be given it, unless forced.
 
         With `purge` its values are forgotten as well, and logs that show them are no longer hidden; None
         where it had been removed before.
         """
+        self._check_change(actor, name, Action.CONTROL)
         if not force:
             for run in self._store.live_runs():
                 if any(use.name == name for use in run.spec.secrets):
@@ -73,6 +82,11 @@ class SecretService:
             version = self.vault.remove(name)
         self._forget_masks()
         return version
+
+    def rotate(self, actor: Actor) -> int:
+        """Seal every value with a new key; how many there are."""
+        check(actor, Action.MANAGE)
+        return self.vault.rotate()
 
     def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
         """The spec of a new run with the form of each of its secrets, and what is wrong with them."""
@@ -101,6 +115,10 @@ class SecretService:
             while len(self._masks) > _MASKS_KEPT:
                 self._masks.popitem(last=False)
         return mask
+
+    def _check_change(self, actor: Actor, name: str, action: Action) -> None:
+        """Raise Forbidden for the secret of another user: whoever set its newest value, removed or not."""
+        check(actor, action, owner=self.vault.owner(name), what="secrets")
 
     def _forget_masks(self) -> None:
         with self._lock:
