@@ -23,7 +23,7 @@ from typing import Any
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.paths import AttemptPaths, NodePaths
 from tarmac.node.kernel.fifo import ring
-from tarmac.node.starting import NODE_DIRECTORY, SDK_DIRECTORY, runner_command, warm_command
+from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 PATIENCE_S = 20.0
 
@@ -162,7 +162,7 @@ def write_attempt(
         "time_limit_s": None,
         "pause_signal": "SIGTERM",
         "grace_s": 10.0,
-        "sdk": str(SDK_DIRECTORY),
+        "sdk": Installation("").sdk,
         "nodes": [
             {
                 "node": each,
@@ -235,8 +235,7 @@ def warm_parent(
     ours, theirs = socket.socketpair()
     ours.settimeout(PATIENCE_S)
     with ours, theirs:
-        told = warm_command(python, theirs.fileno(), idle_s=idle_s)
-        command = [*prefix, *(str(package) if part == str(NODE_DIRECTORY) else part for part in told)]
+        command = [*prefix, *Installation(python, str(package)).warm(theirs.fileno(), idle_s=idle_s)]
         process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
         theirs.close()
         try:
@@ -248,7 +247,7 @@ def warm_parent(
 
 def cold_runner(attempt: AttemptDirectory, node: str = "n0", *, python: str = sys.executable) -> int:
     """Run a node's part in a process of its own; its exit code."""
-    command = runner_command(python, str(attempt.path), node)
+    command = Installation(python).run(str(attempt.path), node)
     return subprocess.run(command, timeout=PATIENCE_S, check=False).returncode
 
 

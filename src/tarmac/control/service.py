@@ -215,6 +215,10 @@ class ControlPlane:
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
 
+    def read_period_s(self, attempt_id: str) -> float:
+        """How often the files of an attempt may be looked at for what is new."""
+        return self.control.engine_of(attempt_id).pace.read_s
+
     def queue(
         self, actor: Actor, part: Part = WHOLE, *, cluster: str | None = None, pool: str | None = None
     ) -> list[QueuePage]:

@@ -83,12 +83,13 @@ class Pace:
     """How often an engine is to be called.
 
     All live attempts are observed every `observe_s`, and less and less often, down to every `idle_s`, while
-    nothing changes. An engine that failed several times in a row is left alone for `rest_s`, and twice as
-    long each time, up to `longest_rest_s`.
+    nothing changes. Logs that somebody follows are looked at every `read_s`. An engine that failed several
+    times in a row is left alone for `rest_s`, and twice as long each time, up to `longest_rest_s`.
     """
 
     observe_s: float = 1.0
     idle_s: float = 1.0
+    read_s: float = 0.05
     rest_s: float = 1.0
     longest_rest_s: float = 1.0
 

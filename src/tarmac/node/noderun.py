@@ -75,7 +75,9 @@ class NodeRun:
         self.apart = apart
         self.own_disk_view = apart is not None
         self.mounted: Optional[Plan] = None
-        self.wake_channel = WakeChannel(self.node, events.flush, outside_only=apart is not None)
+        self.wake_channel = WakeChannel(
+            self.node, events.flush, look_s=document.look_s, outside_only=apart is not None
+        )
         self.children = Children()
         self.sidecar = SidecarProcess(
             document,

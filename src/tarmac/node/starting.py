@@ -1,42 +1,48 @@
-"""How to start a runner or a warm parent: the command lines, and where the SDK lies.
+"""How to start a runner or a warm parent on a node: the command lines, and where the SDK lies there.
 
-Called by engines. Both commands run by path, so `node` may have been copied to a machine without tarmac.
+Called by engines. All commands run by path, so the package may have been copied to a machine without tarmac.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
+from typing import NamedTuple, Optional
 
 NODE_DIRECTORY = Path(__file__).resolve().parent
 """This package: what an engine copies to another machine (as .../tarmac/node)."""
-
-SDK_DIRECTORY = NODE_DIRECTORY / "shim"
-"""What `sdk` in attempt.json names: on PYTHONPATH it makes `import tarmac` work."""
 
 # Isolated and without site: the runner needs the standard library alone, and starts in a third of the time.
 _LEAN = ("-I", "-S")
 
 
-def runner_command(python: str, directory: str, node: str) -> list[str]:
-    """The argv of a runner for one node of an attempt; it runs until the node's part has ended."""
-    return [python, *_LEAN, str(NODE_DIRECTORY), "run", directory, node]
+class Installation(NamedTuple):
+    """The Python of the nodes, 3.9 or later, and where this package lies there."""
 
+    python: str
+    package: str = str(NODE_DIRECTORY)
 
-def join_command(
-    python: str, directory: str, rank: str, nodes: str, devices: Optional[str] = None
-) -> list[str]:
-    """The same on a node that a cluster with a queue of its own has given, where that is known (`granted`).
+    @property
+    def sdk(self) -> str:
+        """What `sdk` in attempt.json names: on PYTHONPATH it makes `import tarmac` work."""
+        return f"{self.package}/shim"
 
-    The words may be variables of a shell that a launcher starts there.
-    """
-    given = [] if devices is None else [devices]
-    return [python, *_LEAN, str(NODE_DIRECTORY), "join", directory, rank, nodes, *given]
+    def run(self, directory: str, node: str) -> list[str]:
+        """The argv of a runner for one node of an attempt; it runs until the node's part has ended."""
+        return self._command("run", directory, node)
 
+    def join(self, directory: str, rank: str, nodes: str, devices: Optional[str] = None) -> list[str]:
+        """The same on a node that a cluster with a queue of its own has given (see `granted`).
 
-def warm_command(python: str, fd: int, *, idle_s: int = 0) -> list[str]:
-    """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
+        The words may be variables of a shell that a launcher starts there.
+        """
+        return self._command("join", directory, rank, nodes, *([] if devices is None else [devices]))
 
-    A runner that has done its part waits `idle_s` for another; 0: it ends.
-    """
-    return [python, *_LEAN, str(NODE_DIRECTORY), "warm", str(fd), str(idle_s)]
+    def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:
+        """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
+
+        A runner that has done its part waits `idle_s` for another; 0: it ends.
+        """
+        return self._command("warm", str(fd), str(idle_s))
+
+    def _command(self, *words: str) -> list[str]:
+        return [self.python, *_LEAN, self.package, *words]

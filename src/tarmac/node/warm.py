@@ -1,6 +1,6 @@
 """The warm parent: a small process that forks runners, because a fresh Python costs more than a short run.
 
-Started by engines (`starting.warm_command`) on a node that serves many short runs. It holds no state:
+Started by engines (`starting.Installation.warm`) on a node that serves many short runs. It holds no state:
 requests come over one connected unix stream socket, one line of JSON each, and the runners outlive it. It
 ends when the other end of the socket is closed. A runner that is done may serve another attempt: see `idle`.
 """

@@ -8,16 +8,16 @@ from pathlib import Path
 from engine_harness import make_launch
 from golden import assert_golden
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import render
+from tarmac.engines.attempts.request import NodeSettings, render
 from tarmac.model.launch import Launch
 
 HERE = Path(__file__).parent
 LAYOUT = Layout(Path("/home/ada/.local/state/tarmac"))
-SDK = Path("/opt/tarmac/shim")
+SETTINGS = NodeSettings(sdk="/opt/tarmac/shim", notify=str(LAYOUT.notify))
 
 
 def printed(launch: Launch) -> str:
-    return str(render(launch, LAYOUT, SDK)) + "\n"
+    return str(render(launch, LAYOUT, SETTINGS)) + "\n"
 
 
 def test_two_nodes_with_code_and_setup() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -94,8 +95,14 @@ def test_a_weaker_ask_changes_nothing(warm: Warm, tmp_path: Path) -> None:
     assert attempt.kinds().count("asked") == 1
 
 
-def test_an_ask_is_seen_even_if_nobody_rings(warm: Warm, tmp_path: Path) -> None:
-    attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")])
+@pytest.mark.parametrize("fifos", [True, False])
+def test_an_ask_is_seen_even_if_nobody_rings(warm: Warm, tmp_path: Path, *, fifos: bool) -> None:
+    """Also where there can be no FIFO to ring: the runner looks by itself, as often as it is told."""
+    attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")], look_s=0.1)
+    if not fifos:
+        attempt.told["notify"] = None
+        (attempt.path / "attempt.json").write_text(json.dumps(attempt.told))
+        Path(attempt.node().wake).mkdir(parents=True)
     warm.start(attempt)
     attempt.wait_for_line("ready")
     attempt.ask("stop", wake=False)

@@ -19,7 +19,7 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.view import open_view
 from tarmac.node.attempt.protocol import LATE_PORT, MEETING_FILE, late_address
 from tarmac.node.kernel import ports
-from tarmac.node.starting import join_command
+from tarmac.node.starting import Installation
 
 NODES = "login-x=127.0.0.1,gpu-7=127.0.0.2"
 
@@ -45,7 +45,7 @@ def ranks(root: Path, script: str = SHOW, **fields: Any) -> AttemptDirectory:
 @contextmanager
 def joined(directory: Path, rank: int, *, nodes: str = NODES, devices: str | None = None) -> Iterator[None]:
     """A runner as a launcher of the cluster would start it."""
-    command = join_command(sys.executable, str(directory), str(rank), nodes, devices)
+    command = Installation(sys.executable).join(str(directory), str(rank), nodes, devices)
     with subprocess.Popen(command) as process:
         yield
         assert process.wait(PATIENCE_S) == 0
@@ -146,7 +146,7 @@ def test_there_a_port_that_is_taken_ends_the_attempt_which_then_gets_another(tmp
 def test_words_that_name_no_nodes_start_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     attempt = ranks(tmp_path)
     rank, nodes, devices = (*words, None)[:3]
-    command = join_command(sys.executable, str(attempt.path), str(rank), str(nodes), devices)
+    command = Installation(sys.executable).join(str(attempt.path), str(rank), str(nodes), devices)
     found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert found.returncode == 1
     assert found.stderr

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from attempts import PATIENCE_S, Warm, python_worker, worker, write_attempt
-from tarmac.node.starting import SDK_DIRECTORY
+from tarmac.node.starting import Installation
 
 SAVES = """
 import os, tarmac
@@ -78,7 +78,7 @@ def test_reports_reach_the_node_directory(warm: Warm, tmp_path: Path) -> None:
 def test_an_absent_tarmac_is_made_up_for(tmp_path: Path) -> None:
     """Without site packages there is no tarmac: the shim gives the six functions, and nothing else."""
     source = "import tarmac; print(tarmac.should_pause(), sorted(tarmac.__all__))"
-    assert _shimmed(source, {"PYTHONPATH": str(SDK_DIRECTORY)}) == (
+    assert _shimmed(source, {"PYTHONPATH": Installation("").sdk}) == (
         "False ['checkpoint', 'finished', 'latest_checkpoint', 'report', 'should_pause', 'time_left']\n"
     )
 
@@ -88,7 +88,7 @@ def test_an_installed_tarmac_is_preferred(tmp_path: Path, first: str) -> None:
     (tmp_path / "tarmac").mkdir()
     (tmp_path / "tarmac/__init__.py").write_text("from tarmac.inner import word\n")
     (tmp_path / "tarmac/inner.py").write_text("word = 'installed'\n")
-    places = [str(SDK_DIRECTORY), str(tmp_path)]
+    places = [Installation("").sdk, str(tmp_path)]
     path = os.pathsep.join(places if first == "shim" else reversed(places))
     assert _shimmed("import tarmac; print(tarmac.word)", {"PYTHONPATH": path}) == "installed\n"
 

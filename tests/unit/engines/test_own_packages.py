@@ -10,7 +10,7 @@ import pytest
 from launches import launch, node, placement
 from tarmac.dialects.registry import apply_conventions, read
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import render
+from tarmac.engines.attempts.request import NodeSettings, render
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
 from tarmac.server.settings import Settings
@@ -54,10 +54,10 @@ def test_a_file_for_a_container_gets_them(system: str) -> None:
 
 def test_they_are_asked_of_the_node_only_where_wanted() -> None:
     plain = launch(NATIVE, [node("n0")], [placement("main", 0, "n0")])
-    assert not render(plain, LAYOUT, Path("/sdk")).document.own_packages
+    assert not render(plain, LAYOUT, NodeSettings(sdk="/sdk")).document.own_packages
     wanted = [
-        render(replace(plain, own_packages=True), LAYOUT, Path("/sdk")),
-        render(plain, LAYOUT, Path("/sdk"), own_packages=True),
+        render(replace(plain, own_packages=True), LAYOUT, NodeSettings(sdk="/sdk")),
+        render(plain, LAYOUT, NodeSettings(sdk="/sdk", own_packages=True)),
     ]
     for request in wanted:
         assert request.document.own_packages

@@ -10,6 +10,7 @@ from actors import ADA
 from served import Served
 from tarmac.control.admission import Submission
 from tarmac.engines.sim import Behaviour
+from tarmac.model.abilities import Pace
 from tarmac.model.launch import Launch
 from tarmac.server.http.auth import Caller
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
@@ -93,6 +94,16 @@ def test_a_view_without_files_is_idle(plane: Served) -> None:
     view = LogView(plane.plane, ADA, run, LogQuery())
     view.look(survey=True)
     assert view.idle
+
+
+def test_files_are_looked_at_as_often_as_the_engine_allows(plane: Served) -> None:
+    plane.plane.control.engines.own.pace = Pace(read_s=2.0)
+    run = plane.plane.submit([_submission(plane)])[0].run.id
+    view = LogView(plane.plane, ADA, run, LogQuery())
+    plane.advance(1)
+    view.look(survey=True)
+    assert not view.idle
+    assert view.period_s == 2.0
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:

@@ -26,7 +26,7 @@ from tarmac.node.attempt.document import (
     WorkerPart,
     to_json,
 )
-from tarmac.node.attempt.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES
+from tarmac.node.attempt.protocol import ARTIFACT_KINDS, ARTIFACT_VARIABLES, LOOK_S
 from tarmac.node.attempt.steps import AptStep, CheckoutStep, CommandStep, PipStep, Step
 from tarmac.node.files.gitrules import GitRules
 
@@ -43,6 +43,27 @@ class ArtifactStoring:
 
 
 NO_RULES = GitRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What holds for all attempts of an engine, wherever its nodes are.
+
+    `sdk` lies on the nodes, as does the command that keeps artifacts (`keeping` None: they stay where they
+    are). `notify` is a FIFO on their disk that the engine reads; None: it looks by itself. Runners look at
+    what they are asked at once where they can be woken, and every `look_s` by themselves. `own_packages`:
+    each run has packages of its own, whatever its launch says. `shared_directory`: all nodes see one and the
+    same attempt directory.
+    """
+
+    sdk: str
+    notify: str | None = None
+    look_s: float = LOOK_S
+    shared_directory: bool = True
+    keeping: ArtifactStoring | None = None
+    git: GitRules = NO_RULES
+    own_packages: bool = False
+    log_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +98,12 @@ class AttemptRequest:
         return "\n".join(lines)
 
 
-def render(
-    launch: Launch,
-    layout: Layout,
-    sdk: Path,
-    git: GitRules = NO_RULES,
-    keeping: ArtifactStoring | None = None,
-    *,
-    own_packages: bool = False,
-    log_limit_bytes: int | None = None,
-) -> AttemptRequest:
-    """The request for a launch; raises InvalidInput for an attempt id that cannot be a path.
-
-    With `own_packages` each run has packages of its own, whatever its launch says.
-    """
+def render(launch: Launch, layout: Layout, settings: NodeSettings) -> AttemptRequest:
+    """The request for a launch; raises InvalidInput for an attempt id that cannot be a path."""
     directory = layout.attempt(launch.attempt_id)
     if directory is None:
         raise InvalidInput(f"{launch.attempt_id!r} cannot be the id of an attempt")
-    packages = own_packages or launch.own_packages
+    packages, keeping = settings.own_packages or launch.own_packages, settings.keeping
     checks_out = any(isinstance(step, Checkout) for step in launch.setup)
     document = AttemptDocument(
         attempt_id=launch.attempt_id,
@@ -102,7 +111,9 @@ def render(
         run_name=launch.run_name,
         number=launch.number,
         token=launch.token,
-        notify=str(layout.notify),
+        notify=settings.notify,
+        look_s=settings.look_s,
+        shared_directory=settings.shared_directory,
         code=str(layout.code(launch.code_digest)) if launch.code_digest else None,
         setup=tuple(_step(step) for step in launch.setup),
         setup_env=dict(sorted(launch.setup_env.items())),
@@ -110,15 +121,15 @@ def render(
         own_packages=packages,
         own_directories=launch.own_directories,
         environments=str(layout.environments) if launch.setup or packages else None,
-        git=git if checks_out else NO_RULES,
+        git=settings.git if checks_out else NO_RULES,
         time_limit_s=launch.time_limit_s,
         ran_s=launch.ran_s,
         allotted_s=launch.allotted_s,
         allots_setup=launch.allots_setup,
-        log_limit_bytes=log_limit_bytes,
+        log_limit_bytes=settings.log_limit_bytes,
         pause_signal=launch.pause_signal,
         grace_s=launch.grace_s,
-        sdk=str(sdk),
+        sdk=settings.sdk,
         sync=_sync(launch, keeping) if keeping is not None else None,
         secrets=tuple(_secret(secret) for secret in launch.secrets),
         nodes=_nodes(launch, layout, state=keeping is not None),

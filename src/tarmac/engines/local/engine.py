@@ -17,7 +17,7 @@ from tarmac.engines.attempts.aggregate_outcome import observation
 from tarmac.engines.attempts.cleared import cleared_notices
 from tarmac.engines.attempts.files import read_inside
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, render
+from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.local import devices, remains, supervision
 from tarmac.engines.local.addresses import addressed
@@ -36,7 +36,7 @@ from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
 from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 from tarmac.node.kernel import fifo, ports
-from tarmac.node.starting import SDK_DIRECTORY
+from tarmac.node.starting import Installation
 
 ABSENT = Observation(state=ObservedState.ABSENT)
 
@@ -71,16 +71,21 @@ class LocalEngine:
         self._layout = Layout(home.resolve())
         self._nodes = tuple(nodes)
         self._patience = patience
-        self._keeping = keeping
-        self._git = git
-        self._own_packages = own_packages
-        self._log_limit_bytes = log_limit_bytes
+        installation = Installation(python)
+        self._settings = NodeSettings(
+            sdk=installation.sdk,
+            notify=str(self._layout.notify),
+            keeping=keeping,
+            git=git,
+            own_packages=own_packages,
+            log_limit_bytes=log_limit_bytes,
+        )
         surveyed = self._machine = machine or devices.survey()
         self._described = NodeCache(lambda cluster: cluster_nodes(surveyed, cluster))
         self._views = Views(self._layout)
         self._staging_lock = Lock()
         staging.prepare(self._layout)
-        self._warm = WarmParent(python, open_files=open_files)
+        self._warm = WarmParent(installation, open_files=open_files)
         self._starter = Starter(self._warm, secrets)
         self._news = NewsBoard(self._layout.notify)
 
@@ -96,15 +101,7 @@ class LocalEngine:
     # --- the port --------------------------------------------------------------------------------
 
     def render(self, launch: Launch) -> AttemptRequest:
-        return render(
-            launch,
-            self._layout,
-            SDK_DIRECTORY,
-            git=self._git,
-            keeping=self._keeping,
-            own_packages=self._own_packages,
-            log_limit_bytes=self._log_limit_bytes,
-        )
+        return render(launch, self._layout, self._settings)
 
     def submit(self, request: AttemptRequest) -> None:
         self._starter.check(request.secrets)

@@ -17,7 +17,7 @@ from threading import Lock
 
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.node.attempt.protocol import LONGEST_REQUEST_BYTES
-from tarmac.node.starting import warm_command
+from tarmac.node.starting import Installation
 
 ANSWER_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 5.0
@@ -30,13 +30,13 @@ OpenFiles = tuple[int, int]
 
 
 class WarmParent:
-    """Starts runners with `python`. Thread-safe: one request is on its way at a time.
+    """Starts runners as they are installed. Thread-safe: one request is on its way at a time.
 
     `open_files`: how many files they may open, where it is not as many as this process.
     """
 
-    def __init__(self, python: str, *, open_files: OpenFiles | None = None) -> None:
-        self._python = python
+    def __init__(self, installation: Installation, *, open_files: OpenFiles | None = None) -> None:
+        self._installation = installation
         self._open_files = open_files
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,7 +106,7 @@ class WarmParent:
         self._socket.settimeout(ANSWER_TIMEOUT_S)
         with theirs:
             self._process = subprocess.Popen(
-                warm_command(self._python, theirs.fileno(), idle_s=IDLE_S),
+                self._installation.warm(theirs.fileno(), idle_s=IDLE_S),
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -113,12 +113,14 @@ class NodePart(NamedTuple):
 class AttemptDocument(NamedTuple):
     """An attempt: what holds for all of its nodes, and the part of each.
 
-    `notify` is a FIFO that takes "ATTEMPT_ID\\n" after each event; `code` a snapshot to fill work/ with;
-    `sdk` a directory that makes `import tarmac` work; `environments` the directory of those that runs share.
-    `own_directories`: workers do not share a working directory (without effect where there are setup steps
-    or hooks). `own_packages`: commands install with pip into the attempt's own environment, also without
-    setup steps. `git`: what the step `checkout` may use. The `hooks` (before_login, before, after,
-    after_login) run once, on the node of rank 0, around the workers of all nodes, with `setup_env`.
+    `notify` is a FIFO that takes "ATTEMPT_ID\\n" after each event. Every `look_s` the runner looks by itself
+    at what it is asked: waking it may be impossible (another machine, a disk without FIFOs). `code` is a
+    snapshot to fill work/ with; `sdk` a directory that makes `import tarmac` work; `environments` the
+    directory of those that runs share. `own_directories`: workers do not share a working directory (without
+    effect where there are setup steps or hooks). `own_packages`: commands install with pip into the attempt's
+    own environment, also without setup steps. `git`: what the step `checkout` may use. The `hooks`
+    (before_login, before, after, after_login) run once, on the node of rank 0, around the workers of all
+    nodes, with `setup_env`.
 
     `time_limit_s` counts from the claim (setup takes part of it); `ran_s` was spent of the run's limit by
     earlier attempts. `allotted_s`: when the attempt is to be asked to leave, for the workers to know, from
@@ -133,6 +135,7 @@ class AttemptDocument(NamedTuple):
     run_id: str = ""
     run_name: str = ""
     notify: Optional[str] = None
+    look_s: float = protocol.LOOK_S
     code: Optional[str] = None
     setup: tuple[Step, ...] = ()
     setup_env: Mapping[str, str] = NOTHING

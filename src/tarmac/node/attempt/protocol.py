@@ -71,15 +71,15 @@ REPORTS (one line per call of the SDK's `report`)
     {"at", "rank", "step", "progress", "metrics": {name: number or text}}   NaN and infinities as text
 
 STARTING A RUNNER
-    In a new process: `starting.runner_command(python, directory, node)`. Quicker, by a warm parent that
-    forks: `starting.warm_command(python, fd)`, where `fd` is one end of a connected unix stream socket (a
+    In a new process: `starting.Installation.run(directory, node)`. Quicker, by a warm parent that
+    forks: `starting.Installation.warm(fd)`, where `fd` is one end of a connected unix stream socket (a
     socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
     last may be absent); one per answer, in order: {"pid"} of the runner, which was forked for it or waited
     for work, or {"error"}. It ends when the other end is closed; runners that serve an attempt live on. The
     values of secrets travel here alone: an attempt with secrets cannot be started in a new process.
     Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone: a runner
     may serve one attempt after the other.
-    Where a cluster with a queue of its own gives the nodes: `starting.join_command(python, directory, rank,
+    Where a cluster with a queue of its own gives the nodes: `starting.Installation.join(directory, rank,
     nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are the names of all by
     rank, with commas, each with `=ADDRESS` where its name is none; DEVICES the accelerators it was given
     there, with commas. Before anything else the runners settle where workers meet: addresses and port take
@@ -122,6 +122,9 @@ SYNC_FILE = "sync.jsonl"
 SYNC_LOG = "sync.log"
 
 ARTIFACT_KINDS = ("checkpoint", "crud", "lossy", "log")
+
+LOOK_S = 0.5
+"""How often a runner looks by itself at what it is asked, where nothing else is said."""
 
 HEARTBEAT_PERIOD_S = 5.0
 HEARTBEAT_LEASE_S = 30.0

@@ -134,7 +134,7 @@ def _carry_out(
 
     Leave is passed on from commands before the workers only: after them, everything else is still to be done.
     """
-    log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
+    log = os.path.join(run.attempt.logs, f"setup.{run.node_name}.log")
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
     untrusted.append_text(log, "".join(lines))
     run.events.flush()
@@ -184,7 +184,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         "node": run.node_name,
         "exit_code": child.exit_code,
         "signal": child.signal,
-        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.part.node}.log"), run.mask),
+        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.node_name}.log"), run.mask),
     }
     return {key: value for key, value in told.items() if value not in (None, [])}
 

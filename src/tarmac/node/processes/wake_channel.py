@@ -1,7 +1,7 @@
 """What the runner waits on, and its heartbeat. Called by every hook that waits or takes long.
 
 It sleeps until a child changes, somebody rings, a signal arrives or a deadline comes; in between it looks by
-itself twice a second, because a ring may be lost or impossible (another machine, a disk without FIFOs).
+itself now and then, because a ring may be lost or impossible (another machine, a disk without FIFOs).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import fifo, syscalls
 
-LOOK_S = 0.5
 _GLANCE_S = 0.1
+_LEAST_LOOK_S = 0.05
 
 IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 """They must not end a runner: errors say the rest. Workers get them back as they were."""
@@ -34,9 +34,12 @@ class WakeChannel:
     whatever it finds means its own.
     """
 
-    def __init__(self, node: NodePaths, on_beat: Callable[[], object], *, outside_only: bool) -> None:
+    def __init__(
+        self, node: NodePaths, on_beat: Callable[[], object], *, look_s: float, outside_only: bool
+    ) -> None:
         self._heartbeat = node.heartbeat
         self._on_beat = on_beat
+        self._look_s = max(_LEAST_LOOK_S, min(look_s, protocol.HEARTBEAT_PERIOD_S))
         self._wakeup = fifo.listen(node.wake)
         self._outside_only = outside_only
         listened = {signal.SIGCHLD, *_LEAVE_SIGNALS}
@@ -55,12 +58,13 @@ class WakeChannel:
         self.beat()
 
     def wait(self, deadline: Optional[float] = None, *, also: int = -1) -> bool:
-        """Return when there may be news, at the latest at `deadline` (monotonic) or after `LOOK_S`.
+        """Return when there may be news, at the latest at `deadline` (monotonic) or when it is time to look.
 
         `also` is another descriptor to wait for; True when it has something to read.
         """
         now = time.monotonic()
-        until = now + LOOK_S if deadline is None else min(deadline, now + LOOK_S)
+        look_at = now + self._look_s
+        until = look_at if deadline is None else min(deadline, look_at)
         heard = self._listen(max(0.0, until - now), also)
         self.beat()
         return heard

@@ -45,7 +45,7 @@ class SetupWork:
     def __init__(self, run: NodeRun) -> None:
         self.run = run
         self.directory = run.node.work
-        self.log = os.path.join(run.attempt.logs, f"setup.{run.part.node}.log")
+        self.log = os.path.join(run.attempt.logs, f"setup.{run.node_name}.log")
         self._scratch = os.path.join(run.node.directory, "asked")
 
     def env(self) -> dict[str, str]:

@@ -105,6 +105,11 @@ class LogView:
         return not self._open
 
     @property
+    def period_s(self) -> float:
+        """How often the open files are to be looked at: a follower's lag is this and a little."""
+        return max((view.period_s for view in self._open.values()), default=0.0)
+
+    @property
     def run_id(self) -> str:
         return self._run.id
 
@@ -194,6 +199,7 @@ class _AttemptView:
         old: bool,
     ) -> None:
         self.ended = False
+        self.period_s = plane.read_period_s(attempt.id)
         self._mask = mask
         self._plane = plane
         self._actor = actor

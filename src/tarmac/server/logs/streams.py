@@ -1,7 +1,8 @@
 """The live streams: a run's history and its logs, as async iterators of frames for `sse.StreamResponse`.
 
 A stream costs no thread: it waits in the event loop for news of the control plane (`Changes`), and while
-log files are open it looks at them twenty times a second; only the reading happens in the thread pool.
+log files are open it looks at them as often as their engine allows; only the reading happens in the thread
+pool.
 """
 
 from __future__ import annotations
@@ -24,9 +25,6 @@ from tarmac.server.logs.positions import format_places
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import run_record
 from tarmac.server.service import Service
-
-FILE_PERIOD_S = 0.05
-"""How often open log files are looked at: a follower's lag is this and a little."""
 
 SURVEY_PERIOD_S = 1.0
 """How often a stream asks about its run although nothing was told (another server may have acted)."""
@@ -95,7 +93,7 @@ async def log_frames(
                 yield COMMENT
             survey = look.more and watch.version > version
             if not look.more:
-                changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else FILE_PERIOD_S)
+                changed = await watch.after(version, SURVEY_PERIOD_S if view.idle else view.period_s)
                 survey = changed or pace.survey_due()
             if survey:
                 await pace.gap()
