@@ -34,6 +34,8 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
     if not waiting:
         return
     control.check_lease()  # a server that stood still for long may have been replaced
+    nodes = control.node_table().by_name
+    delivered: list[Run] = []
     for run, attempt in waiting:
         if not deliveries.due(attempt.id, now):
             continue
@@ -42,10 +44,11 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
         ask = ASKS.get(run.state)
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
         if unborn and ask is not LeaveRequest.STOP:  # a stop alone sees to it that it is never born
-            unborn = not _submit(control, engine, run, attempt)
+            unborn = not _submit(control, engine, run, attempt, nodes)
         told = ask is None or deliveries.asked(attempt.id, ask) or _ask(control, engine, attempt, ask)
         if told and (ask is LeaveRequest.STOP or not unborn):
-            control.note_delivered(run)
+            delivered.append(run)
+    control.note_delivered(delivered)
     if len(deliveries) > MOST_KEPT:
         deliveries.keep_only({attempt.id for _, attempt in control.live_on(engine)})
 
@@ -63,10 +66,11 @@ def launch_of(control: ControlState, run: Run, attempt: Attempt, nodes: dict[str
     return control.apply_conventions(run, attempt, compose(run, attempt, nodes))
 
 
-def _submit(control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt) -> bool:
+def _submit(
+    control: ControlState, engine: AttachedEngine, run: Run, attempt: Attempt, nodes: dict[str, Node]
+) -> bool:
     """Submit the attempt; whether the engine has taken it, or never will."""
     try:
-        nodes = control.node_table().by_name
         engine.delivery_rest.note_call(control.clock.now())
         engine.adapter.submit(engine.adapter.render(launch_of(control, run, attempt, nodes)))
     except Unavailable as error:

@@ -226,11 +226,12 @@ class ControlState:
                 for run_id in run_ids
             ]
 
-    def note_delivered(self, run: Run) -> None:
-        """The engine was told everything of this run as it is here; nothing happens if it has moved on."""
+    def note_delivered(self, runs: Sequence[Run]) -> None:
+        """The engine was told everything of these runs as they are here; not of one that has moved on."""
         with self.lock:
-            if self._run_cache.runs.get(run.id) is run:
-                self._run_cache.note_delivered(run.id)
+            for run in runs:
+                if self._run_cache.runs.get(run.id) is run:
+                    self._run_cache.note_delivered(run.id)
 
     def node_table(self) -> NodeTable:
         """All nodes by name and by address; the same object while no node changes."""
