@@ -22,7 +22,7 @@ NO_RETRY = json.dumps({"total": 0})
 _ASKED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"<>]+)", line (?P<line>\d+)', re.ASCII)
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
-_WORK = re.compile(r".*/work/")
+_WORK = "/work/"
 
 
 def explain(cause: Cause) -> Cause:
@@ -37,4 +37,4 @@ def explain(cause: Cause) -> Cause:
 def _place(tail: tuple[str, ...]) -> str | None:
     """`train.py:12`: the innermost line of the user's own code in a traceback."""
     frames = [found for line in tail if (found := _FRAME.match(line)) and not _LIBRARY.search(found["file"])]
-    return f"{_WORK.sub('', frames[-1]['file'])}:{frames[-1]['line']}" if frames else None
+    return f"{frames[-1]['file'].rpartition(_WORK)[2]}:{frames[-1]['line']}" if frames else None

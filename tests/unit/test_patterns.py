@@ -1,0 +1,132 @@
+"""No pattern takes long, whatever text it meets: what users write reaches most of them.
+
+Every compiled pattern of the package meets texts made of what it looks for, with the methods it is called by.
+A pattern whose cost grows with the square of the text takes seconds here, and a linear one a millisecond.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import pkgutil
+import re
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import tarmac
+
+LENGTH = 20_000
+LIMIT_S = 0.5
+METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
+
+SHORT = {"artifacts.versions.quiescence._NUMBERED": "the name of a file: 255 bytes"}
+"""Patterns that no long text reaches, and why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A compiled pattern, where it stands, and how it is used."""
+
+    name: str
+    pattern: re.Pattern[str] | re.Pattern[bytes]
+    methods: frozenset[str]
+
+
+class TooSlow(BaseException):
+    """The time of one text is over."""
+
+
+def patterns() -> Iterator[Found]:
+    """The patterns that modules of the package keep under a name."""
+    uses = dict(_uses())
+    for module in pkgutil.walk_packages(tarmac.__path__, "tarmac."):
+        if module.name.endswith(("__main__", ".env")) or ".versions.v0" in module.name:
+            continue
+        for name, value in vars(import_module(module.name)).items():
+            if isinstance(value, re.Pattern):
+                methods = uses.get(f"{module.name}.{name}")
+                if methods:
+                    yield Found(f"{module.name.removeprefix('tarmac.')}.{name}", value, frozenset(methods))
+
+
+def _uses() -> Iterator[tuple[str, set[str]]]:
+    """By module and name, the methods that the module calls on it."""
+    root = Path(tarmac.__path__[0])
+    for path in root.rglob("*.py"):
+        module = ".".join(("tarmac", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+        names: dict[str, set[str]] = {}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
+                names.setdefault(node.value.id, set()).add(node.attr)
+        yield from ((f"{module}.{name}", methods) for name, methods in names.items())
+
+
+def texts(source: str) -> Iterator[str]:
+    """Long texts out of what a pattern looks for, each with an end that spoils a match."""
+    literal = [*dict.fromkeys(one for one in source if not one.isalnum() and one not in "()[]?*+|^${}\\")][:8]
+    single = [
+        *dict.fromkeys(
+            [*literal, "a", "0", "A", "_", " ", "\n", "-", ".", "/", '"', "'", "\\", "[", "$", "@", ":"]
+        )
+    ]
+    words = re.findall(r"[A-Za-z_]{2,}", source)[:3]
+    pairs = [one + other for one, other in itertools.permutations([*literal[:3], "a"], 2)]
+    for unit in (*single, *pairs, *words, *(f"{word} " for word in words), *(f"{word}=" for word in words)):
+        body = (unit * (LENGTH // len(unit) + 1))[:LENGTH]
+        yield body + "\0"
+        yield "a" + body + "!"
+
+
+def seconds_over(call: Callable[[], object]) -> bool:
+    """Whether a call takes longer than it may."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    try:
+        call()
+    except TooSlow:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _clock() -> Iterator[None]:
+    def over(_number: int, _frame: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+FOUND = list(patterns())
+
+
+def test_the_patterns_are_found() -> None:
+    assert len(FOUND) > 100
+    assert set(SHORT) <= {found.name for found in FOUND}, "a pattern that is gone needs no excuse"
+
+
+@pytest.mark.parametrize(
+    "found", [found for found in FOUND if found.name not in SHORT], ids=lambda found: found.name
+)
+def test_no_text_holds_a_pattern_up(found: Found) -> None:
+    source = found.pattern.pattern
+    for text in texts(source if isinstance(source, str) else source.decode("latin-1")):
+        given = text if isinstance(source, str) else text.encode("latin-1", "replace")
+        for method in found.methods:
+            called = getattr(found.pattern, method)
+            arguments = ("", given) if method == "sub" else (given,)
+            slow = seconds_over(lambda called=called, arguments=arguments: _used(called(*arguments)))
+            assert not slow, f"{method} of {found.name} takes more than {LIMIT_S} s for {text[:12]!r}..."
+
+
+def _used(result: object) -> None:
+    if isinstance(result, Iterator):
+        for _ in result:
+            pass
