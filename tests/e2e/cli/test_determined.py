@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import pages
 from shell import Shell
-from tarmac.dialects.determined.conventions import VARIABLES
 
 SETTINGS = """
 [[local]]
@@ -70,7 +70,7 @@ def create(shell: Shell, directory: str, *options: str, code: int = 0) -> str:
 
 def test_d11_every_variable_and_info_file_on_two_nodes(settled: Shell) -> None:
     """D1, D11: the entry point once on each node, with all variables and the four info files."""
-    names = " ".join(item.name for item in VARIABLES)
+    names = " ".join(pages.variables("dialects/determined.md"))
     directory = context(
         settled,
         "variables",

@@ -7,8 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pages
 from shell import Shell
-from tarmac.dialects.isc.conventions import VARIABLES
 
 DOCUMENT = (Path(__file__).parents[2] / "golden/dialects/isc/good/document-example.isc").read_text()
 
@@ -89,7 +89,7 @@ def test_every_documented_variable_on_two_nodes(shell: Shell) -> None:
     first, second = nodes
     for node in nodes:
         assert DOCUMENTED | {"NODE_RANK"} == node.keys()
-        assert {variable.name for variable in VARIABLES} <= node.keys()
+        assert pages.variables("dialects/isc.md").keys() <= node.keys()
         assert node["OUTPUT_PATH"] == node["CHECKPOINT_ARTIFACT_PATH"]
         assert node["STRONG_EXPERIMENT_NAME"] == "two nodes!"
         assert (node["STRONG_COMPUTE_MODE"], node["STRONG_CYCLE_COUNT"]) == ("interruptible", "1")

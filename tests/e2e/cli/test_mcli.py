@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import pages
 from shell import Shell
-from tarmac.dialects.mcli.conventions import VARIABLES
 
 SETTINGS = """
 [[local]]
@@ -81,7 +81,7 @@ def test_m1_m4_m7_m9_a_run_is_followed_listed_and_described(settled: Shell) -> N
 
 def test_every_variable_of_mcli_is_found_on_two_nodes(settled: Shell) -> None:
     """M7: once per node, with the variables that the platform documents, and the parameters as a file."""
-    names = " ".join(item.name for item in VARIABLES)
+    names = " ".join(pages.variables("dialects/mcli.md"))
     text = f"""
 name: variables
 image: bash
@@ -99,7 +99,7 @@ command: |
     ]
     for rank, lines in enumerate(nodes):
         found = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z_]+=", line))
-        assert found.keys() == {item.name for item in VARIABLES}
+        assert found.keys() == pages.variables("dialects/mcli.md").keys()
         address, port = found.pop("MASTER_ADDR"), found.pop("MASTER_PORT")
         assert address.startswith("127.")
         assert port.isdigit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pages
 from tarmac.client.launching import json_text
 from tarmac.dialects import read
 from tarmac.dialects.clusterfudge.conventions import apply_conventions
@@ -78,6 +79,8 @@ def test_indexes_count_on_the_node_and_over_all_replicas() -> None:
     }
     assert {env["CLUSTERFUDGE_LAUNCH_ID"] for env in found.values()} == {launch_uuid("r1")}
     own = found[role, 1, 0]
+    family = {name for name in own if name.startswith("CLUSTERFUDGE_")}
+    assert family == pages.variables("dialects/clusterfudge.md").keys()
     assert own["CLUSTERFUDGE_JOB_NAME"] == "my job"
     assert own["CLUSTERFUDGE_REPLICA_COUNT"] == "3", "what tarmac sets wins"
     assert own["CLUSTERFUDGE_PROCESS_COUNT_ACROSS_ALL_REPLICAS"] == "6"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.defaults import read_defaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
 from tarmac.dialects.determined.hyperparameters import draw_values
@@ -191,9 +190,3 @@ def test_states_have_the_words_of_determined(
 
 def test_every_state_has_a_word() -> None:
     assert all(DeterminedDialect().status(Report(state=state)) for state in RunState)
-
-
-def test_the_page_explains_every_variable() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for item in VARIABLES:
-        assert f"| `{item.name}` | {item.giver} | {item.meaning} |" in page, item.name

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pages
 from launches import launch, node, placement
 from tarmac.dialects import read
-from tarmac.dialects.determined.conventions import VARIABLES
 from tarmac.dialects.determined.dialect import DeterminedDialect
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.model.launch import Launch
@@ -68,7 +68,7 @@ def test_d11_every_declared_variable_is_set_and_no_other_of_the_family() -> None
     for part in launched(spec_of()).nodes:
         for worker in part.workers:
             family = {name for name in worker.env if name.startswith(("DET_", "TCD_"))}
-            declared = {item.name for item in VARIABLES}
+            declared = pages.variables("dialects/determined.md").keys()
             assert family <= declared
             assert declared - worker.env.keys() <= SET_ELSEWHERE
             assert worker.env["DET_LATEST_CHECKPOINT"].startswith("3dfe5b86")

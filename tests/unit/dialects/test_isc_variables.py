@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pages
 from launches import launch, node, placement, workers
 from tarmac.dialects import override, read
-from tarmac.dialects.isc.conventions import VARIABLES
 from tarmac.dialects.native.view import write
 from tarmac.dialects.registry import apply_conventions
 from tarmac.launch.datasets import with_datasets
@@ -99,8 +98,9 @@ def test_a_converted_file_has_the_same_variables() -> None:
 
 
 def test_the_page_lists_the_family() -> None:
-    listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
-    assert {item.name: item.meaning for item in VARIABLES}.items() <= listed.items()
+    given = workers(launched())[0].env.keys()
+    assert {name for name in given if name.startswith("STRONG_")} <= pages.variables("dialects/isc.md").keys()
+    assert pages.variables("dialects/isc.md").keys() <= given
 
 
 def test_the_content_of_the_retired_dataset_is_at_data_too() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tarmac.dialects import override
 from tarmac.dialects.dialect import Certainty, Extras, Report
-from tarmac.dialects.mantik.conventions import VARIABLES
 from tarmac.dialects.mantik.dialect import MantikDialect
 from tarmac.dialects.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
 from tarmac.dialects.mantik.mlproject import ENTRY_POINT, PROJECT
@@ -214,13 +213,6 @@ def test_a_configuration_is_known_by_its_keys(text: str, certainty: Certainty) -
 )
 def test_names_of_secrets_are_known(name: str, expected: bool) -> None:
     assert names_secret(name) is expected
-
-
-def test_every_variable_stands_on_the_page() -> None:
-    """K5, K8."""
-    page = PAGE.read_text(encoding="utf-8")
-    for variable in VARIABLES:
-        assert f"| `{variable.name}` | {variable.meaning} |" in page
 
 
 WORDS = sorted(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import pages
 from tarmac.dialects.pool_rules import POOL
 from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 from tarmac.model.errors import InvalidInput
-from tarmac.server.setting_tables import LOCAL_NODES, POOL_RULES, TABLES, Setting
+from tarmac.server.setting_tables import LOCAL_NODES, TABLES, Setting
 from tarmac.server.settings import Settings, read_settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
@@ -82,21 +82,14 @@ def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
     )
 
 
-def test_the_defaults_of_pool_rules_are_those_of_the_model(tmp_path: Path) -> None:
-    assert {item.key for item in POOL_RULES} == POOL.known
-    shared = {"share_by", "shares", "half_life"}
-    lines = [
-        f"{item.key} = {item.default if item.kind is not str else repr(item.default)}"
-        for item in POOL_RULES
-        if item.key not in shared
-    ]
-    assert _read(tmp_path, "\n".join(["[pools.default]", *lines])).pools == (Pool(cluster="local"),)
-    lines = [
-        f"{item.key} = {item.default if item.kind is not str else repr(item.default)}"
-        for item in POOL_RULES
-        if item.key in shared
-    ]
-    text = "\n".join(["[pools.default]", "policy = 'fair_share'", *lines])
+def test_the_page_lists_every_pool_rule_with_its_default(tmp_path: Path) -> None:
+    rules = pages.settings("[pools.NAME]")
+    assert {key for key, _, _ in rules} == POOL.known
+    lines = {key: f"{key} = {repr(default) if kind == 'text' else default}" for key, kind, default in rules}
+    shared = {key: lines.pop(key) for key in ("share_by", "shares", "half_life")}
+    text = "\n".join(["[pools.default]", *lines.values()])
+    assert _read(tmp_path, text).pools == (Pool(cluster="local"),)
+    text = "\n".join(["[pools.default]", "policy = 'fair_share'", *shared.values()])
     assert _read(tmp_path, text).pools == (Pool(cluster="local", policy=Policy.FAIR_SHARE),)
 
 
@@ -150,20 +143,15 @@ def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_setting() -> None:
-    tables = {f"[{name}]": settings for name, settings in TABLES.items()}
-    tables |= {"[[local]]": LOCAL_NODES, "[pools.NAME]": POOL_RULES}
-    sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    assert {section.split("`")[1] for section in sections} == tables.keys()
-    for section in sections:
-        assert re.findall(r"^\| `.*", section, re.MULTILINE) == _rows(tables[section.split("`")[1]])
+    tables = {f"[{name}]": settings for name, settings in TABLES.items()} | {"[[local]]": LOCAL_NODES}
+    headings = re.findall(r"^## `(.*)`", PAGE.read_text(), flags=re.MULTILINE)
+    assert set(headings) == {*tables, "[pools.NAME]"}
+    for name, settings in tables.items():
+        assert pages.settings(name) == [_row(item) for item in settings]
 
 
-def _rows(settings: Sequence[Setting]) -> list[str]:
-    return [
-        f"| `{item.key}` | {TYPE_NAMES[item.kind]} | {'none' if item.default is None else item.default} "
-        f"| {item.meaning} |"
-        for item in settings
-    ]
+def _row(item: Setting) -> tuple[str, str, str]:
+    return item.key, TYPE_NAMES[item.kind], str(item.default) if item.default is not None else "none"
 
 
 def _read(directory: Path, text: str) -> Settings:

@@ -1,6 +1,6 @@
 """The variables that Clusterfudge gives each process (C9), and the launch that has them.
 
-Called by the dialect; docs/dialects/clusterfudge.md lists them (a test compares).
+Called by the dialect; docs/dialects/clusterfudge.md explains them (a test compares).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from tarmac.dialects.clusterfudge.identity import launch_uuid
 from tarmac.dialects.conventions import with_variables
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Run
-from tarmac.model.variables import Giver, Variable
 
 LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
 ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
@@ -23,18 +22,6 @@ PROCESS_INDEX = "CLUSTERFUDGE_PROCESS_INDEX"
 GLOBAL_INDEX = "CLUSTERFUDGE_PROCESS_INDEX_ACROSS_ALL_REPLICAS"
 FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
 
-_C = Giver.CONTRACT
-
-VARIABLES = (
-    Variable(LAUNCH_ID, _C, "UUID of the launch: what `create_launch` returned as `id`"),
-    Variable(ROLE_NAME, _C, "the job's `short_name`"),
-    Variable(REPLICA_INDEX, _C, "index of the replica among all of the job, from 0"),
-    Variable(REPLICA_COUNT, _C, "how many replicas the job has"),
-    Variable(PROCESS_COUNT, _C, "how many processes the job has in all its replicas together"),
-    Variable(PROCESS_INDEX, _C, "index of the process among those of the job on its node, from 0"),
-    Variable(GLOBAL_INDEX, _C, "index of the process among all of the job, replica by replica, from 0"),
-    Variable(FIRST_INDEX, _C, "what the first version called CLUSTERFUDGE_REPLICA_INDEX"),
-)
 
 _Key = tuple[str, int, int]
 

@@ -14,7 +14,6 @@ from tarmac.dialects.conventions import with_setup_variables, with_variables
 from tarmac.dialects.names import fit
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
-from tarmac.model.variables import Giver, Variable
 
 EXPERIMENT_ID = "STRONG_EXPERIMENT_ID"
 EXPERIMENT_NAME = "STRONG_EXPERIMENT_NAME"
@@ -23,26 +22,6 @@ CYCLE_COUNT = "STRONG_CYCLE_COUNT"
 CYCLE_TIME_MS = "STRONG_CYCLE_TIME_MS"
 IP_TO_RANK = "IP_TO_RANK_MAPPING"
 RANK = "RANK"
-
-_C = Giver.CONTRACT
-
-VARIABLES = (
-    Variable(EXPERIMENT_ID, _C, "id of the run; the same in every attempt"),
-    Variable(EXPERIMENT_NAME, _C, "`experiment_name` as it is written in the file"),
-    Variable(COMPUTE_MODE, _C, "`cycle`, `interruptible` or `burst`"),
-    Variable(CYCLE_COUNT, _C, "how often the run was started or resumed: 1 at first, in every mode"),
-    Variable(
-        CYCLE_TIME_MS,
-        _C,
-        "milliseconds allotted to this attempt: 90000 for cycle, what is left of the share for "
-        "interruptible; 0 where nothing is promised: for burst, and on time that is left over",
-    ),
-    Variable(IP_TO_RANK, _C, "JSON object without blanks: the address of each node, and its RANK"),
-    Variable(
-        RANK, _C, "index of the node, from 0; the same as NODE_RANK (torchrun gives its processes their own)"
-    ),
-)
-"""The family. MASTER_ADDR, MASTER_PORT, NNODES, N_PROC, NODE_RANK and the artifact paths every worker has."""
 
 
 DATA = "/data"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
 from tarmac.dialects import read
-from tarmac.dialects.mcli.conventions import VARIABLES
 from tarmac.dialects.mcli.dialect import McliDialect
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -118,14 +116,3 @@ def test_the_configuration_has_the_priority_that_holds(priority: int, word: str 
 @pytest.mark.parametrize("source", ["command: echo\n", "name: a\nimage: bash\ncommand: echo\n"])
 def test_a_run_without_parameters_finds_an_empty_file(source: str) -> None:
     assert launched(spec_of(source)).nodes[0].files["mcli/parameters.yaml"] == "{}\n"
-
-
-def test_every_variable_is_declared_once_and_on_its_page() -> None:
-    assert len({item.name for item in VARIABLES}) == len(VARIABLES)
-
-
-def test_the_page_lists_the_variables_as_they_are_declared() -> None:
-    page = Path(__file__).parents[4] / "docs" / "dialects" / "mcli.md"
-    rows = [f"| `{item.name}` | {item.giver} | {item.meaning} |" for item in VARIABLES]
-    table = "\n".join(["| variable | set by | meaning |", "|---|---|---|", *rows]) + "\n"
-    assert table in page.read_text(encoding="utf-8")
