@@ -95,7 +95,7 @@ def run_simulation(request: Request, output: Output) -> None:
     _answer(played, named, as_json=output.as_json, as_table=output.as_table)
     for failure in filter(None, failures):
         raise failure
-    if interruption.asked:
+    if interruption.requested:
         remark("interrupted: this is what was known by then")
         sys.exit(INTERRUPTED)
 
@@ -266,9 +266,9 @@ def _interruption() -> Iterator[Interruption]:
     interruption = Interruption()
 
     def interrupted(_number: int, _frame: object) -> None:
-        if interruption.asked:
+        if interruption.requested:
             raise KeyboardInterrupt
-        interruption.asked = True
+        interruption.requested = True
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:

@@ -45,7 +45,7 @@ class Estimates:
     def accuracy(self, passages: Mapping[int, Passage]) -> Accuracy:
         """What came of them, as far as the jobs have started."""
         errors: list[tuple[float, float]] = []
-        kept: list[bool] = []
+        in_time: list[bool] = []
         asked = 0
         for number, (at, estimate) in self._made.items():
             started_at = passages[number].started_at
@@ -56,11 +56,11 @@ class Estimates:
                 error_s = abs(estimate.start_at - started_at)
                 errors.append((error_s / (started_at - at), error_s))
             if estimate.latest_at is not None:
-                kept.append(started_at <= estimate.latest_at + 1.0)
+                in_time.append(started_at <= estimate.latest_at + 1.0)
         return Accuracy(
             asked=asked,
             told=len(errors),
             error_share=median(share for share, _ in errors) if errors else None,
             error_s=median(error_s for _, error_s in errors) if errors else None,
-            in_time_share=sum(kept) / len(kept) if kept else None,
+            in_time_share=sum(in_time) / len(in_time) if in_time else None,
         )

@@ -66,10 +66,10 @@ class Interruption:
     """Set when somebody has had enough; plays look at it between two moments and end there."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
     def __call__(self) -> bool:
-        return self.asked
+        return self.requested
 
 
 def play_all(
@@ -117,11 +117,11 @@ class _Tally:
     def of(self, number: int) -> Progress:
         """What to tell of the play of this number."""
 
-        def told(ended: int, _all: int) -> None:
+        def report(ended: int, _all: int) -> None:
             self._ended[number] = ended
             self._progress(sum(self._ended), self._all)
 
-        return told
+        return report
 
 
 class _Pool:
@@ -138,7 +138,7 @@ class _Pool:
 
     def run(self, workers: int) -> list[Result]:
         """All results; those of plays that were never begun are made, and end, at once."""
-        told = False
+        interrupted = False
         try:
             while self._waiting or self._playing:
                 while self._waiting and len(self._playing) < workers:
@@ -146,8 +146,8 @@ class _Pool:
                 for channel in wait(list(self._playing), timeout=0.2):
                     assert isinstance(channel, Connection)
                     self._hear(channel)
-                if self._interruption() and not told:
-                    told = True
+                if self._interruption() and not interrupted:
+                    interrupted = True
                     self._interrupt()
         finally:
             for _, process in self._playing.values():
@@ -187,7 +187,7 @@ def _play_apart(setting: Setting, interruption: Interruption, channel: Connectio
     """In a process of its own: play, and tell of it through the channel."""
 
     def interrupted(_number: int, _frame: object) -> None:
-        interruption.asked = True
+        interruption.requested = True
 
     signal.signal(signal.SIGINT, interrupted)  # Ctrl-C reaches every process of the terminal, ours once more
     channel.send(play(setting, interruption, lambda ended, count: channel.send((ended, count))))

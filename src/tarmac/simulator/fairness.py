@@ -36,7 +36,7 @@ def static(record: Record, slots: int) -> Fairness:
 def by_life(record: Record, slots: int) -> Fairness:
     """Against the jobs there were per slot, on the average of each job's own life."""
     times, present = record.times, record.present
-    spans = ((after - at) * there for at, after, there in zip(times, times[1:], present, strict=False))
+    spans = ((after - at) * count for at, after, count in zip(times, times[1:], present, strict=False))
     sums = [0.0, *accumulate(spans)]
 
     def until(at: float) -> float:

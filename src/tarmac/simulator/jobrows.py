@@ -44,7 +44,7 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
     found = []
     for number, job in enumerate(record.jobs):
         limit_s = rules.limit_of(job)
-        asked = (
+        request = (
             job.id,
             job.name,
             job.user or "",
@@ -55,7 +55,7 @@ def rows(record: Record, rules: Rules) -> tuple[Row, ...]:
         passage = record.passages.get(number)
         outcome = "never fits" if number in record.never_fits else "not submitted"
         became = ("", "", "", "", "", "", 0, outcome) if passage is None else _became(passage, began)
-        found.append((*asked, *became))
+        found.append((*request, *became))
     return tuple(found)
 
 

@@ -133,7 +133,7 @@ class Play:
         stop: Callable[[], bool] = lambda: False,
     ) -> Record:
         """Play to the end, or until `stop` says so; the record stands as far as it got."""
-        told = 0
+        reported = 0
         with _rare_collections():
             while True:
                 self._settle()
@@ -142,10 +142,10 @@ class Play:
                     self._note_promises(self.promises)
                 if self.estimates is not None:
                     self._estimate(self.estimates)
-                if self.record.ended >= told + PROGRESS_EVERY:
-                    told = self.record.ended
+                if self.record.ended >= reported + PROGRESS_EVERY:
+                    reported = self.record.ended
                     self._forget()
-                    progress(told, len(self._jobs))
+                    progress(reported, len(self._jobs))
                 upcoming = self._upcoming()
                 if upcoming is None or stop():
                     break
@@ -174,9 +174,9 @@ class Play:
             self._next += 1
         while True:
             if news:
-                told = frozenset(news)
+                run_ids = frozenset(news)
                 news.clear()
-                reconcile_pass(control, None, control.engines.own, only=told)
+                reconcile_pass(control, None, control.engines.own, only=run_ids)
             elif schedule.is_set() or (self._plan_at is not None and self._plan_at <= now):
                 schedule.clear()
                 self._plan_at = schedule_pass(control, None).next_at

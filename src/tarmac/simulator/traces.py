@@ -103,9 +103,9 @@ def _content(path: str) -> bytes:
         raise InvalidInput([Problem(message=f"it cannot be read: {reason}", file=path)]) from error
 
 
-def _form(path: str, text: str, wanted: str | None, columned: bool) -> Form:
-    if wanted is not None:
-        return FORMS[wanted]
+def _form(path: str, text: str, name: str | None, columned: bool) -> Form:
+    if name is not None:
+        return FORMS[name]
     found = CSV if columned else form_of(*_two_lines(text))
     if found is None:
         known = ", ".join(FORMS)

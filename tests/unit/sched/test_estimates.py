@@ -25,7 +25,7 @@ from tarmac.sched import (
     scope_of_run,
 )
 from tarmac.sched import estimates as made_of
-from tarmac.sched.estimate.estimates import TimeLimits
+from tarmac.sched.estimate.estimates import limit_end
 from tarmac.sched.estimate.simulation import RESOLUTION, End, Simulation
 
 NOTHING_KNOWN = Durations()
@@ -265,7 +265,7 @@ def test_a_life_on_limits_is_what_happens_when_limits_are_used_up(facts: Snapsho
         ),
     )
     truth = lived(facts)
-    life = Simulation(facts, NOW, TimeLimits().end, resolution=0.0)
+    life = Simulation(facts, NOW, limit_end, resolution=0.0)
     while life.step():
         pass
     assert {run_id: at for run_id, (at, _) in life.starts.items()} == pytest.approx(truth)

@@ -7,24 +7,42 @@ shares of a period that are due, and how long a placement is meant to last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from dataclasses import dataclass
 
 from tarmac.model.cluster import Pool
 from tarmac.model.spec import Mode
-from tarmac.sched.cycle.next_wakeup import wakes_at
-from tarmac.sched.cycle.pool_cycle import Due
-from tarmac.sched.cycle.preempting import PoolPreemptor
-from tarmac.sched.decisions import Preemption, PreemptionReason
+from tarmac.sched.cycle.preempting import Preemptor
+from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.forecast import Held
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.policies import blocks, turns
 from tarmac.sched.policies.blocks import Member
+from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE
 from tarmac.sched.policies.precedence import Precedence
 
 _PASSABLE = {True: frozenset({BATCH, INTERRUPTIBLE}), False: frozenset({INTERRUPTIBLE})}
 """The ranks for whose blocked runs no nodes are kept, with preemption and without."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Due:
+    """What a pool decides before its queue is asked, and what its policy brings into the cycle.
+
+    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes` do
+    not start in this cycle; for blocked runs of those in `passable` no nodes are kept, because they may
+    preempt whoever passes them. `past_usage` has what entities used, under fair share; `precedence` who may
+    preempt whom, where anybody gives way or has turns or blocks.
+    """
+
+    preemptions: tuple[Preemption, ...] = ()
+    shares: tuple[ShareGrant, ...] = ()
+    deferred_modes: frozenset[int] = frozenset()
+    passable: frozenset[int] = frozenset()
+    past_usage: PastUsage | None = None
+    preemptor: Preemptor | None = None
+    precedence: Precedence | None = None
 
 
 def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Due:
@@ -34,7 +52,7 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
     rules, cycle = state.rules, state.holders.cycle
     past_usage = state.fair.past_usage(now)
     if not _timed(state):
-        return Due(past_usage=past_usage, passable=_PASSABLE[False], allotted_s=_allotted(rules, now))
+        return Due(past_usage=past_usage, passable=_PASSABLE[False])
     over = [cycle[run_id] for run_id in sorted(cycle) if turns.ends_at(cycle[run_id].holding, rules) <= now]
     members = _members(state)
     due = blocks.due(members, rules, now)
@@ -43,7 +61,7 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
     if rules.preemption or state.holders.interruptible or state.leaving or over:
         leaving = [*over, *(state.holdings[run_id] for run_id in sorted(state.leaving))]
         returning = [held for held in leaving if turns.comes_back(held.holding) and at_home(held)]
-        preemptor = PoolPreemptor(state, precedence, leaving=over, returning=returning)
+        preemptor = Preemptor(state, precedence, leaving=over, returning=returning)
     return Due(
         preemptions=tuple(
             Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
@@ -54,11 +72,15 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
         passable=_PASSABLE[rules.preemption],
         past_usage=past_usage,
         preemptor=preemptor,
-        allotted_s=_allotted(rules, now),
-        wakes_at=lambda current: min(
-            wakes_at(current, precedence), inf if preemptor is None else preemptor.again_at
-        ),
+        precedence=precedence,
     )
+
+
+def allotted_s(candidate: Candidate, rules: Pool, now: float) -> float | None:
+    """How long a run that starts now is meant to hold its slots (None: as long as it takes)."""
+    if candidate.mode is Mode.CYCLE:
+        return rules.turn_s
+    return blocks.allotted_s(candidate, rules, now) if candidate.mode is Mode.INTERRUPTIBLE else None
 
 
 def _timed(state: PoolState) -> bool:
@@ -84,16 +106,3 @@ def _members(state: PoolState) -> list[Member]:
     holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
     holding += state.holders.interruptible.values()
     return [*members, *(Member(held.holding.candidate, held.holding) for held in holding)]
-
-
-def _allotted(rules: Pool, now: float) -> Callable[[Candidate], float | None]:
-    """How long a run that starts now is meant to hold its slots."""
-
-    def allotted_s(candidate: Candidate) -> float | None:
-        if candidate.mode is Mode.CYCLE:
-            return rules.turn_s
-        if candidate.mode is Mode.INTERRUPTIBLE:
-            return blocks.allotted_s(candidate, rules, now)
-        return None
-
-    return allotted_s

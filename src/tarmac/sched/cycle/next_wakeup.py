@@ -32,14 +32,17 @@ ENTITIES = 32
 """Of so many entities of a fair share, the least claims first: no more are asked in vain in a cycle."""
 
 
-def wakes_at(current: PoolCycle, precedence: Precedence) -> float:
+def wakes_at(current: PoolCycle) -> float:
     """When a cycle over the pool could decide something that this one, which is done, could not."""
-    at = min(_clockwork(current), _placed(current))
+    due = current.due
+    if due.precedence is None:
+        return inf
+    at = min(_clockwork(current), _placed(current), inf if due.preemptor is None else due.preemptor.again_at)
     state = current.state
     if state.rules.preemption or state.holders.interruptible:
         waiting = list(_waiting(current))
         if waiting:
-            at = min(at, _preemptible_at(state, precedence, waiting))
+            at = min(at, _preemptible_at(state, due.precedence, waiting))
     return at
 
 

@@ -7,24 +7,23 @@ and `close` takes everything back: facts change only when the caller has recorde
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from math import inf
-from typing import Protocol
 
 from tarmac.model.run import Allocation
-from tarmac.sched.decisions import Placement, Preemption, ShareGrant
+from tarmac.sched.cycle.due import Due, allotted_s
+from tarmac.sched.decisions import Placement, Preemption
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.index.forecast import Forecast, Held, ends, soonest
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.fitting import Part
-from tarmac.sched.placing.gangs import allot, fit
+from tarmac.sched.placing.gangs import allot
 from tarmac.sched.placing.space import loads_of
 from tarmac.sched.placing.view import View
-from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import Key
 
 WAIT_RATIO = 4
@@ -44,45 +43,6 @@ class Reservation:
     at: float
     nodes: tuple[str, ...]
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionChoice:
-    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
-
-    preemptions: tuple[Preemption, ...]
-    nodes: tuple[str, ...]
-    at: float
-
-
-class Preemptor(Protocol):
-    """Decides whom a blocked run may preempt."""
-
-    def can_preempt(self, mode_queue: ModeQueue) -> bool:
-        """Whether a run of this mode queue could preempt anybody: asked often, so it must be quick."""
-
-    def preempt(self, queued: Queued) -> PreemptionChoice | None:
-        """Who gives way to this run; it does not fit what is free now."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Due:
-    """What a pool decides before its queue is asked, and what its policy brings into the cycle.
-
-    `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes`
-    do not start in this cycle; for blocked runs of those in `passable` no nodes are kept, because they may
-    preempt whoever passes them. `past_usage` has what entities used, under fair share; `wakes_at` tells,
-    once everybody was asked, when turns, periods or the like make another pass worth while.
-    """
-
-    preemptions: tuple[Preemption, ...] = ()
-    shares: tuple[ShareGrant, ...] = ()
-    deferred_modes: frozenset[int] = frozenset()
-    passable: frozenset[int] = frozenset()
-    past_usage: PastUsage | None = None
-    preemptor: Preemptor | None = None
-    allotted_s: Callable[[Candidate], float | None] = lambda _: None
-    wakes_at: Callable[[PoolCycle], float] = lambda _: inf
 
 
 class PoolCycle:
@@ -229,7 +189,7 @@ class PoolCycle:
         if undisturbed and key in state.memo.forecasts:
             return state.memo.forecasts[key]
         most = state.known_releases() if known else len(state.releases)
-        found = soonest(request, board=state.board, releases=state.releases, most=most, spread=state.spread)
+        found = soonest(request, board=state.board, releases=state.releases, most=most)
         if undisturbed:
             state.memo.forecasts[key] = found
         return found
@@ -263,9 +223,9 @@ class PoolCycle:
 
     def _oldest_on(self, nodes: Iterable[str]) -> float:
         """When the oldest holding on these nodes of which nobody knows the end was granted."""
-        state, wanted = self.state, set(nodes)
+        state, names = self.state, set(nodes)
         unknown = islice(state.releases, state.known_releases(), None)
-        return next((held.ends[1] for _, held in unknown if not wanted.isdisjoint(held.loads)), self.now)
+        return next((held.ends[1] for _, held in unknown if not names.isdisjoint(held.loads)), self.now)
 
     def reserve(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""
@@ -306,7 +266,7 @@ class PoolCycle:
             run_id=candidate.run_id,
             seq=candidate.seq,
             allocation=allocation,
-            allotted_s=self.due.allotted_s(candidate),
+            allotted_s=allotted_s(candidate, self.state.rules, self.now),
         )
         self._granted.append((candidate, allocation))
         if self.due.past_usage is not None and queued.mode_queue.entity is not None:
@@ -331,8 +291,7 @@ class PoolCycle:
             if not count.fits(at_least):
                 return None
             way = count.way(at_least)
-        view = View.of(board, request.target, reserved=reservations, spread=self.state.spread)
-        return fit(request.demands, view, uneven=request.feasibility.uneven, way=way)
+        return request.fit(View.of(board, request.target, reserved=reservations), way)
 
     def _may_fit(self, request: RequestClass, reservations: Sequence[int]) -> bool:
         """Whether it is worth while to choose nodes for a request class."""

@@ -8,11 +8,11 @@ not start by it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, count, islice, takewhile
 from math import inf
 
-from tarmac.sched.cycle.pool_cycle import PreemptionChoice
 from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
@@ -27,7 +27,16 @@ from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key
 from tarmac.sched.policies.precedence import Precedence
 
 
-class PoolPreemptor:
+@dataclass(frozen=True, slots=True)
+class PreemptionChoice:
+    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
+
+    preemptions: tuple[Preemption, ...]
+    nodes: tuple[str, ...]
+    at: float
+
+
+class Preemptor:
     """Decides, for one pool in one cycle.
 
     `leaving` are holdings that this cycle has asked to leave already. `returning` are those of the leaving
@@ -79,7 +88,7 @@ class PoolPreemptor:
         found, at = self._find(queued, self._victims(queued)), self._now
         if found is None:
             found, at = self._await_guarded(queued)
-        elif self._is_in_vain(*found):
+        elif self._is_futile(*found):
             found = None
         if found is None:
             self._blocked.append(queued)
@@ -115,14 +124,8 @@ class PoolPreemptor:
 
     def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
-        state = self._state
-        return fewest(
-            queued.request,
-            more,
-            leaving=self._leaving[queued.mode_queue.rank],
-            board=state.board,
-            spread=state.spread,
-        )
+        leaving = self._leaving[queued.mode_queue.rank]
+        return fewest(queued.request, more, leaving=leaving, board=self._state.board)
 
     def _await_guarded(self, queued: Queued) -> tuple[Found | None, float]:
         """The nodes where a run that has waited long preempts others once they have had their guarantee.
@@ -142,7 +145,7 @@ class PoolPreemptor:
         self.again_at = min(self.again_at, at)
         return ([], found[1]), at
 
-    def _is_in_vain(self, victims: Sequence[Held], nodes: Collection[str]) -> bool:
+    def _is_futile(self, victims: Sequence[Held], nodes: Collection[str]) -> bool:
         """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
         leave_at = max((self._now + held.holding.grace_s for held in victims), default=-inf)
         for queued in self._blocked:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tarmac.sched.cycle.merged import Place, Walk
-from tarmac.sched.cycle.pool_cycle import PoolCycle, Preemptor
+from tarmac.sched.cycle.next_wakeup import wakes_at
+from tarmac.sched.cycle.pool_cycle import PoolCycle
+from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.index.queues import ClassQueue, EntityQueues, ModeQueue, RequestClass, limit_s
 from tarmac.sched.policies.fairness import PastUsage
 from tarmac.sched.policies.order import BATCH, Key
@@ -28,7 +30,7 @@ def walk_queue(pool: PoolCycle, until: str | None = None) -> None:
     if pool.state.queue.runs:
         _QueueWalk(pool, until).run()
     if until is None:
-        pool.wake_at(pool.due.wakes_at(pool))
+        pool.wake_at(wakes_at(pool))
 
 
 def along(pool: PoolCycle, requests: Iterable[RequestClass]) -> Walk:

@@ -15,7 +15,6 @@ from tarmac.sched.index.forecast import Future, Held, soonest
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.counting import Count, Tally
-from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import OPEN, Load, Space
 
 FIRST_LOOK = 16
@@ -26,15 +25,15 @@ Found = tuple[list[Held], tuple[str, ...]]
 
 
 def fewest(
-    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
 ) -> Found | None:
     """Whom of these a run needs to leave, beside those who are going; None if they are not enough."""
     if request.count is None:
-        return _by_choosing(request, victims, leaving=leaving, board=board, spread=spread)
+        return _by_choosing(request, victims, leaving=leaving, board=board)
     needed = _by_counting(request.count, victims, leaving=leaving, board=board)
     if needed is None:
         return None
-    nodes = _nodes(request, _future(board, chain(leaving, needed)), spread=spread)
+    nodes = _nodes(request, _future(board, chain(leaving, needed)))
     return None if nodes is None else (needed, nodes)
 
 
@@ -105,7 +104,7 @@ class _Releases:
 
 
 def _by_choosing(
-    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
 ) -> Found | None:
     """The same where only choosing nodes can tell whether a run fits."""
     more = iter(victims)
@@ -118,19 +117,19 @@ def _by_choosing(
         room += sum(held.slots for held in new)
         if room >= request.slots:
             releases = [(held.ends, held) for held in (*leaving, *looked)]
-            forecast = soonest(request, board=board, releases=releases, spread=spread)
+            forecast = soonest(request, board=board, releases=releases)
             if forecast is not None:
                 nodes = set(forecast.nodes)
                 first = looked[: max(0, forecast.ended - len(leaving))]
                 needed = [held for held in first if not nodes.isdisjoint(held.loads)]
-                return _spared(request, needed, leaving=leaving, board=board, spread=spread)
+                return _spared(request, needed, leaving=leaving, board=board)
         if len(new) < look:
             return None
         look *= 4
 
 
 def _spared(
-    request: RequestClass, enough: list[Held], *, leaving: Sequence[Held], board: PoolBoard, spread: bool
+    request: RequestClass, enough: list[Held], *, leaving: Sequence[Held], board: PoolBoard
 ) -> Found | None:
     """Without those of them who are not needed."""
     future = _future(board, chain(leaving, enough))
@@ -138,14 +137,14 @@ def _spared(
     for held in (*leaving, *enough):
         for name, load in held.loads.items():
             on_node.setdefault(name, {})[held.ends[2]] = load
-    nodes = _nodes(request, future, spread=spread)
+    nodes = _nodes(request, future)
     needed = []
     for held in reversed(enough):
         before = {name: on_node[name].pop(held.ends[2]) for name in held.loads}
         changed = [space for name in held.loads if (space := board.spaces.get(name)) in future.ghosts]
         for space in changed:
             _lay_anew(future, space, on_node[space.node.name].values())
-        found = _nodes(request, future, spread=spread)
+        found = _nodes(request, future)
         if found is not None:
             nodes = found
             continue
@@ -172,8 +171,7 @@ def _future(board: PoolBoard, released: Iterable[Held]) -> Future:
     return future
 
 
-def _nodes(request: RequestClass, future: Future, *, spread: bool) -> tuple[str, ...] | None:
+def _nodes(request: RequestClass, future: Future) -> tuple[str, ...] | None:
     """Where a run fits then."""
-    view = future.view(request.target, spread=spread)
-    parts = fit(request.demands, view, uneven=request.feasibility.uneven)
+    parts = request.fit(future.view(request.target))
     return None if parts is None else tuple(dict.fromkeys(part.space.node.name for part in parts))

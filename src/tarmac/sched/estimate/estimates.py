@@ -57,7 +57,7 @@ def estimates(
     ]
     slowest = None
     if not durations or _any_limit(facts):
-        slowest = _simulate(Simulation(facts, now, TimeLimits().end), scope.run_ids, bounds)
+        slowest = _simulate(Simulation(facts, now, limit_end), scope.run_ids, bounds)
     return {run_id: _estimate(run_id, simulations, slowest) for run_id in scope.run_ids}
 
 
@@ -76,7 +76,7 @@ _DOUBT = list(EstimateBasis)
 def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
     """How long runs last, in each of the lives; without any history, as long as their limits."""
     if not durations:
-        yield TimeLimits().end
+        yield limit_end
         return
     simulations = _simulations(len(facts.queue) + len(facts.holdings), one=one)
     for turn in range(simulations):
@@ -130,14 +130,11 @@ def _any_limit(facts: Snapshot) -> bool:
     return any(candidate.time_limit_s is not None for candidate in (*holding, *facts.queue))
 
 
-class TimeLimits:
-    """Every run uses up its time limit; one without a limit never ends."""
-
-    def end(self, candidate: Candidate, ran_s: float) -> End:
-        """When a run that has run so long ends."""
-        if candidate.time_limit_s is None:
-            return End(inf, EstimateBasis.UNKNOWN)
-        return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
+def limit_end(candidate: Candidate, ran_s: float) -> End:
+    """When a run that has run so long ends if it uses up its time limit; without a limit it never ends."""
+    if candidate.time_limit_s is None:
+        return End(inf, EstimateBasis.UNKNOWN)
+    return End(max(0.0, candidate.time_limit_s - ran_s), EstimateBasis.TIME_LIMITS)
 
 
 class SampledDurations:
@@ -159,6 +156,6 @@ class SampledDurations:
             share = self._shares[candidate.run_id]
             left_s = self._durations.remaining_s(candidate, elapsed_s=ran_s, share=share)
             total_s = self._totals[candidate.run_id] = ran_s + (inf if left_s is None else left_s)
-        limit = TimeLimits().end(candidate, ran_s)
+        limit = limit_end(candidate, ran_s)
         left_s = max(0.0, total_s - ran_s)
         return End(left_s, EstimateBasis.HISTORY) if left_s < limit.in_s else limit

@@ -56,9 +56,9 @@ class WhatIf:
     def with_nodes_up(self, names: Sequence[str]) -> Answer:
         """What would become of the run if these nodes took work."""
         cluster = self._ledger.cluster()
-        wanted = set(names)
+        chosen = set(names)
         up = tuple(
-            replace(node, state=NodeState.UP) if node.name in wanted else node for node in cluster.nodes
+            replace(node, state=NodeState.UP) if node.name in chosen else node for node in cluster.nodes
         )
         self._ledger.set_cluster(cluster.pools, up)
         try:
@@ -85,7 +85,7 @@ class Smaller:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is worth trying: smaller requests, and for how long nodes kept for others are not wanted yet."""
+    """What is worth trying: smaller requests, and for how long nodes kept for others are not chosen yet."""
 
     smaller: Sequence[Smaller]
     gaps_s: Sequence[float]
@@ -195,7 +195,7 @@ def _relaxations(candidate: Candidate) -> Iterator[tuple[str, Candidate]]:
 
 
 def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
-    """The longest time limit with which it would end before the nodes kept for others are wanted."""
+    """The longest time limit with which it would end before the nodes kept for others are chosen."""
     candidate = what_if.candidate
     for gap_s in sorted(set(gaps_s), reverse=True):
         limit_s = (candidate.ran_s + gap_s) // MINUTE_S * MINUTE_S

@@ -282,8 +282,8 @@ class FactsIndex:
         run_id = holding.candidate.run_id
         held = Held(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
         self._held[run_id] = held
-        wanted = holding.candidate.pool
-        if wanted is not None and pools and pools[0][1] != wanted and not holding.leaving:
+        pool = holding.candidate.pool
+        if pool is not None and pools and pools[0][1] != pool and not holding.leaving:
             self.misplaced[run_id] = held
         else:
             self.misplaced.pop(run_id, None)

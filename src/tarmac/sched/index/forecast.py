@@ -20,7 +20,6 @@ from tarmac.sched.index.queues import RequestClass, limit_s
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.counting import Count, Tally
 from tarmac.sched.placing.fitting import Way
-from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import OPEN, Load, Space
 from tarmac.sched.placing.view import View
 
@@ -80,7 +79,6 @@ def soonest(
     board: PoolBoard,
     releases: Releases,
     most: int | None = None,
-    spread: bool = False,
 ) -> Forecast | None:
     """The first moment at which the open nodes could hold a run; None if not even when everybody has left.
 
@@ -93,11 +91,10 @@ def soonest(
     if request.count is not None:
         ended, way = _sweep(request.count, future, releases, most)
     else:
-        ended = _search(request, future, releases, most=most, spread=spread)
+        ended = _search(request, future, releases, most=most)
     if ended is None:
         return None
-    view = future.view(request.target, spread=spread)
-    parts = fit(request.demands, view, uneven=request.feasibility.uneven, way=way)
+    parts = request.fit(future.view(request.target), way)
     if parts is None:
         return None
     nodes = tuple(dict.fromkeys(part.space.node.name for part in parts))
@@ -127,9 +124,9 @@ class Future:
             ghost = self.ghosts[space] = space.copy()
         return ghost
 
-    def view(self, target: Target, *, spread: bool = False) -> View:
+    def view(self, target: Target) -> View:
         """What a target allows of the open nodes."""
-        return View.of(self.board, target, ghosts=self.ghosts, spread=spread)
+        return View.of(self.board, target, ghosts=self.ghosts)
 
 
 def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple[int | None, Way | None]:
@@ -153,17 +150,14 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
     return None, None
 
 
-def _search(
-    request: RequestClass, future: Future, releases: Releases, *, most: int, spread: bool
-) -> int | None:
+def _search(request: RequestClass, future: Future, releases: Releases, *, most: int) -> int | None:
     """After how many releases it fits, by doubling and bisection; they have then happened in `future`."""
 
     def fits_after(ended: int) -> bool:
         future.ghosts.clear()
         for _, held in releases[:ended]:
             future.release(held)
-        view = future.view(request.target, spread=spread)
-        return fit(request.demands, view, uneven=request.feasibility.uneven) is not None
+        return request.fit(future.view(request.target)) is not None
 
     if fits_after(0):
         return 0

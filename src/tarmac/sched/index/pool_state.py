@@ -19,7 +19,6 @@ from tarmac.sched.index.holders import Holders
 from tarmac.sched.index.memo import Memo
 from tarmac.sched.index.queues import PoolQueue, RequestClass
 from tarmac.sched.placing.board import PoolBoard, PoolKey
-from tarmac.sched.placing.gangs import fit
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import Accounts
@@ -49,6 +48,7 @@ class PoolState:
         self.key: PoolKey = rules.key
         self.rules = rules
         self.board = board
+        board.spread = rules.packing is Packing.SPREAD
         changes = Changes()
         self.queue = PoolQueue(rules, changes)
         self.holders = Holders(rules, changes.note)
@@ -60,11 +60,6 @@ class PoolState:
         self.memo = Memo()
         self._empty: PoolBoard | None = None
         self._parking_is_current = False
-
-    @property
-    def spread(self) -> bool:
-        """Whether runs are spread over the nodes of this pool."""
-        return self.rules.packing is Packing.SPREAD
 
     def add_all_held(self, held: Iterable[Held]) -> None:
         """Take up many holdings, sorting once."""
@@ -122,10 +117,10 @@ class PoolState:
             self._empty = PoolBoard(
                 self.key, map(Space.empty, (space.node for space in self.board.spaces.values()), count())
             )
+        self._empty.spread = self.board.spread
         if request.count is not None:
             return request.count.fits(self._empty.at_least(request.count.shard, request.count.slot_type))
-        view = View.of(self._empty, request.target, spread=self.spread)
-        return fit(request.demands, view, uneven=request.feasibility.uneven) is not None
+        return request.fit(View.of(self._empty, request.target)) is not None
 
     def restate(self, node: Node) -> None:
         """A node is in another state than it was."""
@@ -139,6 +134,7 @@ class PoolState:
         """The pool has other rules: its queue is ordered anew."""
         if rules != self.rules:
             self.rules = rules
+            self.board.spread = rules.packing is Packing.SPREAD
             self.queue.add_all(self.queue.restart(rules))
             self._parking_is_current = False
             self.holders.restart(rules, self.holdings.values())

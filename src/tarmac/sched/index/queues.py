@@ -19,6 +19,9 @@ from tarmac.model.spec import Queueing, Target
 from tarmac.sched.facts import Candidate
 from tarmac.sched.placing.admission import Demands, Feasibility
 from tarmac.sched.placing.counting import Count
+from tarmac.sched.placing.fitting import Part, Way
+from tarmac.sched.placing.gangs import fit
+from tarmac.sched.placing.view import View
 from tarmac.sched.policies.order import RANKS, Key, ordering
 from tarmac.sched.policies.ranking import Changes, Ranking
 
@@ -59,6 +62,10 @@ class RequestClass:
             weightless=all(demand.empty for demand in demands),
             count=Count.of(demands, target, uneven=feasibility.uneven),
         )
+
+    def fit(self, view: View, way: Way | None = None) -> list[Part] | None:
+        """A place for a run on these nodes; `way` to split its slots, if that is known."""
+        return fit(self.demands, view, uneven=self.feasibility.uneven, way=way)
 
 
 @dataclass(slots=True, eq=False)

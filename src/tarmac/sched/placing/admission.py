@@ -82,11 +82,12 @@ class Admission:
     def _fitting(self, demands: Demands, target: Target, *, uneven: bool) -> Iterator[PoolKey]:
         if self._boards is None:
             self._boards = boards(self._nodes, any_state=True)
+            for key, board in self._boards.items():
+                rules = self._pools.get(key)
+                board.spread = rules is not None and rules.packing is Packing.SPREAD
         for key, board in self._boards.items():
             if allowed(key, target):
-                rules = self._pools.get(key)
-                spread = rules is not None and rules.packing is Packing.SPREAD
-                view = View.of(board, target, spread=spread)
+                view = View.of(board, target)
                 parts = fit(demands, view, uneven=uneven)
                 if parts is not None and (uneven or not _scattered(demands, parts, view)):
                     yield key

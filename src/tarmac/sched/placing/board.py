@@ -21,7 +21,10 @@ NO_LOADS: Mapping[str, Mapping[str, Load]] = {}
 
 
 class PoolBoard:
-    """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all)."""
+    """The nodes of one pool; `closed` of them take no work. `free` counts slots by type (None: all).
+
+    With `spread` runs are spread over the nodes, else packed.
+    """
 
     __slots__ = (
         "_at_least",
@@ -34,6 +37,7 @@ class PoolBoard:
         "free",
         "key",
         "spaces",
+        "spread",
     )
 
     def __init__(self, key: PoolKey, spaces: Iterable[Space], *, any_state: bool = False) -> None:
@@ -43,6 +47,7 @@ class PoolBoard:
         self.buckets: dict[tuple[str | None, str | None], Bucket] = {}
         self.free: dict[str | None, int] = {None: 0}
         self.closed = 0
+        self.spread = False
         self._by_hostname: dict[str, list[Space]] | None = None
         self._journal: list[tuple[Space, Left]] = []
         self._reservation_count = 0

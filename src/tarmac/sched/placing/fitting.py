@@ -105,15 +105,15 @@ def _pack(demand: Demand, view: View) -> list[Part] | None:
 
 def _deal(demand: Demand, view: View) -> list[Part] | None:
     """Equal replicas dealt out, each to the node that has most free then (packing: spread)."""
-    wanted = demand.replicas or 0
+    replicas = demand.replicas or 0
     each = demand.each
     choices = [
-        (-space.free, space.order, 0, space.room_for(each, wanted), space)
-        for space in islice(view.emptiest(each), wanted)
+        (-space.free, space.order, 0, space.room_for(each, replicas), space)
+        for space in islice(view.emptiest(each), replicas)
     ]
     counts: dict[Space, int] = {}
     heapq.heapify(choices)
-    for _ in range(wanted):
+    for _ in range(replicas):
         if not choices:
             return None
         used, order, count, room, space = choices[0]

@@ -70,9 +70,9 @@ def _with_weightless(demands: Sequence[Demand], parts: list[Part], view: View) -
         if not demand.empty:
             placed += [part for part in parts if part.demand is demand]
             continue
-        wanted = demand.each.slot_type
-        beside = (part.space for part in parts if is_of_type(part.space.node.capacity.slot_type, wanted))
-        space = next(beside, None) or view.least_weightless(wanted)
+        slot_type = demand.each.slot_type
+        beside = (part.space for part in parts if is_of_type(part.space.node.capacity.slot_type, slot_type))
+        space = next(beside, None) or view.least_weightless(slot_type)
         if space is None:
             return None
         placed.append(Part(demand, space, NOTHING, demand.replicas or 1))

@@ -116,12 +116,12 @@ def _mismatch(node: Node, demands: Demands, target: Target) -> Reason | None:
         where = f"in shard {node.shard!r}" if node.shard else "in no shard"
         return _reason(node, ReasonCode.OTHER_SHARD, f"{where}, not {target.shard!r}")
     if target.hostnames and node.hostname not in target.hostnames:
-        wanted = ", ".join(target.hostnames)
-        return _reason(node, ReasonCode.OTHER_HOSTNAME, f"its host {node.hostname} is not one of {wanted}")
+        hostnames = ", ".join(target.hostnames)
+        return _reason(node, ReasonCode.OTHER_HOSTNAME, f"its host {node.hostname} is not one of {hostnames}")
     types = {demand.each.slot_type for demand in demands}
     if not any(is_of_type(node.capacity.slot_type, kind) for kind in types):
-        wanted = " or ".join(sorted(str(kind) for kind in types))
-        text = f"its slots are {node.capacity.slot_type or 'of no type'}, not {wanted}"
+        slot_types = " or ".join(sorted(str(kind) for kind in types))
+        text = f"its slots are {node.capacity.slot_type or 'of no type'}, not {slot_types}"
         return _reason(node, ReasonCode.OTHER_SLOT_TYPE, text)
     return None
 

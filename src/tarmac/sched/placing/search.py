@@ -152,12 +152,12 @@ def _choices(
         if not budget.spend():
             return
         yield last
-    wanted = chunk.need.slot_type
+    slot_type = chunk.need.slot_type
     used = [
         space
         for space, load in loads.items()
         if space is not last
-        and is_of_type(space.node.capacity.slot_type, wanted)
+        and is_of_type(space.node.capacity.slot_type, slot_type)
         and load.takes(chunk, space)
     ]
     used.sort(key=lambda space: (space.free - loads[space].need.slots, space.order))

@@ -54,14 +54,13 @@ class View:
         target: Target,
         *,
         reserved: Iterable[int] = (),
-        spread: bool = False,
         ghosts: Ghosts = NOBODY,
     ) -> View:
         """The part of `pool` that `target` allows; of `reserved` the nodes may be used."""
         excluded = frozenset(target.excluded) if target.excluded else NOT_EXCLUDED
         if target.hostnames:
             lists = _named(pool, target, {OPEN, *reserved}, ghosts)
-            return cls(lists, excluded=excluded, spread=spread)
+            return cls(lists, excluded=excluded, spread=pool.spread)
         buckets = [bucket for bucket in pool.buckets.values() if target.shard in (None, bucket.shard)]
         lists = [(bucket.slot_type, bucket.open) for bucket in buckets]
         for number in reserved:
@@ -70,7 +69,7 @@ class View:
             ]
         if ghosts:
             lists += _ghosts(ghosts, buckets, {OPEN, *reserved})
-        return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=spread)
+        return cls(lists, () if ghosts else buckets, excluded=excluded, hidden=ghosts, spread=pool.spread)
 
     def choice(self, need: Resources) -> Iterator[Space]:
         """Nodes where `need` is free, in the order in which they are to be used."""

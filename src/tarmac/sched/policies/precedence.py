@@ -67,8 +67,8 @@ class Precedence:
         if ours == theirs:
             return inf
         floor = past_usage.of(ours)
-        standing = past_usage.of_holding(theirs, holding.allocation.slots)
-        return -inf if standing >= floor else past_usage.reaches_at(theirs, floor - standing)
+        usage = past_usage.of_holding(theirs, holding.allocation.slots)
+        return -inf if usage >= floor else past_usage.reaches_at(theirs, floor - usage)
 
     def _over_interruptible(self, candidate: Candidate, ours: int, holding: Holding) -> float:
         if ours == CYCLE:
