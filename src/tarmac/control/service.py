@@ -27,6 +27,7 @@ from tarmac.control.serving import whereabouts
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Listener
 from tarmac.control.why import Why, why
+from tarmac.model.abilities import ClearsRemains
 from tarmac.model.actor import Actor, RunScope
 from tarmac.model.changes import RunStep
 from tarmac.model.cluster import Pool
@@ -214,6 +215,11 @@ class ControlPlane:
         check(actor, Action.READ)
         with self.control.engine_of(attempt_id).question() as engine:
             return engine.read(attempt_id, path, offset=offset, limit=limit)
+
+    def clearers(self) -> Mapping[str, ClearsRemains]:
+        """The engines that can clear up what runs left with them, by cluster; "" is the server's own."""
+        engines = self.control.engines
+        return {engine.key: engine.clearer for engine in engines if engine.clearer is not None}
 
     def read_period_s(self, attempt_id: str) -> float:
         """How often the files of an attempt may be looked at for what is new."""

@@ -1,11 +1,11 @@
-"""What engines may be able to do beside the port `Engine`: Protocols of one method, found with isinstance.
+"""What engines may be able to do beside the port `Engine`: small Protocols, found with isinstance.
 
 The engines implement them; `control.engines` finds out which an engine has, tests/contract holds them to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -118,4 +118,20 @@ class Reaps(Protocol):
 
     def reap(self, attempt_id: str) -> None:
         """End every process that still carries the attempt's token, and fence its nodes. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class ClearsRemains(Protocol):
+    """An engine that can clear up in part what attempts left with it. Both calls may take long."""
+
+    def remains(self) -> Collection[str]:
+        """The runs that have left something."""
+        ...
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        """Remove what an ended run worked in, and its logs: each where that is due, after so many days.
+
+        The number of attempts that had such. That it is gone is a notice from then on. Idempotent.
+        """
         ...

@@ -139,13 +139,13 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         directories=directories,
         check=check,
         code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
-        remains=_remains(home, settings, store, clock),
+        remains=_remains(plane, settings, store, clock),
     )
 
 
-def _remains(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:
+def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:
     days = {"work_days": settings.code.work_days, "log_days": settings.log_days}
-    return AttemptCleaner(store, clock, runs=home.runs, **days)
+    return AttemptCleaner(store, clock, engines=plane.clearers, **days)
 
 
 def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:

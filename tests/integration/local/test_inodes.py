@@ -34,9 +34,9 @@ def test_a_run_that_does_nothing_leaves_few_files_and_fewer_later(local: LocalHa
     assert local.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
     assert len(names(runs)) <= AT_THE_END, names(runs)
 
-    tidy(runs, days=31)
+    tidy(local, days=31)
     assert len(names(runs)) <= LATER, names(runs)
-    tidy(runs, days=366)
+    tidy(local, days=366)
     assert len(names(runs)) <= LAST, names(runs)
 
     local.reopen()
@@ -47,9 +47,10 @@ def test_a_run_that_does_nothing_leaves_few_files_and_fewer_later(local: LocalHa
     assert local.engine.observe([launch.attempt_id])[launch.attempt_id].outcome is Outcome.COMPLETED
 
 
-def tidy(runs: Path, *, days: float) -> None:
+def tidy(local: LocalHarness, *, days: float) -> None:
     clock = VirtualClock(days * 86_400.0)
-    AttemptCleaner(OneRun(), clock, runs=runs, work_days=30, log_days=365).tidy()
+    engines = {"": local.engine}
+    AttemptCleaner(OneRun(), clock, engines=lambda: engines, work_days=30, log_days=365).tidy()
 
 
 def names(runs: Path) -> list[str]:

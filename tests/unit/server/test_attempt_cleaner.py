@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
 
 from simulated import spec
-from tarmac.engines.attempts.cleared import cleared_notices
+from tarmac.engines.attempts import clearing
+from tarmac.engines.attempts.clearing import cleared_notices
+from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.sim import VirtualClock
+from tarmac.model.errors import Unavailable
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.server.storage.attempt_cleaner import AttemptCleaner
@@ -38,6 +41,26 @@ class Runs(MemoryStore):
         return {run_id: self._given[run_id] for run_id in run_ids if run_id in self._given}
 
 
+class Engine:
+    """Clears up below a home, as engines do."""
+
+    def __init__(self, home: Path) -> None:
+        self._layout = Layout(home)
+
+    def remains(self) -> Collection[str]:
+        return clearing.remains(self._layout)
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
+
+
+class Away(Engine):
+    """One that cannot be reached."""
+
+    def remains(self) -> Collection[str]:
+        raise Unavailable("no route to host")
+
+
 class Left:
     """What runs left, and the desk that clears it up, at a time of the test's choice."""
 
@@ -45,14 +68,16 @@ class Left:
         self.runs = place / "home" / "runs"
         self.precious = place / "precious"
         self.clock = VirtualClock(NOW)
+        self.engines: dict[str, Engine] = {"": Engine(place / "home")}
 
     def desk(
         self, *known: Run, work_days: float = 14.0, log_days: float = 100.0
     ) -> tuple[AttemptCleaner, Runs]:
         store = Runs(known)
-        return AttemptCleaner(
-            store, self.clock, runs=self.runs, work_days=work_days, log_days=log_days
-        ), store
+        cleaner = AttemptCleaner(
+            store, self.clock, engines=lambda: self.engines, work_days=work_days, log_days=log_days
+        )
+        return cleaner, store
 
     def tidy(self, *known: Run, work_days: float = 14.0, log_days: float = 100.0) -> None:
         self.desk(*known, work_days=work_days, log_days=log_days)[0].tidy()
@@ -181,3 +206,14 @@ def test_a_work_directory_deeper_than_python_recurses_is_cleared(left: Left) -> 
     os.close(here)
     left.tidy(run("old", ended_days_ago=15))
     assert not work.exists()
+
+
+def test_each_engine_clears_up_what_lies_with_it_and_one_that_is_away_holds_up_no_other(
+    left: Left, tmp_path: Path
+) -> None:
+    left.engines = {"a": Away(tmp_path), "b": Engine(tmp_path / "home"), "c": Engine(tmp_path / "site")}
+    attempt = left.attempt("old")
+    shutil.copytree(tmp_path / "home", tmp_path / "site", symlinks=True)
+    left.tidy(run("old", ended_days_ago=15))
+    assert names(attempt) == HISTORY | LOGS
+    assert names(tmp_path / "site" / "runs" / "old" / "attempts" / "1") == HISTORY | LOGS

@@ -12,6 +12,7 @@ from typing import Any
 
 from tarmac.control.state.deliveries import Deliveries
 from tarmac.model.abilities import (
+    ClearsRemains,
     Delegates,
     DescribesClusters,
     OffersNodes,
@@ -96,6 +97,7 @@ class AttachedEngine:
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None
         self.port_finder = engine if isinstance(engine, OffersPorts) else None
         self.reaper = engine if isinstance(engine, Reaps) else None
+        self.clearer = engine if isinstance(engine, ClearsRemains) else None
         self.pace = engine.pace() if isinstance(engine, SetsPace) else Pace()
         self.deliveries = Deliveries()
         self.delivery_rest = Rest(self.pace)

@@ -32,6 +32,11 @@ class Layout:
         """The FIFO that runners write the ids of attempts with news to."""
         return self.home / "notify"
 
+    @property
+    def runs(self) -> Path:
+        """The directories of runs and of their attempts."""
+        return self.home / "runs"
+
     def code(self, digest: str) -> Path:
         """A code snapshot."""
         return self.home / "code" / digest
@@ -44,7 +49,7 @@ class Layout:
     def attempt(self, attempt_id: str) -> Path | None:
         """The directory of an attempt; None if this cannot be the id of one."""
         match = _ATTEMPT_ID.fullmatch(attempt_id)
-        return self.home / "runs" / match[1] / "attempts" / match[2] if match else None
+        return self.runs / match[1] / "attempts" / match[2] if match else None
 
     def artifacts(self, run_id: str, *, disk: str | None = None) -> Mapping[str, Path]:
         """The directories that every attempt of a run finds again, by kind; `disk`: on that node's own."""
@@ -55,5 +60,5 @@ class Layout:
         return self._kept(run_id, disk) / "state.json"
 
     def _kept(self, run_id: str, disk: str | None) -> Path:
-        root = self.home / "runs" if disk is None else self.home / "disks" / disk
+        root = self.runs if disk is None else self.home / "disks" / disk
         return root / run_id / "artifacts"

@@ -7,14 +7,13 @@ they report; it keeps nothing that the directories do not tell, so that the next
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from tarmac.engines.attempts import staging, writing
+from tarmac.engines.attempts import clearing, staging, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
-from tarmac.engines.attempts.cleared import cleared_notices
 from tarmac.engines.attempts.files import read_inside
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
@@ -152,7 +151,10 @@ class LocalEngine:
         with view.lock:
             view.refresh()
             told = [notice for node in view.nodes for notice in node.notices]
-            return [*told, *cleared_notices(view.directory, view.nodes[0].node if view.nodes else "")]
+            return [
+                *told,
+                *clearing.cleared_notices(view.directory, view.nodes[0].node if view.nodes else ""),
+            ]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
         directory = self._layout.attempt(attempt_id)
@@ -191,6 +193,12 @@ class LocalEngine:
                 view.refresh()
                 supervision.reap(view)
                 fifo.ring(str(self._layout.notify), f"{attempt_id}\n".encode())
+
+    def remains(self) -> Collection[str]:
+        return clearing.remains(self._layout)
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
 
     # --- for people ------------------------------------------------------------------------------
 
