@@ -15,6 +15,7 @@ PLACES = ("tarmac.node.", "tarmac.engines.", "tarmac.artifacts.versions.")
 
 PLAIN = {
     "tarmac.node.files.untrusted": "this is the one",
+    "tarmac.node.files.bundles": "the store of code",
     "tarmac.node.kernel.mounts": "/proc, and places held before the workers start",
     "tarmac.node.hooks.mounts": "before the workers start",
     "tarmac.node.hooks.files": "before anything of the run starts",

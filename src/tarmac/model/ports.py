@@ -7,7 +7,7 @@ What engines may be able to do beside is in `abilities`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar, runtime_checkable
@@ -320,6 +320,17 @@ class CodeStore(Protocol):
         """See to it that the snapshot that `code.digest` names is here, and no more than it may be.
 
         Raises InvalidInput where not. Asking counts as use: see `remove_unused`.
+        """
+        ...
+
+
+class StreamsCode(Protocol):
+    """Snapshots as engines send them to nodes that do not see the server's disk."""
+
+    def stream(self, digest: str) -> Iterator[bytes]:
+        """A snapshot, whole, in the form that `node.starting.Installation.take` puts down there.
+
+        Raises NotFound where there is none, Unavailable when it cannot be read now.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The entry point by path: `python .../tarmac/node run DIRECTORY NODE` (or `join`, or `warm`).
+"""The entry point by path: `python .../tarmac/node run DIRECTORY NODE` (`join`, `take`, `warm`).
 
 Called by engines, through `starting`. Where tarmac is not installed, it puts the copy it lies in on the path.
 """

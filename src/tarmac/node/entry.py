@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import NoReturn, Optional
 
 from tarmac.node import runner, warm
 from tarmac.node.attempt.granted import Granted, read_granted
 from tarmac.node.attempt.protocol import rank_name
+from tarmac.node.files import bundles
 from tarmac.node.kernel import namespaces, syscalls
 from tarmac.node.processes import detach
 
@@ -23,6 +25,11 @@ def main(arguments: list[str]) -> None:
         except ValueError as error:
             raise SystemExit(str(error)) from None
         _run(os.path.abspath(arguments[1]), rank_name(granted.rank), granted)
+    elif len(arguments) == 3 and arguments[0] == "take":
+        try:
+            bundles.receive(sys.stdin.buffer, *arguments[1:])
+        except (bundles.BrokenOff, OSError, ValueError) as error:
+            raise SystemExit(f"the code was not taken: {error}") from None
     elif len(arguments) == 3 and arguments[0] == "warm" and all(map(str.isdigit, arguments[1:])):
         warm.serve(int(arguments[1]), idle_s=int(arguments[2]))
     else:
@@ -54,5 +61,10 @@ def _run(directory: str, node: str, granted: Optional[Granted]) -> None:
 
 
 def _usage() -> NoReturn:
-    ways = ("run DIRECTORY NODE", "join DIRECTORY RANK NODES [DEVICES]", "warm FD SECONDS")
+    ways = (
+        "run DIRECTORY NODE",
+        "join DIRECTORY RANK NODES [DEVICES]",
+        "take DIRECTORY DIGEST",
+        "warm FD SECONDS",
+    )
     raise SystemExit(f"usage: python tarmac/node {' | '.join(ways)}")

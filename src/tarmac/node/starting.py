@@ -37,6 +37,13 @@ class Installation(NamedTuple):
         """
         return self._command("join", directory, rank, nodes, *([] if devices is None else [devices]))
 
+    def take(self, directory: str, digest: str) -> list[str]:
+        """The argv of what puts a snapshot of code, read from its input, where runners find it.
+
+        Exit code 0 once it is there, also where it was; else what it writes to its error output says why.
+        """
+        return self._command("take", directory, digest)
+
     def warm(self, fd: int, *, idle_s: int = 0) -> list[str]:
         """The argv of a warm parent that serves the connected unix stream socket inherited as `fd`.
 

@@ -24,7 +24,7 @@ from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
@@ -218,5 +218,5 @@ def _code_store(home: Home, settings: Settings) -> DirectoryCodeStore:
 
 
 def _directory(layout: Layout, attempt: Attempt) -> str | None:
-    path = layout.attempt(attempt.id)
+    path = layout.attempt(attempt.id) if attempt.engine == LOCAL_ENGINE else None
     return str(path) if path is not None else None

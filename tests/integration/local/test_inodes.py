@@ -50,7 +50,7 @@ def test_a_run_that_does_nothing_leaves_few_files_and_fewer_later(local: LocalHa
 def tidy(local: LocalHarness, *, days: float) -> None:
     clock = VirtualClock(days * 86_400.0)
     engines = {"": local.engine}
-    AttemptCleaner(OneRun(), clock, engines=lambda: engines, work_days=30, log_days=365).tidy()
+    AttemptCleaner(OneRun(), clock, engines=lambda: engines, work_days=30, log_days=365, answer_s=60.0).tidy()
 
 
 def names(runs: Path) -> list[str]:

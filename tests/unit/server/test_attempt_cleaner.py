@@ -75,7 +75,12 @@ class Left:
     ) -> tuple[AttemptCleaner, Runs]:
         store = Runs(known)
         cleaner = AttemptCleaner(
-            store, self.clock, engines=lambda: self.engines, work_days=work_days, log_days=log_days
+            store,
+            self.clock,
+            engines=lambda: self.engines,
+            work_days=work_days,
+            log_days=log_days,
+            answer_s=60.0,
         )
         return cleaner, store
 

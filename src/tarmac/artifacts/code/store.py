@@ -11,12 +11,13 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from tarmac.artifacts.code.archives import is_archive, read_archive
+from tarmac.artifacts.code.bundles import bundle
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
 from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
 from tarmac.artifacts.code.snapshots import is_digest, snapshots, summary, write_snapshot
@@ -34,7 +35,7 @@ from tarmac.artifacts.code.tree import (
     unreadable,
 )
 from tarmac.artifacts.code.tries import counted
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
 
@@ -45,7 +46,7 @@ PACKS = "packs"
 
 
 class DirectoryCodeStore:
-    """Snapshots under one root directory. Implements the port `CodeStore`; thread-safe.
+    """Snapshots under one root directory. Implements `CodeStore` and `StreamsCode`; thread-safe.
 
     More than `limit_bytes` is refused where a run file sets no limit of its own, and so is what takes longer
     to copy than `timeout_s`. `leave_out` are directories
@@ -145,6 +146,15 @@ class DirectoryCodeStore:
             places[path] = place
         write_snapshot(self._root, digest, entries, places)
         return digest
+
+    def stream(self, digest: str) -> Iterator[bytes]:
+        path = self._root / digest
+        if not is_digest(digest) or not path.is_file():
+            raise NotFound(f"there is no snapshot {digest[:80]!r} here")
+        try:
+            yield from bundle(path, self.packs.directory)
+        except OSError as error:
+            raise Unavailable(f"snapshot {digest} cannot be read: {error}") from None
 
     def remove_unused(self, *, snapshots_before: float, packs_before: float) -> int:
         """Remove snapshots not used since a time, then packs that no snapshot names; how many went.

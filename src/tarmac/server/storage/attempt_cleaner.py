@@ -41,12 +41,14 @@ class AttemptCleaner:
         engines: Callable[[], Mapping[str, ClearsRemains]],
         work_days: float,
         log_days: float,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._store = store
         self._clock = clock
         self._engines = engines
         self._work_days = work_days
         self._log_days = log_days
+        self._answer_s = answer_s
         self._due: dict[str, dict[str, float]] = {}
         self._busy: dict[str, Thread] = {}
         self.janitor = Janitor("remains", self.tidy, every_s=TIDY_EVERY_S)
@@ -58,7 +60,7 @@ class AttemptCleaner:
         for key in engines.keys() - self._busy.keys():
             self._busy[key] = Thread(target=self._tidy, args=(key, engines[key]), daemon=True)
             self._busy[key].start()
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + self._answer_s
         for thread in self._busy.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 

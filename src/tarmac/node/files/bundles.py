@@ -1,0 +1,60 @@
+"""Code on its way: a snapshot and all that it names as one stream, put where runners on this machine find it.
+
+Called by `entry` on machines that do not see the server's disk; `artifacts/code/bundles.py` makes the stream:
+
+    BYTES OF THE LIST, BYTES OF THE CONTENTS, as decimal numbers with a blank between, and a newline
+    the list: a snapshot, as the hook `code` reads it, whose only pack is DIGEST.pack
+    the contents: that pack
+
+Both are written beside and renamed: the snapshot is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import BinaryIO
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_CHUNK_BYTES = 1 << 20
+
+
+class BrokenOff(Exception):
+    """The stream ended before it was whole, or is none."""
+
+
+def receive(stream: BinaryIO, directory: str, digest: str) -> None:
+    """Put a snapshot into a directory of code, if it is not there; raises BrokenOff, ValueError, OSError."""
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError(f"{digest!r:.100} is not the name of a snapshot")
+    target = os.path.join(directory, digest)
+    packs = os.path.join(directory, "packs")
+    if os.path.exists(target):
+        return
+    sizes = stream.readline(64).split()
+    if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)):
+        raise BrokenOff("what came is no snapshot")
+    os.makedirs(packs, mode=0o700, exist_ok=True)
+    partial = os.path.join(directory, f".partial-{digest}.{os.urandom(6).hex()}")
+    try:
+        _copy(stream, partial, int(sizes[0]))
+        _copy(stream, f"{partial}.pack", int(sizes[1]))
+        os.rename(f"{partial}.pack", os.path.join(packs, f"{digest}.pack"))
+        os.rename(partial, target)
+    finally:
+        for path in (partial, f"{partial}.pack"):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _copy(stream: BinaryIO, path: str, size_bytes: int) -> None:
+    with open(path, "xb") as file:
+        while size_bytes > 0:
+            piece = stream.read(min(size_bytes, _CHUNK_BYTES))
+            if not piece:
+                raise BrokenOff(f"{size_bytes} bytes are missing")
+            file.write(piece)
+            size_bytes -= len(piece)
+        file.flush()
+        os.fsync(file.fileno())
