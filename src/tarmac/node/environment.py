@@ -14,10 +14,10 @@ _OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR")
 """Where the run says nothing: from the runner's own environment, else from the account; nothing else is."""
 
 
-def complete(told: Mapping[str, str], run: NodeRun) -> dict[str, str]:
+def complete(variables: Mapping[str, str], run: NodeRun) -> dict[str, str]:
     """The whole environment of a process: what the attempt says, and what this node adds."""
     env = {**account(), **{name: os.environ[name] for name in _OF_THE_USER if name in os.environ}}
-    env.update(told)
+    env.update(variables)
     env.update(run.secret_env)
     env.update(run.node_env)
     if run.venv is not None:

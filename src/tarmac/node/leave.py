@@ -1,6 +1,6 @@
-"""What hooks before the workers do when the attempt is asked to leave, or has failed elsewhere.
+"""What hooks before the workers do when the attempt is asked to leave, or has failed on another node.
 
-Called by the hooks `code`, `setup` and `workers`. The nodes wait for that of rank 0 here, too.
+Nodes also wait for the node of rank 0 here.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from tarmac.node.kernel import fifo
 from tarmac.node.noderun import Leave, NodeRun
 
 
-def leave_if_asked(run: NodeRun) -> None:
-    """Raises Leave when there is no point in going on: nothing has run that could be asked."""
+def check_leave(run: NodeRun) -> None:
+    """Raises Leave on a request to leave, a failure, or a node that ends its runner: no worker runs yet."""
     run.failure_cause = run.failure_cause or run.peer_failure()
-    ask = run.new_ask()
-    if ask is not None:
-        run.note_ask(ask)
-    if run.asked or run.failure_cause or run.wake_channel.node_leaves:
-        raise Leave(verdict(run))
+    kind = run.new_leave_kind()
+    if kind is not None:
+        run.note_leave_request(kind)
+    if run.leave_request or run.failure_cause or run.wake_channel.node_leaves:
+        raise Leave(outcome_of(run))
 
 
 def wait_for(run: NodeRun, path: str) -> None:
-    """Until the node of rank 0 has said so; raises Leave as above."""
+    """Wait until the node of rank 0 has made `path`; raises Leave as `check_leave` does."""
     while not os.path.exists(path):
-        leave_if_asked(run)
+        check_leave(run)
         run.wake_channel.wait(run.limit_due)
 
 
-def tell_others(run: NodeRun, path: str) -> None:
-    """The node of rank 0 says so."""
+def notify_nodes(run: NodeRun, path: str) -> None:
+    """Make `path`, which the other nodes wait for, and wake their runners."""
     untrusted.touch(path)
     for name in run.document.node_names[1:]:
         fifo.ring(run.attempt.node(name).wake, fifo.RING)
 
 
-def verdict(run: NodeRun) -> exit_outcome.ExitOutcome:
-    """How this node's part ends, from all that is known of it."""
+def outcome_of(run: NodeRun) -> exit_outcome.ExitOutcome:
+    """The outcome of this node's part, from all that is known of it."""
     limit_s = run.document.time_limit_s
-    return exit_outcome.judge(
+    return exit_outcome.node_outcome(
         run.exits,
         node=run.node_name,
-        asked=run.asked,
+        request=run.leave_request,
         failure_cause=run.failure_cause,
         node_leaves=run.wake_channel.node_leaves,
         finished=run.finished,

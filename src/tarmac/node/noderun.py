@@ -30,11 +30,11 @@ from tarmac.node.progress.watcher import ProgressWatcher
 
 
 class Leave(Exception):
-    """The node's part is over before its workers ran: with this verdict."""
+    """The node's part is over before its workers ran, with this outcome."""
 
-    def __init__(self, verdict: ExitOutcome) -> None:
-        super().__init__(verdict.outcome)
-        self.verdict = verdict
+    def __init__(self, outcome: ExitOutcome) -> None:
+        super().__init__(outcome.outcome)
+        self.outcome = outcome
 
 
 class Worker:
@@ -102,7 +102,7 @@ class NodeRun:
         self.progress: Optional[ProgressWatcher] = None
         self.torn: Optional[list[str]] = None
         self.over_at: Optional[float] = None
-        self.asked: Optional[LeaveRequest] = None
+        self.leave_request: Optional[LeaveRequest] = None
         self.failure_cause: Optional[Cause] = None
         self._claimed = time.monotonic()
         limit_s = document.time_limit_s
@@ -133,9 +133,9 @@ class NodeRun:
         return len(self.document.nodes) > 1 and not self.part.own_disk
 
     @property
-    def asked_for(self) -> Optional[str]:
-        """The word of what was asked, if anything was."""
-        return self.asked.ask if self.asked else None
+    def leave_kind(self) -> Optional[str]:
+        """The kind of the strongest request to leave so far."""
+        return self.leave_request.kind if self.leave_request else None
 
     def let_go(self) -> None:
         """The attempt is over and this process lives on: close what was opened for it."""
@@ -152,15 +152,17 @@ class NodeRun:
         due = min((due for due in dues if due is not None), default=None)
         return None if due is None else time.time() + due - now
 
-    def new_ask(self) -> Optional[str]:
-        """An ask not yet known and not weaker than the one known; the time limit is an ask like others."""
+    def new_leave_kind(self) -> Optional[str]:
+        """The kind of a new request that is not weaker than the last; the time limit counts as a request."""
         late = self.limit_due is not None and time.monotonic() >= self.limit_due
-        return self._told_ask() or (words.TIME_LIMIT if late and self._is_new(words.TIME_LIMIT) else None)
+        return self._kind_from_messages() or (
+            words.TIME_LIMIT if late and self._is_new(words.TIME_LIMIT) else None
+        )
 
-    def note_ask(self, ask: str) -> None:
-        """Remember an ask, report it, and let the pause file appear."""
-        self.asked = LeaveRequest(ask, self.leave_signal(ask))
-        self.events.append("asked", ask=ask)
+    def note_leave_request(self, kind: str) -> None:
+        """Remember a request to leave, report it, and make the pause file."""
+        self.leave_request = LeaveRequest(kind, self.leave_signal(kind))
+        self.events.append("asked", ask=kind)
         self.raise_pause_file()
 
     def raise_pause_file(self) -> None:
@@ -170,14 +172,14 @@ class NodeRun:
         except OSError as error:
             self.events.append("notice", text=f"the pause file cannot be made: {error}")
 
-    def leave_signal(self, ask: str) -> Optional[str]:
-        """The signal that goes with an ask. A stop always has one: SIGTERM, where the spec names none."""
-        return self.document.pause_signal or (signal.SIGTERM.name if ask == words.STOP else None)
+    def leave_signal(self, kind: str) -> Optional[str]:
+        """The signal of a request to leave. A stop always has one: SIGTERM, where the spec names none."""
+        return self.document.pause_signal or (signal.SIGTERM.name if kind == words.STOP else None)
 
     def peer_failure(self) -> Optional[Cause]:
         """The failure that ended the attempt, as the first failing node wrote it down."""
-        told = _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
-        cause = told.get("cause") if told else None
+        record = _read_json(self.attempt.failed) or self.wake_channel.messages.get(protocol.FAILED_FILE)
+        cause = record.get("cause") if record else None
         return cause if isinstance(cause, dict) else None
 
     def take_secrets(self, values: dict[str, str]) -> None:
@@ -188,14 +190,14 @@ class NodeRun:
     def note_failure(self, cause: Cause) -> None:
         """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
         cause = self.mask.tree(cause)
-        told = {"node": self.node_name, "cause": cause, "at": time.time()}
+        record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:
-            self._publish(told)
+            self._publish(record)
         except FileExistsError:
             cause = self.peer_failure() or cause
-        except OSError:  # the disk is full, it seems: say it through the bell, which has room for a line
-            ring = f"{json.dumps({**told, 'cause': {**cause, 'tail': []}})}\n".encode()
+        except OSError:  # most likely the disk is full: the wake channel has room for a line
+            ring = f"{json.dumps({**record, 'cause': {**cause, 'tail': []}})}\n".encode()
         self.failure_cause = cause
         for name in self.document.node_names:
             if name != self.part.node:
@@ -206,23 +208,23 @@ class NodeRun:
         """The SDK's word, on any node that shares this disk."""
         return any(os.path.exists(self.attempt.node(name).finished) for name in self.document.node_names)
 
-    def _told_ask(self) -> Optional[str]:
-        """From the file, else through the bell."""
-        for told in (_read_json(self.attempt.ask), self.wake_channel.messages.get(protocol.ASK_FILE)):
-            ask = told.get("ask") if told else None
-            if isinstance(ask, str) and ask in words.ASK_STRENGTH and self._is_new(ask):
-                return ask
+    def _kind_from_messages(self) -> Optional[str]:
+        """From the file, else from a message of the wake channel."""
+        for record in (_read_json(self.attempt.ask), self.wake_channel.messages.get(protocol.ASK_FILE)):
+            kind = record.get("ask") if record else None
+            if isinstance(kind, str) and kind in words.LEAVE_STRENGTH and self._is_new(kind):
+                return kind
         return None
 
-    def _is_new(self, ask: str) -> bool:
-        known = words.ASK_STRENGTH[self.asked_for] if self.asked_for else 0
-        return ask != self.asked_for and words.ASK_STRENGTH[ask] >= known
+    def _is_new(self, kind: str) -> bool:
+        known = words.LEAVE_STRENGTH[self.leave_kind] if self.leave_kind else 0
+        return kind != self.leave_kind and words.LEAVE_STRENGTH[kind] >= known
 
-    def _publish(self, told: dict[str, Any]) -> None:
+    def _publish(self, record: dict[str, Any]) -> None:
         """Write `failed`, whole; raises FileExistsError when another node was first."""
         draft = f"{self.attempt.failed}.{self.part.rank}"
         try:
-            untrusted.write_new(draft, json.dumps(told).encode())
+            untrusted.write_new(draft, json.dumps(record).encode())
             os.link(draft, self.attempt.failed)
         finally:
             _remove(draft)

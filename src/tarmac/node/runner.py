@@ -27,14 +27,14 @@ from tarmac.node.hooks.files import write_files
 from tarmac.node.hooks.limits import lift, limit_workers
 from tarmac.node.hooks.meet import meet
 from tarmac.node.hooks.mounts import bind_inside, mount
-from tarmac.node.hooks.reach import tell_reach
+from tarmac.node.hooks.reach import report_reach
 from tarmac.node.hooks.secrets import give_secrets, take_secrets_back
 from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
 from tarmac.node.kernel import descendants, syscalls
 from tarmac.node.kernel.namespaces import Apart
-from tarmac.node.leave import verdict
+from tarmac.node.leave import outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.renewal import renew
 
@@ -50,7 +50,7 @@ HOOKS: tuple[Callable[[NodeRun], None], ...] = (
     set_up,
     run_before,
     limit_workers,
-    tell_reach,
+    report_reach,
     start_workers,
     watch,
     run_after,
@@ -101,9 +101,9 @@ def _supervise(run: NodeRun) -> ExitOutcome:
     try:
         for hook in HOOKS:
             hook(run)
-        return verdict(run)
+        return outcome_of(run)
     except Leave as leave:
-        return leave.verdict
+        return leave.outcome
     except OSError as error:
         return _fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
@@ -116,7 +116,7 @@ def _supervise(run: NodeRun) -> ExitOutcome:
 def _fault(run: NodeRun, message: str) -> ExitOutcome:
     """The platform's fault, not the run's: the other nodes are told, and it is retried by itself."""
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
-    return verdict(run)
+    return outcome_of(run)
 
 
 def _end_everything(run: NodeRun) -> None:

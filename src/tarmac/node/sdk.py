@@ -76,8 +76,8 @@ def time_left() -> Optional[float]:
     """
     if should_pause():
         return 0.0
-    told = os.environ.get(protocol.LEAVE_VARIABLE)
-    return None if told is None else max(0.0, float(told) - time.time())
+    leave_at = os.environ.get(protocol.LEAVE_VARIABLE)
+    return None if leave_at is None else max(0.0, float(leave_at) - time.time())
 
 
 def report(step: Optional[int] = None, progress: Optional[float] = None, **metrics: Any) -> None:
@@ -98,7 +98,7 @@ def _report(step: Optional[int], progress: Optional[float], metrics: Mapping[str
     path = os.environ.get(protocol.REPORTS_VARIABLE)
     if path is None:
         return
-    told = {
+    record = {
         "at": round(time.time(), 6),
         "rank": int(os.environ.get("RANK") or os.environ.get("NODE_RANK") or 0),
         "step": None if step is None else int(step),
@@ -111,7 +111,7 @@ def _report(step: Optional[int], progress: Optional[float], metrics: Mapping[str
         return
     try:
         # One write: lines of several workers never mix.
-        os.write(handle, json.dumps(told).encode() + b"\n")
+        os.write(handle, json.dumps(record).encode() + b"\n")
     except OSError:
         pass
     finally:

@@ -123,8 +123,8 @@ class _Parent:
 
 def _read(line: bytes) -> _Request:
     """A request as it was sent; raises ValueError, KeyError or TypeError for what is none."""
-    told = json.loads(line)
-    directory, node, secrets = told["directory"], told["node"], told.get("secrets") or {}
+    request = json.loads(line)
+    directory, node, secrets = request["directory"], request["node"], request.get("secrets") or {}
     if not (isinstance(directory, str) and isinstance(node, str) and isinstance(secrets, dict)):
         raise TypeError("directory and node are text, secrets a mapping")
     return _Request(directory, node, secrets)

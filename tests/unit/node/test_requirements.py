@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.node.setup.requirements import judge, within_environment
+from tarmac.node.setup.requirements import examine, within_environment
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -24,7 +24,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
     ],
 )
 def test_equal_words_come_to_equal_environments(tmp_path: Path, arguments: list[str]) -> None:
-    judged = judge(arguments, str(tmp_path))
+    judged = examine(arguments, str(tmp_path))
     assert (judged.shared, judged.moving) == (True, False)
 
 
@@ -47,28 +47,30 @@ def test_equal_words_come_to_equal_environments(tmp_path: Path, arguments: list[
     ],
 )
 def test_what_may_differ_belongs_to_the_attempt(tmp_path: Path, arguments: list[str]) -> None:
-    assert not judge(arguments, str(tmp_path)).shared
+    assert not examine(arguments, str(tmp_path)).shared
 
 
 @pytest.mark.parametrize("option", ["-U", "--upgrade", "--force-reinstall"])
 def test_what_moves_is_not_kept_for_ever(tmp_path: Path, option: str) -> None:
-    assert judge([option, "numpy"], str(tmp_path)).moving
+    assert examine([option, "numpy"], str(tmp_path)).moving
 
 
 def test_a_file_of_requirements_counts_with_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "base.txt").write_text("numpy  # for all\n")
     (tmp_path / "all.txt").write_text("-r base.txt\n-c limits.txt\ntorch>=2 \\\n  --hash=sha256:0\n")
     (tmp_path / "limits.txt").write_text("torch<3\n")
-    before = judge(["-r", "all.txt"], str(tmp_path))
+    before = examine(["-r", "all.txt"], str(tmp_path))
     assert before.shared
     assert len(before.files) == 3
-    assert judge(["--requirement=all.txt"], str(tmp_path)) == judge(["-rall.txt"], str(tmp_path)) == before
+    assert (
+        examine(["--requirement=all.txt"], str(tmp_path)) == examine(["-rall.txt"], str(tmp_path)) == before
+    )
     (tmp_path / "base.txt").write_text("numpy<2\n")
-    assert judge(["-r", "all.txt"], str(tmp_path)).files != before.files
+    assert examine(["-r", "all.txt"], str(tmp_path)).files != before.files
     (tmp_path / "base.txt").write_text("-e .\n")
-    assert not judge(["-r", "all.txt"], str(tmp_path)).shared
+    assert not examine(["-r", "all.txt"], str(tmp_path)).shared
     (tmp_path / "base.txt").write_text("-r base.txt\n")
-    assert not judge(["-r", "all.txt"], str(tmp_path)).shared, "a file that names itself comes to an end"
+    assert not examine(["-r", "all.txt"], str(tmp_path)).shared, "a file that names itself comes to an end"
 
 
 def test_a_user_installation_stays_in_the_environment() -> None:

@@ -119,7 +119,7 @@ def test_a_newer_checkpoint_is_told_again_after_a_while(root: Path) -> None:
     events = EventLog(str(root.parent / "events.jsonl"))
     tree = tree_below(str(root))
     progress = ProgressWatcher(
-        events, logs=[], reports=str(root.parent / "reports"), tree=tree, tell_again_s=0
+        events, logs=[], reports=str(root.parent / "reports"), tree=tree, report_every_s=0
     )
     with closing(tree):
         for number in range(3):

@@ -7,7 +7,7 @@ from tarmac.node.attempt import words
 
 
 def test_asks() -> None:
-    assert set(words.ASK_STRENGTH) == {ask.value for ask in LeaveRequest}
+    assert set(words.LEAVE_STRENGTH) == {ask.value for ask in LeaveRequest}
 
 
 def test_outcomes() -> None:

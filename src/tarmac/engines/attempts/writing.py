@@ -94,4 +94,4 @@ def _replaces(ask: LeaveRequest, current: LeaveRequest | None) -> bool:
     """Whether an ask says something new, and is not weaker than the one it would replace."""
     if current is None:
         return True
-    return ask is not current and words.ASK_STRENGTH[ask] >= words.ASK_STRENGTH[current]
+    return ask is not current and words.LEAVE_STRENGTH[ask] >= words.LEAVE_STRENGTH[current]

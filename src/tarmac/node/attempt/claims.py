@@ -47,20 +47,20 @@ def fence(node: NodePaths) -> bool:
 def read(node: NodePaths) -> Optional[Claim]:
     """The claim, or None when there is none yet. Raises OSError, ValueError or KeyError for a damaged one."""
     try:
-        told = untrusted.read_object(node.claim)
+        record = untrusted.read_object(node.claim)
     except FileNotFoundError:
         return None
-    if told.get("fenced"):
+    if record.get("fenced"):
         return Claim(token="", process=None, boot_id="", fenced=True)
-    pid, ticks = told["pid"], told["start_ticks"]
+    pid, ticks = record["pid"], record["start_ticks"]
     if not (type(pid) is int and type(ticks) is int and pid > 0):
         raise ValueError("it names no process")
     return Claim(
-        token=str(told["token"]),
+        token=str(record["token"]),
         process=Process(pid, ticks),
-        boot_id=str(told["boot_id"]),
+        boot_id=str(record["boot_id"]),
         fenced=False,
-        name=str(told.get("name", "")),
+        name=str(record.get("name", "")),
     )
 
 

@@ -187,15 +187,15 @@ def read_document(path: str, late: Mapping[str, str] = NOTHING) -> AttemptDocume
     """The attempt described at `path`, with what takes the place of `late` texts in it; raises Unreadable."""
     try:
         text = untrusted.read_bytes(path, untrusted.DOCUMENT_BYTES)
-        for stand_in, settled in late.items():
-            text = text.replace(stand_in.encode(), settled.encode())
-        told = untrusted.parse_object(text)
+        for placeholder, value in late.items():
+            text = text.replace(placeholder.encode(), value.encode())
+        fields = untrusted.parse_object(text)
     except (OSError, ValueError) as error:
         raise Unreadable(f"{path} cannot be read: {error}") from error
-    if told.get("protocol") != protocol.PROTOCOL:
+    if fields.get("protocol") != protocol.PROTOCOL:
         raise Unreadable(f"{path} is not of protocol {protocol.PROTOCOL}, the one this runner speaks")
     try:
-        document: AttemptDocument = _read(told)
+        document: AttemptDocument = _read(fields)
     except records.Malformed as problem:
         raise Unreadable(f"{path}: {problem}") from None
     for name in document.node_names:

@@ -35,24 +35,24 @@ class EventLog:
         self._path = path
         self._handle = -1
         self._pending = b""
-        self._said: list[bytes] = []
+        self._lines: list[bytes] = []
         self._forgotten = False
         self._written_bytes = 0
         self._notify: Optional[str] = None
         self._news = b""
 
-    def tell(self, notify: Optional[str], attempt_id: str) -> None:
+    def notify_at(self, notify: Optional[str], attempt_id: str) -> None:
         """From now on say at the FIFO `notify` that there is news of the attempt."""
         self._notify, self._news = notify, f"{attempt_id}\n".encode()
 
     def append(self, kind: str, **fields: object) -> None:
         """Add an event; it is on disk after the next `flush`."""
-        told = {"at": round(time.time(), 6), "kind": kind, **self.mask.tree(fields)}
-        line = json.dumps(told).encode() + b"\n"
+        event = {"at": round(time.time(), 6), "kind": kind, **self.mask.tree(fields)}
+        line = json.dumps(event).encode() + b"\n"
         self._pending += line
-        self._said.append(line)
-        if len(self._said) > _REMEMBERED:  # the first and the last ones tell most
-            del self._said[_REMEMBERED // 4 : _REMEMBERED // 2]
+        self._lines.append(line)
+        if len(self._lines) > _REMEMBERED:  # the first and the last ones tell most
+            del self._lines[_REMEMBERED // 4 : _REMEMBERED // 2]
             self._forgotten = True
 
     def flush(self) -> bool:
@@ -100,7 +100,7 @@ class EventLog:
         if self._is_whole():
             return True
         note = json.dumps({"at": round(time.time(), 6), "kind": "notice", "text": _MENDED}).encode() + b"\n"
-        content = b"".join((*self._said[:-1], note, *self._said[-1:]))
+        content = b"".join((*self._lines[:-1], note, *self._lines[-1:]))
         try:
             if os.path.isdir(self._path) and not os.path.islink(self._path):
                 os.rename(self._path, f"{self._path}.found")
@@ -119,7 +119,7 @@ class EventLog:
             return False
         if self._forgotten:
             return True
-        return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._said)
+        return untrusted.read_bytes(self._path, self._written_bytes) == b"".join(self._lines)
 
     def _open(self) -> None:
         self._handle = untrusted.open_to_append(self._path)

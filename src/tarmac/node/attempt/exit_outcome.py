@@ -1,13 +1,13 @@
-"""How an attempt ended: a pure function of what it was asked, how its workers left, and the SDK's word.
+"""How an attempt ended: a pure function of the request to leave, how its workers left, and the SDK's word.
 
-Called by the runner for its node, and by engines to make one verdict of all nodes' (`combine`).
+`node_outcome` is that of one node, `combine` that of all nodes.
 
     finished by the SDK's word                        -> completed, whatever the exits look like
     a failure ended the attempt, here or elsewhere    -> failed, by that
     asked to stop                                     -> stopped
     reached its time limit                            -> failed, time_limit
-    asked to pause or give way, every worker left
-      with 0, by the signal, or by our SIGKILL        -> paused or preempted
+    asked to pause, or preempted, and every worker
+      left with 0, by the signal, or by our SIGKILL   -> paused or preempted
       otherwise                                       -> failed, by the first that left otherwise
     the node wants the runner gone                    -> lost, platform_fault (retried by itself)
     not asked, a worker failed that ends no others    -> failed, by the first that did
@@ -29,9 +29,9 @@ Cause = dict[str, Any]
 class Exit(NamedTuple):
     """How one worker left. `fault` is why it could not be started, if so.
 
-    `told`: it had been told to leave before it did, or its peers' failure ended it. `ours`: by our SIGKILL.
-    `launcher_told`: its last lines say that a launcher (torchrun) left because of the signal. `memory` says
-    what it used and might use, where it ran out.
+    `leave_began`: the runner had asked the workers to leave, or was ending them for a peer's failure.
+    `by_runner`: the runner's SIGKILL ended it. `by_launcher`: its last lines say that a launcher (torchrun)
+    left because of the signal. `memory` says what the worker used and might use, where it ran out.
     """
 
     role: str
@@ -39,9 +39,9 @@ class Exit(NamedTuple):
     worker: int
     exit_code: Optional[int]
     signal: Optional[str]
-    told: bool = False
-    ours: bool = False
-    launcher_told: bool = False
+    leave_began: bool = False
+    by_runner: bool = False
+    by_launcher: bool = False
     out_of_memory: bool = False
     memory: str = ""
     fault: Optional[str] = None
@@ -54,14 +54,14 @@ class Exit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The worker's name in messages."""
         return f"worker {self.role}.{self.replica}.{self.worker}"
 
 
 class LeaveRequest(NamedTuple):
-    """What the workers were asked, and by which signal (None: only by the pause file)."""
+    """Why the workers were asked to leave, and by which signal (None: by the pause file alone)."""
 
-    ask: str
+    kind: str
     signal: Optional[str]
 
 
@@ -72,38 +72,38 @@ class ExitOutcome(NamedTuple):
     cause: Optional[Cause]
 
 
-def judge(
+def node_outcome(
     exits: Sequence[Exit],
     *,
     node: str,
-    asked: Optional[LeaveRequest] = None,
+    request: Optional[LeaveRequest] = None,
     failure_cause: Optional[Cause] = None,
     node_leaves: bool = False,
     finished: bool = False,
     time_limit_s: Optional[float] = None,
 ) -> ExitOutcome:
-    """The verdict on one node's part. `exits` are in the order in which the workers left.
+    """The outcome of one node's part. `exits` are in the order in which the workers left.
 
-    `failure_cause` is the failure that ended the attempt; `node_leaves`: the runner itself was told to go.
+    `failure_cause` is the failure that ended the attempt; `node_leaves`: the node asked the runner to leave.
     """
     if finished:
         return ExitOutcome(words.COMPLETED, None)
     if failure_cause is not None:
         at_fault = words.LOST if failure_cause.get("code") in words.PLATFORM_FAULTS else words.FAILED
         return ExitOutcome(at_fault, failure_cause)
-    if exits and all(item.good and not item.told for item in exits):
-        return ExitOutcome(words.COMPLETED, None)  # all had done their work before they were told anything
-    if asked is None and node_leaves:
+    if exits and all(item.good and not item.leave_began for item in exits):
+        return ExitOutcome(words.COMPLETED, None)  # all had done their work before any request
+    if request is None and node_leaves:
         return ExitOutcome(words.LOST, _left(node))
-    if asked is None:
-        return _judge_unasked(exits, node=node)
-    return _judge_asked(exits, node=node, asked=asked, time_limit_s=time_limit_s)
+    if request is None:
+        return _outcome_of_exits(exits, node=node)
+    return _outcome_of_request(exits, node=node, request=request, time_limit_s=time_limit_s)
 
 
 def combine(ended: Iterable[Mapping[str, Any]]) -> ExitOutcome:
-    """One verdict for an attempt from the `ended` events of all its nodes.
+    """The outcome of an attempt, from the `ended` events of all its nodes.
 
-    The SDK's word on any node settles it; else the worst counts: a failure, then what was asked.
+    The SDK's word on any node decides; else the worst counts: a failure, then the request to leave.
     """
     found = list(ended)
     if any(item.get("finished") for item in found):
@@ -139,40 +139,40 @@ def failure(item: Exit, *, node: str) -> Cause:
     return {key: value for key, value in cause.items() if value is not None and value != []}
 
 
-def left_as_asked(item: Exit, by_signal: Optional[str]) -> bool:
-    """Whether a worker left as an ask wants: with 0, by the signal, or by our SIGKILL after the grace."""
-    if item.good or item.ours:
+def left_as_requested(item: Exit, by_signal: Optional[str]) -> bool:
+    """Whether a worker left as a request wants: with 0, by the signal, or by our SIGKILL after the grace."""
+    if item.good or item.by_runner:
         return True
     if by_signal is None:
         return False
     # 128 + n: a shell, or a program that handled the signal, passing it on.
-    return item.signal == by_signal or item.exit_code == 128 + signal.Signals[by_signal] or item.launcher_told
+    return item.signal == by_signal or item.exit_code == 128 + signal.Signals[by_signal] or item.by_launcher
 
 
 _WORST_FIRST = (words.FAILED, words.LOST, words.STOPPED, words.PREEMPTED, words.PAUSED)
 
 
-def _judge_unasked(exits: Sequence[Exit], *, node: str) -> ExitOutcome:
+def _outcome_of_exits(exits: Sequence[Exit], *, node: str) -> ExitOutcome:
     bad = next((item for item in exits if not item.good), None)
     if bad is None:
         return ExitOutcome(words.COMPLETED, None)
     return ExitOutcome(words.FAILED, failure(bad, node=node))
 
 
-def _judge_asked(
-    exits: Sequence[Exit], *, node: str, asked: LeaveRequest, time_limit_s: Optional[float]
+def _outcome_of_request(
+    exits: Sequence[Exit], *, node: str, request: LeaveRequest, time_limit_s: Optional[float]
 ) -> ExitOutcome:
-    if asked.ask == words.STOP:
+    if request.kind == words.STOP:
         return ExitOutcome(words.STOPPED, {"code": words.USER_REQUEST, "message": "stopped by request"})
-    if asked.ask == words.TIME_LIMIT:
+    if request.kind == words.TIME_LIMIT:
         limit = "its time limit" if time_limit_s is None else f"its time limit of {time_limit_s:g} s"
         return ExitOutcome(
             words.FAILED, {"code": words.TIME_LIMIT, "message": f"reached {limit}", "node": node}
         )
-    otherwise = [item for item in exits if item.told and not left_as_asked(item, asked.signal)]
+    otherwise = [item for item in exits if item.leave_began and not left_as_requested(item, request.signal)]
     if otherwise:
         return ExitOutcome(words.FAILED, failure(otherwise[0], node=node))
-    if asked.ask == words.PREEMPT:
+    if request.kind == words.PREEMPT:
         return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "gave way to another run"})
     return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})
 

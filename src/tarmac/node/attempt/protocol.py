@@ -61,7 +61,7 @@ EVENTS (every line has "at" (seconds) and "kind")
                      "left_out" (may be absent) are the paths of what was not whole
     artifact_placed  {"id"}              a version was placed into its directory, before the workers
     ended            {"outcome", "cause", "finished"}   the last line: nothing of the attempt runs on the node
-                     any more. `finished`: the SDK said so. `judge.combine` makes one verdict of all nodes
+                     any more. `finished`: the SDK said so. `exit_outcome.combine` makes one of all
 
 `cause` is {"code", "message", "role", "replica", "worker", "node", "exit_code", "signal", "tail"}, less
 what does not apply; outcome and code take the words of the glossary. A command that does not exist counts as

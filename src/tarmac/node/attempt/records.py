@@ -37,15 +37,15 @@ def reader(kind: type) -> _Read:
     defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
     fields = [(name, name in defaults, _reader(hints[name])) for name in names]
 
-    def read(told: Any) -> Any:
-        if not isinstance(told, dict):
+    def read(content: Any) -> Any:
+        if not isinstance(content, dict):
             raise Malformed("an object is expected")
         found = {}
         for name, optional, of in fields:
-            value = told.get(name)
+            value = content.get(name)
             if value is None and optional:
                 continue
-            if name not in told:
+            if name not in content:
                 raise Malformed(f"{name!r} is missing")
             try:
                 found[name] = of(value)
@@ -84,32 +84,32 @@ def _reader(hint: Any) -> _Read:
 def _one_of(kinds: list[Any]) -> _Read:
     readers = {each._field_defaults[_KIND]: reader(each) for each in kinds}
 
-    def read(told: Any) -> Any:
-        kind = told.get(_KIND) if isinstance(told, dict) else None
+    def read(value: Any) -> Any:
+        kind = value.get(_KIND) if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in readers:
             raise Malformed(f"an object of a kind is expected ({', '.join(readers)})")
-        return readers[kind](told)
+        return readers[kind](value)
 
     return read
 
 
 def _list_of(item: _Read) -> _Read:
-    def read(told: Any) -> Any:
-        if not isinstance(told, list):
+    def read(value: Any) -> Any:
+        if not isinstance(value, list):
             raise Malformed("a list is expected")
-        return tuple(told) if item is _text and _are_texts(told) else tuple([item(each) for each in told])
+        return tuple(value) if item is _text and _are_texts(value) else tuple([item(each) for each in value])
 
     return read
 
 
 def _object_of(item: _Read) -> _Read:
-    def read(told: Any) -> Any:
-        if not isinstance(told, dict):
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
             raise Malformed("an object is expected")
         return (
-            told
-            if item is _text and _are_texts(told.values())
-            else {name: item(value) for name, value in told.items()}
+            value
+            if item is _text and _are_texts(value.values())
+            else {name: item(each) for name, each in value.items()}
         )
 
     return read
@@ -120,28 +120,28 @@ def _are_texts(found: Iterable[Any]) -> bool:
     return set(map(type, found)) <= _TEXTS
 
 
-def _text(told: Any) -> Any:
-    if type(told) is not str:
+def _text(value: Any) -> Any:
+    if type(value) is not str:
         raise Malformed("a text is expected")
-    return told
+    return value
 
 
-def _whole(told: Any) -> Any:
-    if type(told) is not int:
+def _whole(value: Any) -> Any:
+    if type(value) is not int:
         raise Malformed("a whole number is expected")
-    return told
+    return value
 
 
-def _number(told: Any) -> Any:
-    if type(told) not in (int, float) or not -_WHATEVER < told < _WHATEVER:
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float) or not -_WHATEVER < value < _WHATEVER:
         raise Malformed("a number is expected")
-    return float(told)
+    return float(value)
 
 
-def _flag(told: Any) -> Any:
-    if type(told) is not bool:
+def _flag(value: Any) -> Any:
+    if type(value) is not bool:
         raise Malformed("true or false is expected")
-    return told
+    return value
 
 
 _PLAIN: dict[Any, _Read] = {str: _text, int: _whole, float: _number, bool: _flag}

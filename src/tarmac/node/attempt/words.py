@@ -10,7 +10,7 @@ PREEMPT = "preempt"
 STOP = "stop"
 TIME_LIMIT = "time_limit"
 
-ASK_STRENGTH = {PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
+LEAVE_STRENGTH = {PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
 """A stronger ask replaces a weaker one; pause and preempt replace each other."""
 
 COMPLETED = "completed"

@@ -167,15 +167,15 @@ def without_secrets(line: str) -> str:
 
 def _masked(found: re.Match[str]) -> str:
     """The name of an account of SSH is no secret; whatever else stands before a host may be one."""
-    transport, said = found[1], found[2]
-    return found[0] if transport == "ssh://" and ":" not in said else f"{transport}***@"
+    transport, rest = found[1], found[2]
+    return found[0] if transport == "ssh://" and ":" not in rest else f"{transport}***@"
 
 
 def hint_for(lines: Sequence[str]) -> Optional[str]:
     """What to do about a failure that git's last lines tell of, where we know it."""
-    said = "\n".join(lines)
+    text = "\n".join(lines)
     for sign, hint in _HINTS:
-        if sign in said:
+        if sign in text:
             return hint
     return None
 

@@ -36,7 +36,7 @@ class LogRoom:
         self._logs = logs
         self._limit_bytes = limit_bytes
         self._say = say
-        self._said: set[str] = set()
+        self._reports: set[str] = set()
         self._look_due = 0.0
 
     def look(self) -> None:
@@ -48,12 +48,12 @@ class LogRoom:
         held = {log: held_bytes(log) for log in self._logs}
         total = sum(held.values())
         if self._limit_bytes is not None and total > self._limit_bytes:
-            self._tell(f"its logs on this node were longer than {_size(self._limit_bytes)}")
+            self._report(f"its logs on this node were longer than {_size(self._limit_bytes)}")
             self._cut(held, self._limit_bytes // len(self._logs))
             return
         least = _least_free(self._logs[0])
         if least is not None and total > least:
-            self._tell("the disk was almost full")
+            self._report("the disk was almost full")
             self._cut(held, least // (2 * len(self._logs)))
 
     def _cut(self, held: dict[str, int], share_bytes: int) -> None:
@@ -62,11 +62,11 @@ class LogRoom:
                 try:
                     cut(log, keep_bytes=max(1, share_bytes // _ENDS))
                 except OSError as problem:
-                    self._tell(f"a log cannot be shortened here ({problem.strerror})", done=False)
+                    self._report(f"a log cannot be shortened here ({problem.strerror})", done=False)
 
-    def _tell(self, why: str, *, done: bool = True) -> None:
-        if why not in self._said:
-            self._said.add(why)
+    def _report(self, why: str, *, done: bool = True) -> None:
+        if why not in self._reports:
+            self._reports.add(why)
             self._say(f"{why}: the middle of long ones is left out" if done else why)
 
 

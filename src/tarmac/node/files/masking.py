@@ -155,9 +155,9 @@ def _coded(text: str) -> Iterator[bytes]:
     data = text.encode()
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
-    for kept in (_UNRESERVED, _UNRESERVED + b"/"):
+    for safe in (_UNRESERVED, _UNRESERVED + b"/"):
         for escape in ("%%%02X", "%%%02x"):
-            quoted = "".join(chr(one) if one in kept else escape % one for one in data)
+            quoted = "".join(chr(one) if one in safe else escape % one for one in data)
             yield quoted.encode()
             yield quoted.replace("%20", "+").encode()
     yield binascii.hexlify(data)

@@ -155,10 +155,10 @@ class _Pattern:
     """A pattern that is compiled when it is first used: most runners never do."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._told = (pattern, flags)
+        self._arguments = (pattern, flags)
 
     def __call__(self) -> "re.Pattern[str]":
-        return _compiled(*self._told)
+        return _compiled(*self._arguments)
 
 
 @lru_cache(maxsize=None)

@@ -63,12 +63,12 @@ def read_object(path: str, limit_bytes: int = NOTE_BYTES) -> dict[str, Any]:
 def parse_object(text: bytes) -> dict[str, Any]:
     """A JSON object; raises ValueError for everything else, also for one nested too deep to be read."""
     try:
-        told = json.loads(text)
+        value = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    return told
+    return value
 
 
 def write_new(path: str, content: bytes) -> None:

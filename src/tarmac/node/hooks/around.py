@@ -23,7 +23,7 @@ from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.attempt.steps import CommandStep, script_lines
 from tarmac.node.files import tail, untrusted
 from tarmac.node.kernel import fifo
-from tarmac.node.leave import leave_if_asked, tell_others, wait_for
+from tarmac.node.leave import check_leave, notify_nodes, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
@@ -35,19 +35,19 @@ _LEAVE_S = 0.3
 
 
 def run_before(run: NodeRun) -> None:
-    """Run the commands before the workers; raises Leave when one fails, or when the attempt is asked to."""
+    """Run the commands before the workers; raises Leave when one fails, or on a request to leave."""
     if not any(run.document.hooks.get(name) for name in BEFORE):
         return
     if run.part.rank != 0:
         wait_for(run, run.attempt.prepared)
         return
     for name, number, argv in _commands(run, BEFORE):
-        failed = _carry_out(run, name, argv, asked=lambda: leave_if_asked(run))
+        failed = _carry_out(run, name, argv, check=lambda: check_leave(run))
         if failed is not None:
             cause = _cause(run, f"command {number} of the hook {name}", failed, code=words.SETUP_FAILED)
             run.note_failure(cause)
             raise Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))
-    tell_others(run, run.attempt.prepared)
+    notify_nodes(run, run.attempt.prepared)
 
 
 def run_after(run: NodeRun) -> None:
@@ -59,13 +59,13 @@ def run_after(run: NodeRun) -> None:
         fifo.ring(run.attempt.node(run.document.node_names[0]).wake, fifo.RING)
         return
     interrupted = _Interruption(run)
-    if run.asked is not None or not _wait_for_others(run, interrupted):
+    if run.leave_request is not None or not _wait_for_others(run, interrupted):
         return
     for name, number, argv in _commands(run, AFTER):
-        failed = _carry_out(run, name, argv, asked=interrupted.check)
+        failed = _carry_out(run, name, argv, check=interrupted.check)
         if interrupted.happened:
-            told = f"the run was asked to {run.asked_for or 'leave'}"
-            run.events.append("notice", text=f"command {number} of the hook {name} was ended: {told}")
+            reason = f"the run was asked to {run.leave_kind or 'leave'}"
+            run.events.append("notice", text=f"command {number} of the hook {name} was ended: {reason}")
             return
         if failed is not None:
             _note(run, _cause(run, f"command {number} of the hook {name}", failed, code=words.EXIT_CODE))
@@ -73,7 +73,7 @@ def run_after(run: NodeRun) -> None:
 
 
 class _Interruption:
-    """Whether commands after the workers have to give way to what the attempt is asked meanwhile."""
+    """Whether a request to leave interrupts the commands after the workers."""
 
     def __init__(self, run: NodeRun) -> None:
         self._run = run
@@ -81,21 +81,20 @@ class _Interruption:
         self.happened = False
 
     def check(self) -> None:
-        """Raises Leave when they have to, having noted the ask."""
+        """Note a request; raises Leave when it interrupts the commands."""
         run = self._run
-        ask = run.new_ask()
-        if ask in (words.PAUSE, words.PREEMPT):
+        kind = run.new_leave_kind()
+        if kind in (words.PAUSE, words.PREEMPT):
             now = time.monotonic()
             self._patience_due = self._patience_due or now + run.document.grace_s
             if now < self._patience_due and not run.wake_channel.node_leaves:
                 return
-        if ask is not None or run.wake_channel.node_leaves:
-            if ask is not None:
-                run.note_ask(ask)
+        if kind is not None or run.wake_channel.node_leaves:
+            if kind is not None:
+                run.note_leave_request(kind)
             self.happened = True
-            raise Leave(
-                exit_outcome.ExitOutcome(words.STOPPED, None)
-            )  # `runner` judges anew, from all there is
+            # `runner` computes the outcome anew, from all there is.
+            raise Leave(exit_outcome.ExitOutcome(words.STOPPED, None))
 
 
 def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
@@ -128,9 +127,9 @@ def _commands(run: NodeRun, names: tuple[str, ...]) -> Iterator[tuple[str, int, 
 
 
 def _carry_out(
-    run: NodeRun, name: str, argv: tuple[str, ...], *, asked: Callable[[], None]
+    run: NodeRun, name: str, argv: tuple[str, ...], *, check: Callable[[], None]
 ) -> Optional[Child]:
-    """Run one command; the process if it failed, None if not. `asked` raises Leave to end it.
+    """Run one command; the process if it failed, None if not. `check` raises Leave to end it.
 
     Leave is passed on from commands before the workers only: after them, everything else is still to be done.
     """
@@ -139,11 +138,11 @@ def _carry_out(
     untrusted.append_text(log, "".join(lines))
     run.events.flush()
     try:
-        asked()
+        check()
         child = run.children.start(
             argv, env=environment.complete(run.document.setup_env, run), directory=run.node.work, log=log
         )
-        _attend(run, child, asked)
+        _attend(run, child, check)
     except CannotStart as problem:
         child = Child(0)
         child.exit_code = problem.exit_code
@@ -155,13 +154,13 @@ def _carry_out(
     return None if child.exit_code == 0 else child
 
 
-def _attend(run: NodeRun, child: Child, asked: Callable[[], None]) -> None:
+def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
     while not child.left:
         run.wake_channel.wait(run.limit_due)
         run.children.reap()
         if not child.left:
             try:
-                asked()
+                check()
             except Leave:
                 _end(run, child)
                 raise
@@ -178,7 +177,7 @@ def _end(run: NodeRun, child: Child) -> None:
 
 def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.Cause:
     how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
-    told: exit_outcome.Cause = {
+    cause: exit_outcome.Cause = {
         "code": code,
         "message": f"{what} on {run.node_name} failed: {how}",
         "node": run.node_name,
@@ -186,7 +185,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         "signal": child.signal,
         "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.node_name}.log"), run.mask),
     }
-    return {key: value for key, value in told.items() if value not in (None, [])}
+    return {key: value for key, value in cause.items() if value not in (None, [])}
 
 
 def _note(run: NodeRun, cause: exit_outcome.Cause) -> None:

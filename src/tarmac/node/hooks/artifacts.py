@@ -19,7 +19,7 @@ from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.lost import lost_before
 from tarmac.node.attempt.paths import make_directory
 from tarmac.node.files import untrusted
-from tarmac.node.leave import leave_if_asked, tell_others, verdict, wait_for
+from tarmac.node.leave import check_leave, notify_nodes, outcome_of, wait_for
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
@@ -51,7 +51,7 @@ def place_artifacts(run: NodeRun) -> None:
     elif part.own_disk or (first and (lost or (inputs and not os.path.exists(state)))):
         _place(run)
     if first and len(document.nodes) > 1 and (inputs or document.number > 1):
-        tell_others(run, run.attempt.placed)
+        notify_nodes(run, run.attempt.placed)
 
 
 def artifacts_out(run: NodeRun) -> None:
@@ -65,7 +65,9 @@ def _place(run: NodeRun) -> None:
     # The surroundings of the runner, not those of the run: they lead to the store.
     env = dict(os.environ)
     try:
-        child = run.children.start(command, env=env, directory="/", log=run.node.sync_log, told=run.node.sync)
+        child = run.children.start(
+            command, env=env, directory="/", log=run.node.sync_log, stdout=run.node.sync
+        )
     except CannotStart as problem:
         raise _cannot(run, str(problem)) from None
     while not child.left:
@@ -74,7 +76,7 @@ def _place(run: NodeRun) -> None:
         run.sidecar.take_news()
         if not child.left:
             try:
-                leave_if_asked(run)
+                check_leave(run)
             except Leave:
                 _end(run, child)
                 raise
@@ -94,7 +96,7 @@ def _cannot(run: NodeRun, why: str) -> Leave:
     """The platform's fault: the attempt is tried again by itself, and never begins from nothing instead."""
     message = f"the run's artifacts could not be placed on {run.node_name}: {why}"
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
-    return Leave(verdict(run))
+    return Leave(outcome_of(run))
 
 
 def _clear(run: NodeRun, rubbish: Callable[[str], bool]) -> None:

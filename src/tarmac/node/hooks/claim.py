@@ -34,7 +34,7 @@ def claim(
         give_up(apart)
         return None
     events = EventLog(node.events)
-    events.tell(document.notify, document.attempt_id)
+    events.notify_at(document.notify, document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     make_directory(attempt.logs)
     return NodeRun(document, document.part(node_name), attempt, events, apart=apart, granted=granted)

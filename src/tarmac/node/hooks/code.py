@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.paths import make_directory
-from tarmac.node.leave import leave_if_asked
+from tarmac.node.leave import check_leave
 from tarmac.node.noderun import Leave, NodeRun
 
 _CHUNK_BYTES = 8 * 1024 * 1024
@@ -27,7 +27,7 @@ def copy_code(run: NodeRun) -> None:
 
     def between() -> None:
         if run.wake_channel.poll():
-            leave_if_asked(run)
+            check_leave(run)
 
     try:
         for directory in run.directories:

@@ -21,25 +21,25 @@ _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 def limit_workers(run: NodeRun) -> None:
     """Make the groups that workers will start in, and say what cannot be enforced."""
-    wanted = sorted({name for worker in run.workers for name in _asked(worker)})
-    if not wanted:
+    controllers = sorted({name for worker in run.workers for name in _controllers_of(worker)})
+    if not controllers:
         return
-    choice = limits.choose(wanted, limits.survey())
+    choice = limits.choose(controllers, limits.survey())
     why_not = dict(choice.why_not)
     for worker in run.workers:
-        mine = {name: choice.places[name] for name in _asked(worker) if name in choice.places}
-        if mine:
+        places = {name: choice.places[name] for name in _controllers_of(worker) if name in choice.places}
+        if places:
             try:
                 worker.group = workergroup.make(
                     f"{run.document.attempt_id}-{run.part.node}-{worker.part.name}",
-                    Choice(mine, {}),
+                    Choice(places, {}),
                     cpus=worker.part.cpus,
                     memory_bytes=worker.part.memory_bytes,
                 )
             except OSError as error:
-                why_not.update(dict.fromkeys(mine, str(error)))
-        worker.watched = MEMORY in _asked(worker) and (worker.group is None or MEMORY not in mine)
-    _tell(run, why_not)
+                why_not.update(dict.fromkeys(places, str(error)))
+        worker.watched = MEMORY in _controllers_of(worker) and (worker.group is None or MEMORY not in places)
+    _report(run, why_not)
 
 
 def end_those_over_limit(run: NodeRun) -> None:
@@ -82,12 +82,12 @@ def lift(run: NodeRun) -> None:
             run.wake_channel.wait(time.monotonic() + _LIFT_AGAIN_S)
 
 
-def _asked(worker: Worker) -> list[str]:
+def _controllers_of(worker: Worker) -> list[str]:
     part = worker.part
     return [name for name, amount in ((CPU, part.cpus), (MEMORY, part.memory_bytes)) if amount]
 
 
-def _tell(run: NodeRun, why_not: dict[str, str]) -> None:
+def _report(run: NodeRun, why_not: dict[str, str]) -> None:
     if CPU in why_not:
         text = f"cpus: not enforced on {run.node_name}: {why_not[CPU]}"
         run.events.append("notice", text=text)

@@ -13,7 +13,7 @@ from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import read_document
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import ports
-from tarmac.node.leave import tell_others, wait_for
+from tarmac.node.leave import notify_nodes, wait_for
 from tarmac.node.noderun import NodeRun
 
 
@@ -40,7 +40,7 @@ def _port(run: NodeRun) -> int:
     if first:
         port = ports.find_free()
         untrusted.replace(path, json.dumps({"port": port}).encode())
-        tell_others(run, path)
+        notify_nodes(run, path)
         return port
     wait_for(run, path)
     return int(untrusted.read_object(path)["port"])

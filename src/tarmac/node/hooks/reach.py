@@ -11,7 +11,7 @@ _REACHING = re.compile(r"(?:^|[\s;&|(`])(?:pkill|killall)\s")
 _LONGEST = 120
 
 
-def tell_reach(run: NodeRun) -> None:
+def report_reach(run: NodeRun) -> None:
     """One notice for each line that ends processes by name; nothing where it can reach the run alone."""
     if run.apart is not None:
         return

@@ -36,7 +36,7 @@ def give_secrets(run: NodeRun) -> None:
         if _GIT in secret.variables:  # checkout steps use the run's own key
             run.git = run.git._replace(key=path)
         if secret.target is not None:
-            names = tuple(name for name, told in secret.variables.items() if told == _PATH)
+            names = tuple(name for name, text in secret.variables.items() if text == _PATH)
             run.secret_mounts.append((path, secret.target, names))
 
 
@@ -60,9 +60,9 @@ def _write_files(run: NodeRun) -> dict[str, str]:
 
 
 def _set_variables(run: NodeRun, secret: SecretPart, *, value: str, path: str) -> None:
-    for name, told in secret.variables.items():
-        if told == _VALUE:
+    for name, text in secret.variables.items():
+        if text == _VALUE:
             run.secret_env[name] = value
         else:
-            text = told.replace(_PATH, path)
-            run.secret_env[name] = text.replace(_DIRECTORY, path.rpartition("/")[0])
+            with_path = text.replace(_PATH, path)
+            run.secret_env[name] = with_path.replace(_DIRECTORY, path.rpartition("/")[0])

@@ -22,7 +22,7 @@ from tarmac.node.attempt.steps import (
     split,
 )
 from tarmac.node.files import gitrules, tail
-from tarmac.node.leave import leave_if_asked
+from tarmac.node.leave import check_leave
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.setup import checkout, packages, systempackages
 from tarmac.node.setup.layers import Layers, open_layers
@@ -39,7 +39,7 @@ def set_up(run: NodeRun) -> None:
     run.events.flush()
     layers: Optional[Layers] = None
     for number, step in enumerate(run.document.setup):
-        leave_if_asked(run)
+        check_leave(run)
         try:
             if number == 0:
                 layers = open_layers(work)
@@ -74,7 +74,7 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )
     how = f"{failed.how} ({failed.hint})" if failed.hint else failed.how
-    told = {
+    cause = {
         "code": words.SETUP_FAILED,
         "message": f"setup step {number + 1} ({in_words(step)}) on {run.node_name} failed: {how}",
         "node": run.node_name,
@@ -82,5 +82,5 @@ def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: s
         "signal": failed.ended_by,
         "tail": lines,
     }
-    run.note_failure({key: value for key, value in told.items() if value not in (None, [])})
+    run.note_failure({key: value for key, value in cause.items() if value not in (None, [])})
     return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))

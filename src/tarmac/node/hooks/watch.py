@@ -56,13 +56,13 @@ class Watch:
 
     def __init__(self, run: NodeRun, progress: ProgressWatcher) -> None:
         self._run = run
-        self._witness = progress
+        self._progress = progress
         self._sweep_due: Optional[float] = None
         self._swept_at: Optional[float] = None
         self._leave_signal: Optional[str] = None
         self._withholds = False
         self._unsignalled = set(run.workers)
-        self._told = False
+        self._leave_began = False
         self._room = LogRoom(
             [worker.log for worker in run.workers],
             limit_bytes=run.document.log_limit_bytes,
@@ -79,7 +79,7 @@ class Watch:
             self._look_for_failure()
             if run.children.none_left:
                 return
-            self._look_for_asks()
+            self._look_for_leave_requests()
             self._pass_signal_on()
             self._look_for_leftovers()
             if self._sweep():
@@ -95,21 +95,21 @@ class Watch:
         run, part, child = self._run, worker.part, worker.child
         assert child is not None
         worker.index.note(time.time(), final=True)
-        self._witness.note_exit(good=child.exit_code == 0)
+        self._progress.note_exit(good=child.exit_code == 0)
         lines = tail.last_lines(worker.log, run.mask) if child.exit_code != 0 else []
         struck = child.signal == signal.SIGKILL.name
-        ours = struck and self._swept_at is not None
-        theirs = not ours and (struck or child.exit_code == 128 + signal.SIGKILL)
-        memory = ran_out(run, worker, struck=theirs) if child.exit_code != 0 and not ours else None
+        by_runner = struck and self._swept_at is not None
+        by_others = not by_runner and (struck or child.exit_code == 128 + signal.SIGKILL)
+        memory = ran_out(run, worker, struck=by_others) if child.exit_code != 0 and not by_runner else None
         worker.exit = Exit(
             part.role,
             part.replica,
             part.worker,
             exit_code=child.exit_code,
             signal=child.signal,
-            told=self._told,
-            ours=ours,
-            launcher_told=any(_LAUNCHER_SIGN in line for line in lines),
+            leave_began=self._leave_began,
+            by_runner=by_runner,
+            by_launcher=any(_LAUNCHER_SIGN in line for line in lines),
             out_of_memory=memory is not None,
             memory=memory or "",
             tail=lines,
@@ -131,7 +131,7 @@ class Watch:
         if run.failure_cause is not None:
             return
         run.failure_cause = run.peer_failure()
-        if run.failure_cause is None and not self._told:
+        if run.failure_cause is None and not self._leave_began:
             failed = self._first_failed()
             if failed is not None:
                 run.note_failure(exit_outcome.failure(failed, node=run.node_name))
@@ -143,24 +143,24 @@ class Watch:
         lenient = [worker.exit for worker in self._run.workers if not worker.part.stop_on_failure]
         return next((item for item in self._run.exits if not item.good and item not in lenient), None)
 
-    def _look_for_asks(self) -> None:
-        """Pass on what the attempt is asked; a node that wants its runner gone is heeded like an ask."""
+    def _look_for_leave_requests(self) -> None:
+        """Pass on requests to leave; a node that asks its runner to leave counts as one."""
         run = self._run
         if run.failure_cause is not None:
             return
-        ask = run.new_ask()
-        if ask is not None:
-            run.note_ask(ask)
-            self._ask_workers(run.leave_signal(ask), withholds=ask != words.STOP)
-        elif run.wake_channel.node_leaves and not self._told:
+        kind = run.new_leave_kind()
+        if kind is not None:
+            run.note_leave_request(kind)
+            self._request_leave(run.leave_signal(kind), withholds=kind != words.STOP)
+        elif run.wake_channel.node_leaves and not self._leave_began:
             run.events.append("notice", text=f"{run.node_name} told the runner to leave")
             run.raise_pause_file()
-            self._ask_workers(run.leave_signal(words.STOP), withholds=True)
+            self._request_leave(run.leave_signal(words.STOP), withholds=True)
 
-    def _ask_workers(self, number: Optional[str], *, withholds: bool) -> None:
-        self._witness.before_leaving()
+    def _request_leave(self, number: Optional[str], *, withholds: bool) -> None:
+        self._progress.before_leaving()
         self._leave_signal, self._withholds = number, withholds
-        self._told = True
+        self._leave_began = True
         self._sweep_within(self._run.document.grace_s)
 
     def _pass_signal_on(self) -> None:
@@ -174,7 +174,7 @@ class Watch:
         if not due:
             return
         with descendants.held_still(but=run.children.aside):
-            self._witness.before_leaving()
+            self._progress.before_leaving()
             for worker in due:
                 self._unsignalled.discard(worker)
                 if worker.child is not None:
@@ -182,9 +182,9 @@ class Watch:
 
     def _signal(self, name: str) -> None:
         self._unsignalled.clear()
-        self._told = True
+        self._leave_began = True
         with descendants.held_still(but=self._run.children.aside):
-            self._witness.before_leaving()
+            self._progress.before_leaving()
             for worker in self._run.workers:
                 if worker.child is not None:
                     worker.child.send(signal.Signals[name])
@@ -194,11 +194,11 @@ class Watch:
         started = [worker.child for worker in self._run.workers if worker.child]
         if not all(child.left for child in started):
             return
-        if self._told and any(child.group_lives for child in started):
+        if self._leave_began and any(child.group_lives for child in started):
             return
         if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
             with descendants.held_still(but=self._run.children.aside):
-                self._witness.before_leaving()
+                self._progress.before_leaving()
                 descendants.ask_to_end(but=self._run.children.aside)
             self._sweep_within(MOMENT_S)
 
@@ -213,7 +213,7 @@ class Watch:
             return False
         self._swept_at = self._swept_at or now
         self._sweep_due = now + _SWEEP_AGAIN_S
-        refusing = descendants.end(but=self._run.children.aside, before=self._witness.before_leaving)
+        refusing = descendants.end(but=self._run.children.aside, before=self._progress.before_leaving)
         if refusing and now - self._swept_at > _GIVE_UP_S:
             pids = ", ".join(str(process.pid) for process in refusing)
             self._run.events.append("notice", text=f"processes of another user cannot be ended: {pids}")
@@ -226,18 +226,18 @@ class Watch:
             if worker.child is not None and not worker.child.left:
                 worker.index.note(now)
         self._room.look()
-        self._witness.look()
+        self._progress.look()
 
     def _wait(self) -> None:
         """Until there may be news. Who saves is looked at at once where somebody may be struck any moment."""
         due = self._next_due()
-        if not self._told and not self._listening.is_left():
+        if not self._leave_began and not self._listening.is_left():
             again = time.monotonic() + _LISTEN_AGAIN_S
             self._run.wake_channel.wait(again if due is None else min(due, again))
-        elif self._run.wake_channel.wait(due, also=self._witness.fileno()):
+        elif self._run.wake_channel.wait(due, also=self._progress.fileno()):
             with self._listening.spending():
-                self._witness.look()  # at once: the closer to a closing, the surer who closed
+                self._progress.look()  # at once: the closer to a closing, the surer who closed
 
     def _next_due(self) -> Optional[float]:
-        limit = None if self._told else self._run.limit_due
+        limit = None if self._leave_began else self._run.limit_due
         return min((due for due in (self._sweep_due, limit) if due is not None), default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tarmac.node import environment
 from tarmac.node.attempt import protocol
 from tarmac.node.attempt.exit_outcome import Exit
-from tarmac.node.leave import leave_if_asked
+from tarmac.node.leave import check_leave
 from tarmac.node.noderun import NodeRun, Worker
 from tarmac.node.processes.spawn import CannotStart
 from tarmac.node.progress.torn import Torn
@@ -14,7 +14,7 @@ from tarmac.node.progress.watcher import ProgressWatcher, tree_below
 
 def start_workers(run: NodeRun) -> None:
     """Start them all, in order; one that cannot be started counts as having failed at once."""
-    leave_if_asked(run)
+    check_leave(run)
     checkpoints = run.part.artifacts.get("checkpoint")
     run.progress = ProgressWatcher(
         run.events,

@@ -47,13 +47,13 @@ class Inotify:
         """Everything since the last call, in order; never waits."""
         while self._handle >= 0:
             try:
-                told = os.read(self._handle, _READ_BYTES)
+                data = os.read(self._handle, _READ_BYTES)
             except BlockingIOError:
                 return
             at = 0
-            while at < len(told):
-                watch, mask, cookie, length = _HEADER.unpack_from(told, at)
-                name = told[at + _HEADER.size : at + _HEADER.size + length].rstrip(b"\0")
+            while at < len(data):
+                watch, mask, cookie, length = _HEADER.unpack_from(data, at)
+                name = data[at + _HEADER.size : at + _HEADER.size + length].rstrip(b"\0")
                 at += _HEADER.size + length
                 yield Happening(watch, mask, cookie, os.fsdecode(name))
 

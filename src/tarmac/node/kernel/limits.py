@@ -38,15 +38,15 @@ class Choice(NamedTuple):
     why_not: dict[str, str]
 
 
-def choose(wanted: Collection[str], places: Sequence[Place]) -> Choice:
+def choose(controllers: Collection[str], places: Sequence[Place]) -> Choice:
     """The place for each wanted controller: that with most of them first, so that one may do for all."""
     chosen: dict[str, Place] = {}
     usable = [place for place in places if place.writable]
-    for place in sorted(usable, key=lambda item: -len(item.controllers & set(wanted))):
-        for controller in wanted:
+    for place in sorted(usable, key=lambda item: -len(item.controllers & set(controllers))):
+        for controller in controllers:
             if controller in place.controllers and _fits(place, chosen):
                 chosen.setdefault(controller, place)
-    return Choice(chosen, {name: _why_not(name, places) for name in wanted if name not in chosen})
+    return Choice(chosen, {name: _why_not(name, places) for name in controllers if name not in chosen})
 
 
 def _fits(place: Place, chosen: dict[str, Place]) -> bool:

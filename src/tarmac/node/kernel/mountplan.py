@@ -106,9 +106,9 @@ def _consider_inside(
     if kind is None:
         return f"{wish.source} does not exist"
     inside = os.path.relpath(wish.target, outer.target)
-    there = tree.kind(os.path.join(outer.source, inside))
-    if there is not None:
-        return None if there == kind else f"{wish.target} is a {there}, {wish.source} a {kind}"
+    actual = tree.kind(os.path.join(outer.source, inside))
+    if actual is not None:
+        return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"
     if not outer.read_only:
         return f"{outer.source} has no {inside}"  # a cover would take what is to be written beside it
     first = inside.split("/")[0]
@@ -133,9 +133,9 @@ def _consider(wish: Bind, tree: Tree, missing: dict[str, list[tuple[str, str]]])
     kind = tree.kind(wish.source)
     if kind is None:
         return f"{wish.source} does not exist"
-    there = tree.kind(wish.target)
-    if there is not None:
-        return None if there == kind else f"{wish.target} is a {there}, {wish.source} a {kind}"
+    actual = tree.kind(wish.target)
+    if actual is not None:
+        return None if actual == kind else f"{wish.target} is a {actual}, {wish.source} a {kind}"
     parent = os.path.dirname(wish.target)
     while tree.kind(parent) is None:
         parent = os.path.dirname(parent)

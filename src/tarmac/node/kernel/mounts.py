@@ -155,11 +155,11 @@ def _to_hold(plan: Plan) -> set[str]:
 
 def _cover(cover: Cover, original: int) -> None:
     """Mount an empty file system over a directory, and show in it what the directory had, and what is new."""
-    kept = os.stat(original)
-    owner = f",uid={kept.st_uid},gid={kept.st_gid}" if os.geteuid() == 0 else ""
+    status = os.stat(original)
+    owner = f",uid={status.st_uid},gid={status.st_gid}" if os.geteuid() == 0 else ""
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount(
-        "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={kept.st_mode & 0o7777:o}{owner}"
+        "tarmac", cover.directory, "tmpfs", flags, f"size=1m,mode={status.st_mode & 0o7777:o}{owner}"
     )
     _show(cover, _path(original))
     if cover.read_only:
@@ -193,10 +193,10 @@ def _bind(source: str, target: str) -> None:
 
 def _make_read_only(target: str) -> None:
     """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
-    wanted = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+    flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     for path in _mounts_below(os.path.realpath(target)):
-        kept = os.statvfs(path).f_flag & _KEPT_FLAGS
-        syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | wanted | kept)
+        old_flags = os.statvfs(path).f_flag & _KEPT_FLAGS
+        syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | flags | old_flags)
 
 
 def _mounts_below(target: str) -> list[str]:
@@ -204,7 +204,7 @@ def _mounts_below(target: str) -> list[str]:
     found = {target}
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
-            point = re.sub(r"\\([0-7]{3})", lambda told: chr(int(told[1], 8)), line.split(" ")[4])
+            point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split(" ")[4])
             if point.startswith(f"{target}/"):
                 found.add(point)
     return sorted(found)

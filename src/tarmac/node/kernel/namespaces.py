@@ -48,10 +48,10 @@ class Apart(NamedTuple):
         with suppress(OSError, ValueError, StopIteration):
             handle = os.pidfd_open(child)
             try:
-                told = self._read(f"{self.pid}/fdinfo/{handle}")
+                text = self._read(f"{self.pid}/fdinfo/{handle}")
             finally:
                 os.close(handle)
-            pid = int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
+            pid = int(next(line for line in text.splitlines() if line.startswith("Pid:")).split()[1])
             return pid if pid > 0 else child
         return child
 
@@ -127,12 +127,12 @@ def _fork_as_user(way: Way, become: _Become) -> int:
             os._exit(0)
     os.close(say)
     with open(hear, "rb") as heard:
-        told = heard.read().decode("utf-8", "replace")
+        reply = heard.read().decode("utf-8", "replace")
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
         os.waitpid(between, 0)
-    if not told.isdigit():
-        raise _NoneLeft(told or "the process in between ended early")
-    return int(told)
+    if not reply.isdigit():
+        raise _NoneLeft(reply or "the process in between ended early")
+    return int(reply)
 
 
 _FORKS = {AS_ROOT: _fork_as_root, AS_USER: _fork_as_user}
@@ -188,21 +188,21 @@ def _try(by: str) -> str:
     """Why it cannot be done this way; empty: it can."""
     hear, say = os.pipe()
 
-    def tell(_apart: Optional[Apart]) -> NoReturn:
+    def report_success(_apart: Optional[Apart]) -> NoReturn:
         os.write(say, _WORKS)
         os._exit(0)
 
     pid = os.fork()
     if pid == 0:
         try:
-            _FORKS[by](Way(by), tell)
+            _FORKS[by](Way(by), report_success)
         except OSError as error:
             os.write(say, str(error).encode())
         finally:
             os._exit(0)
     os.close(say)
     with open(hear, "rb") as heard:
-        told = heard.read()
+        reply = heard.read()
     with suppress(ChildProcessError):  # reaped by the kernel, in a warm parent
         os.waitpid(pid, 0)
-    return "" if told == _WORKS else told.decode("utf-8", "replace") or "its trial ended early"
+    return "" if reply == _WORKS else reply.decode("utf-8", "replace") or "its trial ended early"

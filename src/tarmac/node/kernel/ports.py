@@ -45,8 +45,8 @@ def is_free(port: int, address: str = ANYWHERE) -> bool:
 
 def _ephemeral_first() -> int:
     try:
-        with open(EPHEMERAL_RANGE) as told:
-            first = int(told.read().split()[0])
+        with open(EPHEMERAL_RANGE) as file:
+            first = int(file.read().split()[0])
     except (OSError, ValueError, IndexError):
         return EPHEMERAL_FIRST
     return first if first > FIRST_PORT else EPHEMERAL_FIRST

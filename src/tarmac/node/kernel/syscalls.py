@@ -13,7 +13,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _WITHOUT_GROWING = 1  # FALLOC_FL_KEEP_SIZE
 _HOLE = 2  # FALLOC_FL_PUNCH_HOLE
 _SIGNAL_SET_BYTES = 128
-_SIGNAL_TOLD_BYTES = 128
+_SIGNAL_INFO_BYTES = 128
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -88,20 +88,20 @@ def join_namespace(handle: int, kind: int) -> None:
 
 def signal_descriptor(numbers: Iterable[int]) -> int:
     """A descriptor that tells of these signals, which must be blocked; never waits, closed by exec."""
-    wanted = ctypes.create_string_buffer(_SIGNAL_SET_BYTES)
+    mask = ctypes.create_string_buffer(_SIGNAL_SET_BYTES)
     for number in numbers:
-        _check(_libc.sigaddset(wanted, number), "sigaddset")
-    return _natural(_libc.signalfd(-1, wanted, os.O_NONBLOCK | os.O_CLOEXEC), "signalfd")
+        _check(_libc.sigaddset(mask, number), "sigaddset")
+    return _natural(_libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC), "signalfd")
 
 
 def read_signals(handle: int) -> list[SignalInfo]:
     """What a descriptor of signals has to tell now."""
     try:
-        told = os.read(handle, 64 * _SIGNAL_TOLD_BYTES)
+        data = os.read(handle, 64 * _SIGNAL_INFO_BYTES)
     except BlockingIOError:
         return []
-    starts = range(0, len(told), _SIGNAL_TOLD_BYTES)
-    return [SignalInfo(*struct.unpack_from("IiiI", told, start)[::3]) for start in starts]
+    starts = range(0, len(data), _SIGNAL_INFO_BYTES)
+    return [SignalInfo(*struct.unpack_from("IiiI", data, start)[::3]) for start in starts]
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

@@ -14,37 +14,37 @@ FileId = Tuple[int, int]
 
 
 def open_for_writing(
-    pids: Iterable[int], wanted: Collection[FileId], proc: str = "/proc"
+    pids: Iterable[int], files: Collection[FileId], proc: str = "/proc"
 ) -> Dict[FileId, Dict[int, bool]]:
     """Which of these files are open for writing, and by whom (pid: only to append)."""
     found: Dict[FileId, Dict[int, bool]] = {}
-    if not wanted:
+    if not files:
         return found
     for pid in pids:
-        for file_id, appends in _opened(f"{proc}/{pid}", wanted):
+        for file_id, appends in _opened(f"{proc}/{pid}", files):
             writers = found.setdefault(file_id, {})
             writers[pid] = appends and writers.get(pid, True)
     return found
 
 
-def mapped_for_writing(pids: Iterable[int], wanted: Mapping[FileId, str], proc: str = "/proc") -> Set[FileId]:
+def mapped_for_writing(pids: Iterable[int], files: Mapping[FileId, str], proc: str = "/proc") -> Set[FileId]:
     """Which of these files (by what the disk calls them: their names) a process maps to change them.
 
     Such a file may be closed. Some file systems give their files another device there than to stat(2).
     """
-    inodes = {file_id[1]: file_id for file_id in wanted}
+    inodes = {file_id[1]: file_id for file_id in files}
     found: Set[FileId] = set()
     for pid in pids:
         for device, inode, path in _mapped(f"{proc}/{pid}/maps"):
             file_id = inodes.get(inode)
             if file_id and (
-                file_id[0] == device or os.path.basename(path) == os.path.basename(wanted[file_id])
+                file_id[0] == device or os.path.basename(path) == os.path.basename(files[file_id])
             ):
                 found.add(file_id)
     return found
 
 
-def _opened(process: str, wanted: Collection[FileId]) -> Iterator[Tuple[FileId, bool]]:
+def _opened(process: str, files: Collection[FileId]) -> Iterator[Tuple[FileId, bool]]:
     try:
         handles = os.listdir(f"{process}/fd")
     except OSError:
@@ -53,7 +53,7 @@ def _opened(process: str, wanted: Collection[FileId]) -> Iterator[Tuple[FileId, 
         try:
             found = os.stat(f"{process}/fd/{handle}")
             file_id = (found.st_dev, found.st_ino)
-            if file_id not in wanted or not stat.S_ISREG(found.st_mode):
+            if file_id not in files or not stat.S_ISREG(found.st_mode):
                 continue
             flags = _flags(f"{process}/fdinfo/{handle}")
             if flags & os.O_ACCMODE != os.O_RDONLY:

@@ -65,11 +65,11 @@ class Children:
         env: dict[str, str],
         directory: str,
         log: str,
-        told: Optional[str] = None,
+        stdout: Optional[str] = None,
         groups: Sequence[str] = (),
     ) -> Child:
         """Start a process; raises spawn.CannotStart, or OSError."""
-        child = Child(spawn(argv, env=env, directory=directory, log=log, told=told, groups=groups))
+        child = Child(spawn(argv, env=env, directory=directory, log=log, stdout=stdout, groups=groups))
         self._by_pid[child.pid] = child
         self.none_left = False
         return child
@@ -81,11 +81,11 @@ class Children:
         env: Mapping[str, str],
         directory: str,
         log: str,
-        told: str,
-        hearing: int,
+        stdout: str,
+        stdin: int,
     ) -> Child:
         """Start a process that is none of the attempt's own; it leaves when we do."""
-        pid = spawn(argv, env=env, directory=directory, log=log, told=told, hearing=hearing)
+        pid = spawn(argv, env=env, directory=directory, log=log, stdout=stdout, stdin=stdin)
         child = self._by_pid[pid] = Child(pid)
         self.aside |= {pid}
         return child

@@ -51,10 +51,10 @@ def find_orphans(token: str) -> list[Process]:
 
 
 def _carries(pid: int, token: str) -> bool:
-    wanted = f"{protocol.TOKEN_VARIABLE}={token}".encode()
+    entry = f"{protocol.TOKEN_VARIABLE}={token}".encode()
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return wanted in file.read().split(b"\0")
+            return entry in file.read().split(b"\0")
     except OSError:
         return False  # gone, or another user's
 

@@ -121,19 +121,19 @@ class SidecarProcess:
             with suppress(ValueError, KeyError, TypeError):
                 self._pass_on(untrusted.parse_object(line))
 
-    def _pass_on(self, told: dict[str, Any]) -> None:
-        if "synced" in told:
-            less = {"left_out": told["left_out"]} if told.get("left_out") else {}
+    def _pass_on(self, message: dict[str, Any]) -> None:
+        if "synced" in message:
+            less = {"left_out": message["left_out"]} if message.get("left_out") else {}
             self._events.append(
-                "artifact", id=told["synced"], files=told["files"], bytes=told["bytes"], **less
+                "artifact", id=message["synced"], files=message["files"], bytes=message["bytes"], **less
             )
-        elif "torn" in told:
-            self._events.append("notice", text=f"artifacts ({told['torn']}): {told['why']}")
-        elif "placed" in told:
-            self._events.append("artifact_placed", id=told["placed"])
-        elif "failed" in told:
-            again = f"; tried again in {told['again_s']:g} s" if told["again_s"] is not None else ""
-            self._events.append("notice", text=f"artifacts ({told['failed']}): {told['why']}{again}")
+        elif "torn" in message:
+            self._events.append("notice", text=f"artifacts ({message['torn']}): {message['why']}")
+        elif "placed" in message:
+            self._events.append("artifact_placed", id=message["placed"])
+        elif "failed" in message:
+            again = f"; tried again in {message['again_s']:g} s" if message["again_s"] is not None else ""
+            self._events.append("notice", text=f"artifacts ({message['failed']}): {message['why']}{again}")
 
     def _something(self, kinds: Sequence[str]) -> bool:
         return any(_holds_anything(self._part.artifacts[kind]) for kind in kinds)
@@ -152,8 +152,8 @@ class SidecarProcess:
                 env=env,
                 directory="/",
                 log=self._node.sync_log,
-                told=self._node.sync,
-                hearing=hear,
+                stdout=self._node.sync,
+                stdin=hear,
             )
             self._say = say
         except (CannotStart, OSError) as problem:

@@ -44,30 +44,30 @@ def spawn(
     env: Mapping[str, str],
     directory: str,
     log: str,
-    told: Optional[str] = None,
-    hearing: Optional[int] = None,
+    stdout: Optional[str] = None,
+    stdin: Optional[int] = None,
     groups: Sequence[str] = (),
 ) -> int:
     """The pid of a new process whose output is appended to `log`; raises CannotStart, or OSError.
 
-    With `told`, what is written to its standard output alone goes there. `hearing` becomes its input.
+    With `stdout`, what is written to its standard output alone goes to that file. `stdin` becomes its input.
     It joins the control groups whose `cgroup.procs` are `groups`, before it is the command.
     """
     if not argv:
         raise CannotStart("its command is empty", words.NOT_FOUND_EXIT)
-    output = untrusted.open_to_append(log)
-    apart = -1
+    log_handle = untrusted.open_to_append(log)
+    stdout_handle = -1
     try:
-        apart = output if told is None else untrusted.open_to_append(told)
-        streams = (hearing, apart, output)
+        stdout_handle = log_handle if stdout is None else untrusted.open_to_append(stdout)
+        streams = (stdin, stdout_handle, log_handle)
         if os.getpid() == _FIRST and _SPAWNS and not groups:
             pid, problem = _start_untied(argv, env, directory, streams)
         else:
             pid, problem = _start_tied(argv, env, directory, streams, groups)
     finally:
-        os.close(output)
-        if apart not in (-1, output):
-            os.close(apart)
+        os.close(log_handle)
+        if stdout_handle not in (-1, log_handle):
+            os.close(stdout_handle)
     if problem:
         raise _explain(argv[0], problem, env=env, directory=directory)
     return pid
@@ -77,8 +77,8 @@ def _start_untied(
     argv: Sequence[str], env: Mapping[str, str], directory: str, streams: _Streams
 ) -> tuple[int, int]:
     """The pid, or why the command cannot be executed; as the first process, whose end is that of all."""
-    hearing, output, errors = streams
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if hearing is None else hearing
+    stdin, output, errors = streams
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else stdin
     actions = [(os.POSIX_SPAWN_DUP2, *pair) for pair in ((nothing, 0), (output, 1), (errors, 2))]
     problem = errno.ENOENT
     try:
@@ -103,7 +103,7 @@ def _start_untied(
         return 0, error.errno or errno.EINVAL
     finally:
         os.chdir("/")
-        if hearing is None:
+        if stdin is None:
             os.close(nothing)
 
 
@@ -167,8 +167,8 @@ def _become(
         syscalls.die_with_parent(signal.SIGKILL)
         if os.getppid() != runner:
             os._exit(1)  # the runner was gone before we were tied to it
-        hearing, output, errors = streams
-        os.dup2(os.open(os.devnull, os.O_RDONLY) if hearing is None else hearing, 0)
+        stdin, output, errors = streams
+        os.dup2(os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin, 0)
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.chdir(directory)

@@ -107,20 +107,20 @@ class WakeChannel:
             if handle == also:
                 continue
             if handle == self._signals:
-                told = syscalls.read_signals(handle)
-                self.node_leaves = self.node_leaves or any(self._tells_to_leave(item) for item in told)
+                signals = syscalls.read_signals(handle)
+                self.node_leaves = self.node_leaves or any(self._is_leave_signal(item) for item in signals)
             else:
                 self._remember(fifo.drain(handle))
         return any(handle == also for handle, _ in ready)
 
-    def _tells_to_leave(self, told: syscalls.SignalInfo) -> bool:
-        return told.number in _LEAVE_SIGNALS and not (self._outside_only and told.sender)
+    def _is_leave_signal(self, info: syscalls.SignalInfo) -> bool:
+        return info.number in _LEAVE_SIGNALS and not (self._outside_only and info.sender)
 
     def _remember(self, heard: bytes) -> None:
         """Keep what was said through the bell, by its file's name: a full disk has no room for the file."""
         for line in heard.split(b"\n"):
             try:
-                told = untrusted.parse_object(line.lstrip(fifo.RING))
+                message = untrusted.parse_object(line.lstrip(fifo.RING))
             except ValueError:
                 continue  # a mere ring
-            self.messages[protocol.ASK_FILE if "ask" in told else protocol.FAILED_FILE] = told
+            self.messages[protocol.ASK_FILE if "ask" in message else protocol.FAILED_FILE] = message

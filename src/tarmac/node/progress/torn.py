@@ -44,16 +44,16 @@ class Torn:
         self._known: Set[Process] = set()
         self._leaving: Set[Process] = set()
         self._over: Set[Process] = set()
-        self._told: Set[Process] = set()
+        self._recipients: Set[Process] = set()
         self._opened: Dict[FileId, Set[Process]] = {}
         self._writers: Dict[FileId, Set[int]] = {}
         self._appended: Set[FileId] = set()
         self._pending: Dict[FileId, Set[Process]] = {}
         self._torn: Dict[FileId, float] = {}
-        self._told_at: Optional[float] = None
+        self._signal_at: Optional[float] = None
         self._looked_at = time.monotonic()
         self._budget = Budget(_SHARE, most_s=_MOST_SPENT_S)
-        self._look_wanted = False
+        self._look_due = False
         children.take_ends()  # who was over before has written nothing here since
 
     def take(self, changes: List[Change], more: Callable[[], List[Change]]) -> None:
@@ -81,21 +81,21 @@ class Torn:
         self._settle_pending(over, struck)
         self._leaving = leaving
         late = time.monotonic() >= self._looked_at + _LOOK_FOR_OTHERS_S
-        self._look_wanted = self._look_wanted or bool(changes) or late
-        if self._look_wanted:
+        self._look_due = self._look_due or bool(changes) or late
+        if self._look_due:
             self._look_for_processes(urgent=False)
 
-    def look_at_processes(self, *, told: bool = False) -> None:
-        """Find everybody who lives, and what they have open; `told`: they are about to be told to leave."""
+    def look_at_processes(self, *, before_signal: bool = False) -> None:
+        """Find every live process and its open files; `before_signal`: a signal to leave comes next."""
         self._look_for_processes(urgent=True)
-        if told:
-            self._told = set(self._known)
-            self._told_at = self._told_at or time.monotonic()
+        if before_signal:
+            self._recipients = set(self._known)
+            self._signal_at = self._signal_at or time.monotonic()
 
     def paths(self) -> List[str]:
         """The torn files that are there, by their paths below the root; everybody has ended."""
         now = time.monotonic()
-        since = (self._told_at or now) - _SURVIVED_S
+        since = (self._signal_at or now) - _SURVIVED_S
         torn = {file_id for file_id, at in self._torn.items() if at >= since} | set(self._pending)
         if not torn:
             return []
@@ -151,7 +151,7 @@ class Torn:
         if fate != procfs.GONE:
             return fate
         # Where another process waited for it (torchrun for its workers, a shell for `cp`), nobody says.
-        return procfs.STRUCK if ends.get(process.pid, process in self._told) else procfs.EXITED
+        return procfs.STRUCK if ends.get(process.pid, process in self._recipients) else procfs.EXITED
 
     def _is_alone(self, since: Iterable[Process]) -> bool:
         """Whether one process did all that was done `since` the last look: nobody else was there, or is."""
@@ -167,7 +167,7 @@ class Torn:
         with self._budget.spending():
             self._known |= set(procfs.descendants(os.getpid(), but=self._children.aside))
             self._look_for_writers()
-        self._looked_at, self._look_wanted = time.monotonic(), False
+        self._looked_at, self._look_due = time.monotonic(), False
 
     def _look_for_writers(self) -> None:
         held = open_for_writing((process.pid for process in self._known), self._opened.keys())

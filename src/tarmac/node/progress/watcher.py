@@ -19,7 +19,7 @@ from tarmac.node.progress.tree import Change, Glimpse
 from tarmac.node.progress.treetimes import TreeTimes
 from tarmac.node.progress.treewatch import TreeWatch
 
-TELL_AGAIN_S = 30.0
+REPORT_EVERY_S = 30.0
 """A newer checkpoint is reported so often at most: one that saves without end must not fill the disk."""
 
 _STEP = re.compile(re.escape(protocol.STEP_PREFIX) + r"([0-9]{1,15})(\.[0-9]+)?")
@@ -53,7 +53,7 @@ class ProgressWatcher:
         tree: Optional[Tree],
         checkpoints: Optional[str] = None,
         torn: Optional[Torn] = None,
-        tell_again_s: float = TELL_AGAIN_S,
+        report_every_s: float = REPORT_EVERY_S,
     ) -> None:
         self._began_at = time.time()
         self._checkpoints = checkpoints
@@ -64,14 +64,14 @@ class ProgressWatcher:
         self._torn = torn
         self.torn: Optional[list[str]] = None
         """Once closed: the files that were torn, by their paths below the root; None: nobody can tell."""
-        self._tell_again_s = tell_again_s
+        self._report_every_s = report_every_s
         self._output_seen = False
         self._read_seen = False
         self._checkpoint_at: Optional[float] = None
-        self._told_at: Optional[float] = None
-        self._tell_due = 0.0
+        self._reported_at: Optional[float] = None
+        self._report_due = 0.0
         self._doubtful_at: Optional[float] = None
-        self._told_to_leave = False
+        self._leave_began = False
         self._held: Optional[Tree] = None
 
     def look(self, *, writers_done: bool = False) -> None:
@@ -80,23 +80,23 @@ class ProgressWatcher:
         if self._tree is None:
             return
         self._look_at_tree(self._tree, writers_done=writers_done)
-        if not self._told_to_leave and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
+        if not self._leave_began and self._doubtful_at and time.time() - self._doubtful_at >= DOUBT_S:
             self._believe()
-        if time.monotonic() >= self._tell_due:
-            self._tell_checkpoint()
+        if time.monotonic() >= self._report_due:
+            self._report_checkpoint()
 
     def fileno(self) -> int:
         """What becomes readable when a checkpoint changes; -1 where nothing does."""
         return -1 if self._tree is None else self._tree.fileno()
 
     def before_leaving(self) -> None:
-        """Workers are about to be told to leave: what they closed so far was of their own accord."""
+        """Workers are about to be asked to leave: what they closed so far was of their own accord."""
         if self._torn is not None:
-            self._torn.look_at_processes(told=True)
-        if not self._told_to_leave:
+            self._torn.look_at_processes(before_signal=True)
+        if not self._leave_began:
             self.look()
             self._believe()
-            self._told_to_leave = True
+            self._leave_began = True
 
     def note_exit(self, *, good: bool) -> None:
         """A worker left. What it held open was closed by that: only after exit code 0 is it surely whole."""
@@ -110,7 +110,7 @@ class ProgressWatcher:
         """The workers have ended: whoever reads now is none of them."""
         if self._tree is not None:
             self._look_at_tree(self._tree, writers_done=False)
-            self._tell_checkpoint()
+            self._report_checkpoint()
             if self._torn is not None and self._tree.complete:
                 self.torn = self._torn.paths()
             self._tree, self._held = None, self._tree
@@ -143,13 +143,13 @@ class ProgressWatcher:
             self._checkpoint_at = max(self._checkpoint_at or 0.0, self._doubtful_at)
             self._doubtful_at = None
 
-    def _tell_checkpoint(self) -> None:
-        if self._checkpoint_at is not None and self._checkpoint_at != self._told_at:
-            self._told_at = self._checkpoint_at
-            self._tell_due = time.monotonic() + self._tell_again_s
+    def _report_checkpoint(self) -> None:
+        if self._checkpoint_at is not None and self._checkpoint_at != self._reported_at:
+            self._reported_at = self._checkpoint_at
+            self._report_due = time.monotonic() + self._report_every_s
             step = None if self._checkpoints is None else _latest_step(self._checkpoints, self._began_at)
-            told = {} if step is None else {"step": step}
-            self._events.append("checkpoint", at=round(self._checkpoint_at, 6), **told)
+            detail = {} if step is None else {"step": step}
+            self._events.append("checkpoint", at=round(self._checkpoint_at, 6), **detail)
 
     def _look_for_output(self) -> None:
         if self._output_seen:

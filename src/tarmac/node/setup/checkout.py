@@ -54,22 +54,22 @@ def inside(directory: str, path: str) -> str:
 
 
 def _clone(work: SetupWork, url: str, branch: Optional[str], place: str) -> None:
-    which = [f"--branch={branch}"] if branch is not None else []
-    _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *which, "--", url, place)
+    options = [f"--branch={branch}"] if branch is not None else []
+    _git(work, "clone", "--quiet", "--no-hardlinks", "--template=", *options, "--", url, place)
 
 
 def _check_out(work: SetupWork, place: str, commit: Optional[str]) -> None:
     if commit is None:
         return
-    there = work.ask(
+    answer = work.ask(
         gitrules.argv("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}"),
         env=_env(work),
         directory=place,
     )
-    if there is None and gitrules.is_whole(commit):
+    if answer is None and gitrules.is_whole(commit):
         # It may lie on no branch and no tag: servers give it to whoever knows its name.
         _git(work, "fetch", "--quiet", "--no-tags", "origin", commit, directory=place)
-    elif there is None:
+    elif answer is None:
         raise StepFailed(f"{commit} is no commit there, or the beginning of several")
     _git(work, "checkout", "--quiet", "--detach", commit, directory=place)
 

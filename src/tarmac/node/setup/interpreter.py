@@ -58,18 +58,18 @@ def find(env: Mapping[str, str]) -> Optional[str]:
 
 def ask(work: SetupWork, path: str, *, env: Mapping[str, str], root: str) -> Interpreter:
     """What the Python at `path` says of itself; `root` is where answers are kept. Raises StepFailed."""
-    kept = os.path.join(root, f"python-{_mark(path, env)}.json")
-    answer = _read(kept)
+    cache = os.path.join(root, f"python-{_mark(path, env)}.json")
+    answer = _read(cache)
     if answer is None:
         quiet = {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         printed = work.ask([path, "-c", _QUESTION], env=quiet)
         answer = _parsed(printed)
         if answer is None:
             raise StepFailed(f"{path} does not run as Python")
-        draft = f"{kept}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
+        draft = f"{cache}.{os.urandom(6).hex()}"  # a pid is that of one namespace only
         with open(draft, "w", encoding="utf-8") as file:
             json.dump(answer._asdict(), file)
-        os.replace(draft, kept)
+        os.replace(draft, cache)
     return answer
 
 
@@ -77,9 +77,9 @@ def _mark(path: str, env: Mapping[str, str]) -> str:
     """A name for the answer of this program to this question, as long as it is the same program."""
     config = os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")
     real = os.path.realpath(path)
-    told = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
-    told.append(env.get("PYTHONUSERBASE"))
-    return digest(json.dumps([_QUESTION, told]))[:32]
+    facts = [path, real, _changed_ns(real), _changed_ns(config), env.get("HOME"), env.get("PYTHONNOUSERSITE")]
+    facts.append(env.get("PYTHONUSERBASE"))
+    return digest(json.dumps([_QUESTION, facts]))[:32]
 
 
 def _read(path: str) -> Optional[Interpreter]:
@@ -94,8 +94,8 @@ def _parsed(printed: Optional[str]) -> Optional[Interpreter]:
     if printed is None:
         return None
     try:
-        told = json.loads(printed.strip().rpartition("\n")[2])
-        return Interpreter(**{**told, "sites": tuple(told["sites"])})
+        fields = json.loads(printed.strip().rpartition("\n")[2])
+        return Interpreter(**{**fields, "sites": tuple(fields["sites"])})
     except (ValueError, TypeError, KeyError):
         return None
 

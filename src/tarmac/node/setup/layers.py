@@ -54,8 +54,8 @@ class Layers:
 
         `install` fills an empty one; it is not called where somebody has made it.
         """
-        told = json.dumps([self._key, words], sort_keys=True)
-        key = digest(told)[:32]
+        text = json.dumps([self._key, words], sort_keys=True)
+        key = digest(text)[:32]
         directory = os.path.join(self._root, key)
         made = self._ensure(directory, install)
         self._key = [key]
@@ -116,8 +116,8 @@ class Layers:
         """The scripts of the run's own Python, made to see what is installed above it."""
         binaries = self.python.scripts
         with suppress(OSError):
-            told = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
-            target = os.path.join(self._root, f"scripts-{digest(told)[:32]}")
+            text = json.dumps([binaries, os.stat(binaries).st_mtime_ns])
+            target = os.path.join(self._root, f"scripts-{digest(text)[:32]}")
             if not os.path.isdir(target):
                 venv.pass_on_scripts(binaries, target, others=False)
             return target

@@ -38,18 +38,18 @@ def install(
     if len(words) < len(arguments):
         work.say("(--user is left out: this run has an environment of its own)")
     env = _environment(work.env())
-    found = requirements.judge(words, directory)
+    found = requirements.examine(words, directory)
     shared = found.shared if source is None else not _editable(words)
     if layers.private or not shared:
         _pip(work, layers, layers.own, words, env=env, directory=directory)
         return
     age = int(time.time() // FRESH_S) if found.moving else None
-    told = [words, found.files, age, list(source or ()), sorted(_settings(env).items())]
+    key = [words, found.files, age, list(source or ()), sorted(_settings(env).items())]
 
     def fill(place: str) -> None:
         _pip(work, layers, place, words, env=env, directory=directory)
 
-    if not layers.share(told, fill):
+    if not layers.share(key, fill):
         work.say("(installed before by a run that asked the same: used again)")
 
 
@@ -71,11 +71,11 @@ def _pip(
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of pip: it asks nobody, and installs nowhere but where it is told."""
-    kept = {name: value for name, value in env.items() if name not in _ELSEWHERE}
+    variables = {name: value for name, value in env.items() if name not in _ELSEWHERE}
     return {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
-        **kept,
+        **variables,
         "PIP_NO_INPUT": "1",
     }
 

@@ -16,7 +16,7 @@ from tarmac.node.files.digests import digest
 _MOST_FILES = 50
 
 
-class Judgement(NamedTuple):
+class Examination(NamedTuple):
     """`shared`: equal words come to equal environments. `moving`: only for a while.
 
     `files` are the digests of what the words refer to.
@@ -27,11 +27,11 @@ class Judgement(NamedTuple):
     files: tuple[str, ...]
 
 
-def judge(arguments: Sequence[str], directory: str) -> Judgement:
+def examine(arguments: Sequence[str], directory: str) -> Examination:
     """The judgement on arguments of `pip install` in a directory."""
     reader = _Reader(directory)
     reader.arguments(arguments)
-    return Judgement(reader.shared, reader.moving, tuple(reader.files))
+    return Examination(reader.shared, reader.moving, tuple(reader.files))
 
 
 def within_environment(arguments: Sequence[str]) -> list[str]:
@@ -103,11 +103,11 @@ class _Reader:
         if not os.path.isabs(place):
             self.shared = False
             return
-        told = []
+        stamps = []
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
             status = os.stat(os.path.join(place, name))
-            told.append(f"{name} {status.st_size} {status.st_mtime_ns}")
-        self.files.append(digest("\n".join(told)))
+            stamps.append(f"{name} {status.st_size} {status.st_mtime_ns}")
+        self.files.append(digest("\n".join(stamps)))
 
 
 def _fixed(url: str) -> bool:

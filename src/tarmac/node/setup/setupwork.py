@@ -13,7 +13,7 @@ from typing import Mapping, Optional, Sequence
 
 from tarmac.node import environment
 from tarmac.node.files import untrusted
-from tarmac.node.leave import leave_if_asked, verdict
+from tarmac.node.leave import check_leave, outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.processes.children import Child
 from tarmac.node.processes.spawn import CannotStart
@@ -78,10 +78,10 @@ class SetupWork:
 
     def wait(self, seconds: float) -> None:
         """Rest a moment; raises Leave when the attempt is asked to leave."""
-        leave_if_asked(self.run)
+        check_leave(self.run)
         self.run.wake_channel.wait(time.monotonic() + seconds)
         self.run.children.reap()
-        leave_if_asked(self.run)
+        check_leave(self.run)
 
     def _started(self, argv: Sequence[str], *, env: Mapping[str, str], directory: str, log: str) -> Child:
         try:
@@ -97,10 +97,10 @@ class SetupWork:
             run.children.reap()
             if not child.left:
                 try:
-                    leave_if_asked(run)
+                    check_leave(run)
                 except Leave:
                     self._end(child)
-                    raise Leave(verdict(run)) from None
+                    raise Leave(outcome_of(run)) from None
 
     def _end(self, child: Child) -> None:
         """Let a step leave by SIGTERM; what does not is ended like everything else of the node's part."""

@@ -1,11 +1,18 @@
-"""The verdict on an attempt, as a table: what was asked, how workers left, what the SDK said."""
+"""The outcome of an attempt, as a table: the request to leave, how workers left, what the SDK said."""
 
 from __future__ import annotations
 
 import pytest
 
 from tarmac.node.attempt import words
-from tarmac.node.attempt.exit_outcome import Exit, ExitOutcome, LeaveRequest, combine, judge, left_as_asked
+from tarmac.node.attempt.exit_outcome import (
+    Exit,
+    ExitOutcome,
+    LeaveRequest,
+    combine,
+    left_as_requested,
+    node_outcome,
+)
 
 PAUSED = LeaveRequest("pause", "SIGTERM")
 PEER = {"code": "exit_code", "message": "worker main.0.0 on n1 exited with 7", "exit_code": 7}
@@ -16,8 +23,8 @@ def left(code: int | None = 0, signal: str | None = None, **how: object) -> Exit
     return Exit("main", 0, 0, code, signal, **how)  # type: ignore[arg-type]
 
 
-def verdict(*exits: Exit, **facts: object) -> tuple[str, str | None]:
-    found = judge(exits, node="n0", **facts)  # type: ignore[arg-type]
+def outcome(*exits: Exit, **facts: object) -> tuple[str, str | None]:
+    found = node_outcome(exits, node="n0", **facts)  # type: ignore[arg-type]
     return found.outcome, found.cause["code"] if found.cause else None
 
 
@@ -36,81 +43,87 @@ UNASKED = [
 
 @pytest.mark.parametrize(("exits", "expected"), UNASKED)
 def test_not_asked(exits: list[Exit], expected: tuple[str, str | None]) -> None:
-    assert verdict(*exits) == expected
+    assert outcome(*exits) == expected
 
 
 LEFT_AS_ASKED = [
-    left(0, told=True),
-    left(None, "SIGTERM", told=True),
-    left(143, told=True),
-    left(None, "SIGKILL", told=True, ours=True),
-    left(1, told=True, launcher_told=True),
+    left(0, leave_began=True),
+    left(None, "SIGTERM", leave_began=True),
+    left(143, leave_began=True),
+    left(None, "SIGKILL", leave_began=True, by_runner=True),
+    left(1, leave_began=True, by_launcher=True),
 ]
 LEFT_OTHERWISE = [
-    (left(1, told=True), "exit_code"),
-    (left(None, "SIGSEGV", told=True), "signal"),
-    (left(None, "SIGKILL", told=True), "signal"),
-    (left(None, "SIGKILL", told=True, out_of_memory=True), "out_of_memory"),
+    (left(1, leave_began=True), "exit_code"),
+    (left(None, "SIGSEGV", leave_began=True), "signal"),
+    (left(None, "SIGKILL", leave_began=True), "signal"),
+    (left(None, "SIGKILL", leave_began=True, out_of_memory=True), "out_of_memory"),
 ]
 
 
 @pytest.mark.parametrize("item", LEFT_AS_ASKED)
-def test_left_as_asked(item: Exit) -> None:
-    assert verdict(item, asked=PAUSED) == ("paused", "user_request")
-    assert verdict(item, asked=LeaveRequest("preempt", "SIGTERM")) == ("preempted", "preemption")
-    assert verdict(item, asked=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
-    assert verdict(item, asked=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
+def test_left_as_requested(item: Exit) -> None:
+    assert outcome(item, request=PAUSED) == ("paused", "user_request")
+    assert outcome(item, request=LeaveRequest("preempt", "SIGTERM")) == ("preempted", "preemption")
+    assert outcome(item, request=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
+    assert outcome(item, request=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 
 
 @pytest.mark.parametrize(("item", "code"), LEFT_OTHERWISE)
 def test_left_otherwise(item: Exit, code: str) -> None:
-    assert verdict(left(0, told=True), item, asked=PAUSED) == ("failed", code)
-    assert verdict(item, asked=LeaveRequest("preempt", "SIGTERM")) == ("failed", code)
-    assert verdict(item, asked=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
-    assert verdict(item, asked=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
+    assert outcome(left(0, leave_began=True), item, request=PAUSED) == ("failed", code)
+    assert outcome(item, request=LeaveRequest("preempt", "SIGTERM")) == ("failed", code)
+    assert outcome(item, request=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
+    assert outcome(item, request=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 
 
 def test_without_a_signal_only_0_and_our_own_sigkill_are_leaving_as_asked() -> None:
-    assert left_as_asked(left(0), None)
-    assert left_as_asked(left(None, "SIGKILL", ours=True), None)
-    assert not left_as_asked(left(None, "SIGTERM"), None)
-    assert not left_as_asked(left(143), None)
+    assert left_as_requested(left(0), None)
+    assert left_as_requested(left(None, "SIGKILL", by_runner=True), None)
+    assert not left_as_requested(left(None, "SIGTERM"), None)
+    assert not left_as_requested(left(143), None)
 
 
 def test_work_that_was_done_before_anything_was_told_is_completed() -> None:
-    for ask in words.ASK_STRENGTH:
-        assert verdict(left(0), left(0), asked=LeaveRequest(ask, "SIGTERM")) == ("completed", None)
-    assert verdict(left(0), node_leaves=True) == ("completed", None)
+    for ask in words.LEAVE_STRENGTH:
+        assert outcome(left(0), left(0), request=LeaveRequest(ask, "SIGTERM")) == ("completed", None)
+    assert outcome(left(0), node_leaves=True) == ("completed", None)
 
 
 def test_an_ask_before_any_worker_ran() -> None:
-    assert verdict(asked=PAUSED) == ("paused", "user_request")
-    assert verdict(asked=LeaveRequest("stop", None)) == ("stopped", "user_request")
+    assert outcome(request=PAUSED) == ("paused", "user_request")
+    assert outcome(request=LeaveRequest("stop", None)) == ("stopped", "user_request")
 
 
 def test_finished_settles_it() -> None:
-    assert verdict(left(0, told=True), asked=PAUSED, finished=True) == ("completed", None)
-    assert verdict(left(9), finished=True) == ("completed", None)
-    assert verdict(left(9), failure_cause=PEER, finished=True) == ("completed", None)
+    assert outcome(left(0, leave_began=True), request=PAUSED, finished=True) == ("completed", None)
+    assert outcome(left(9), finished=True) == ("completed", None)
+    assert outcome(left(9), failure_cause=PEER, finished=True) == ("completed", None)
 
 
 def test_the_failure_that_ended_the_attempt_is_the_cause_everywhere() -> None:
-    found = judge([left(None, "SIGTERM", told=True)], node="n0", failure_cause=PEER)
+    found = node_outcome([left(None, "SIGTERM", leave_began=True)], node="n0", failure_cause=PEER)
     assert found == ExitOutcome("failed", PEER)
-    assert verdict(left(0, told=True), asked=PAUSED, failure_cause=PEER) == ("failed", "exit_code")
+    assert outcome(left(0, leave_began=True), request=PAUSED, failure_cause=PEER) == (
+        "failed",
+        "exit_code",
+    )
 
 
 def test_what_the_platform_did_is_no_failure_of_the_run() -> None:
-    assert verdict(left(None, "SIGTERM", told=True), failure_cause=LOST_PEER) == ("lost", "platform_fault")
-    assert verdict(left(None, "SIGTERM", told=True), node_leaves=True) == ("lost", "platform_fault")
+    assert outcome(left(None, "SIGTERM", leave_began=True), failure_cause=LOST_PEER) == (
+        "lost",
+        "platform_fault",
+    )
+    assert outcome(left(None, "SIGTERM", leave_began=True), node_leaves=True) == ("lost", "platform_fault")
 
 
 def test_a_failure_that_ends_nobody_says_nothing_about_a_pause() -> None:
-    assert verdict(left(5), left(0, told=True), asked=PAUSED) == ("paused", "user_request")
+    assert outcome(left(5), left(0, leave_began=True), request=PAUSED) == ("paused", "user_request")
 
 
 def test_the_cause_names_the_worker() -> None:
-    found = judge([Exit("eval", 2, 1, None, "SIGSEGV", tail=["a", "b"])], node="n7")
+    found = node_outcome([Exit("eval", 2, 1, None, "SIGSEGV", tail=["a", "b"])], node="n7")
     assert found.cause == {
         "code": "signal",
         "message": "worker eval.2.1 on n7 was ended by SIGSEGV",
