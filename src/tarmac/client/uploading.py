@@ -19,10 +19,10 @@ from tarmac.artifacts.code.archives import is_archive
 from tarmac.artifacts.code.arrivals import HEADER
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, chunks, hash_file
 from tarmac.artifacts.code.tree import (
-    Entry,
     Kind,
     check_size,
     leave_out_hint,
+    line_of,
     readable_directory,
     scan,
     unreadable,
@@ -63,7 +63,8 @@ class Uploads:
             return None
         key = json.dumps(directory, sort_keys=True)
         if key not in self._digests:
-            self._digests[key] = self._send_directory(_code(directory))
+            code = LocalDirectory(**{**directory, "exclude": tuple(directory["exclude"])})
+            self._digests[key] = self._send_directory(code)
         return self._digests[key]
 
     def _send_directory(self, code: LocalDirectory) -> str:
@@ -94,7 +95,9 @@ class Uploads:
             if entry.kind is Kind.FILE
         }
         self._send_contents(files)
-        return self._commit(code, {"entries": [_line(entry, hashes) for entry in entries]})
+        return self._commit(
+            code, {"entries": [line_of(entry, hashes.get(entry.path), entry.mtime_ns) for entry in entries]}
+        )
 
     def _send_archive(self, code: LocalDirectory) -> str:
         path = Path(code.path)
@@ -167,24 +170,6 @@ def _pieces(files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) 
             raise ChangedMeanwhile
         if header:
             yield header
-
-
-def _line(entry: Entry, hashes: Mapping[str, str]) -> list[object]:
-    if entry.kind is Kind.DIRECTORY:
-        return ["d", entry.mode, entry.path]
-    if entry.kind is Kind.LINK:
-        return ["l", entry.target, entry.path]
-    return ["f", entry.mode, entry.path, hashes[entry.path], entry.mtime_ns]
-
-
-def _code(directory: Mapping[str, Any]) -> LocalDirectory:
-    return LocalDirectory(
-        path=directory["path"],
-        ignore_file=directory["ignore_file"],
-        exclude=tuple(directory["exclude"]),
-        whole=directory["whole"],
-        limit_bytes=directory["limit_bytes"],
-    )
 
 
 def _nobody(_sent_bytes: int, _of_bytes: int) -> None:

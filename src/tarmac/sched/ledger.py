@@ -1,4 +1,4 @@
-"""The facts of the scheduler, kept up to date change by change. Owned by `control.desk` and by the simulator.
+"""The facts of the scheduler, kept up to date change by change. Owned by `control`, and by the simulator.
 
 What it answers depends on its facts alone, not on the way they came: a ledger that was kept up to date and
 one that was made from its `snapshot()` plan alike.

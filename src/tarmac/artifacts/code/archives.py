@@ -1,4 +1,4 @@
-"""Archives as code: zip and tar files, read as the tree they hold. Called by `code.py`.
+"""Archives as code: zip and tar files, read as the tree they hold. Called by `store.py`.
 
 Nothing is ever extracted: names become entries, contents go straight into a pack, and the tree is checked
 before it becomes a snapshot. So no name, link or device in an archive can reach a file system here.

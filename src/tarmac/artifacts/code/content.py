@@ -1,6 +1,6 @@
 """Reading file content once: hashes, copies, and what is remembered of both.
 
-Called by `code.py`, and by a client that sends a directory. A big tree that has not changed is not read
+Called by `store.py`, and by a client that sends a directory. A big tree that has not changed is not read
 again: its hashes are remembered by what the file system says of each file.
 """
 

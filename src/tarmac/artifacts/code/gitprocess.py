@@ -1,6 +1,6 @@
 """git as a process that may be given up: limited in time and size. Called by `gitcache` and `git`.
 
-How it is called, and what it finds around it, is said by `node.gitrules`.
+How it is called, and what it finds around it, is said by `gitrules`.
 """
 
 from __future__ import annotations

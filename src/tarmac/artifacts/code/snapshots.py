@@ -1,6 +1,6 @@
 """A snapshot on the disk: one small file that lists a tree, and where in the packs each content lies.
 
-Written by `code.py`; read by the runner (`node/hooks/code.py`), which makes the tree from it, and when
+Written by `store.py`; read by the runner (`node/hooks/code.py`), which makes the tree from it, and when
 snapshots are removed by age. The file is named by the digest of the tree; it is there whole or not at all.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Place
-from tarmac.artifacts.code.tree import Entry, Kind
+from tarmac.artifacts.code.tree import Entry, Kind, line_of
 from tarmac.artifacts.durable import flush_directory
 
 VERSION = 1
@@ -72,10 +72,8 @@ def snapshots(root: Path) -> Iterator[Path]:
 
 
 def _line(entry: Entry, places: Mapping[str, Place], now_ns: int) -> list[object]:
-    if entry.kind is Kind.DIRECTORY:
-        return ["d", entry.mode, entry.path]
-    if entry.kind is Kind.LINK:
-        return ["l", entry.target, entry.path]
+    if entry.kind is not Kind.FILE:
+        return line_of(entry)
     place = places[entry.path]
     dated_ns = min(max(entry.mtime_ns, _EARLIEST_NS), now_ns)
-    return ["f", entry.mode, entry.path, place.pack, place.offset, place.size_bytes, dated_ns]
+    return line_of(entry, place.pack, place.offset, place.size_bytes, dated_ns)

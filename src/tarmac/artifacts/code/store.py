@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import BinaryIO
 from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.bundles import bundle
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
-from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Packs, PackWriter, Place, sweep_partials
+from tarmac.artifacts.code.packs import Packs, PackWriter, Place, sweep_partials
 from tarmac.artifacts.code.snapshots import is_digest, snapshots, summary, write_snapshot
 from tarmac.artifacts.code.tree import (
     Entry,
@@ -67,7 +66,7 @@ class DirectoryCodeStore:
         self._leave_out = (root, *leave_out)
         self._memory = HashMemory()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(root)
+        sweep_partials(root)
         self.packs = Packs(root / PACKS)
 
     def stage(self, code: LocalDirectory | Repository) -> StagedCode:
@@ -167,10 +166,7 @@ class DirectoryCodeStore:
             if path.stat().st_mtime >= snapshots_before:
                 needed |= summary(path).packs
                 continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
+            path.unlink()
             removed += 1
         return removed + self.packs.remove(needed=needed, before=packs_before)
 
@@ -259,11 +255,3 @@ def _opened(archive: Path) -> BinaryIO:
         return archive.open("rb")
     except OSError as error:
         raise InvalidInput([unreadable(archive, error)]) from None
-
-
-def _sweep(root: Path) -> None:
-    """Remove what a crash left half-made, in this version's way and in the one before."""
-    for leftover in root.glob(f"{PARTIAL_PREFIX}*"):
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-    sweep_partials(root)

@@ -1,6 +1,6 @@
 """A directory as a list of entries: what a code snapshot will hold, found out without reading any content.
 
-`code.py` calls `scan` first, and so does a client that sends a directory; only what it returns is read.
+`store.py` calls `scan` first, and so does a client that sends a directory; only what it returns is read.
 Directories, regular files and symbolic links that stay inside are kept; sockets, FIFOs and device files have
 no content to copy and are left out.
 """
@@ -50,6 +50,15 @@ class Entry:
     changed_ns: int = 0
     mtime_ns: int = 0
     target: str = ""
+
+
+def line_of(entry: Entry, *content: object) -> list[object]:
+    """An entry as a snapshot and an upload list it; `content` is what they say of a file's content."""
+    if entry.kind is Kind.DIRECTORY:
+        return ["d", entry.mode, entry.path]
+    if entry.kind is Kind.LINK:
+        return ["l", entry.target, entry.path]
+    return ["f", entry.mode, entry.path, *content]
 
 
 class TooSlow(Exception):

@@ -1,6 +1,6 @@
 """What a follower of a run's logs is sent, one look after another: chunks, states, notices, and the end.
 
-Synchronous, and run in a thread by `log_stream`; one `LogView` serves one client. It ends only after every
+Synchronous, and run in a thread by `streams`; one `LogView` serves one client. It ends only after every
 byte of every log was sent: the state is read before the files are.
 """
 

@@ -19,6 +19,7 @@ from tarmac.control.permissions import Action
 from tarmac.model.errors import InvalidInput, StorageFull, TarmacError, TooLarge
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import allowed
+from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
@@ -45,14 +46,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
         if code is None:
             return JsonAnswer({"directory": None})
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes
-        wanted = {
-            "path": code.path,
-            "ignore_file": code.ignore_file,
-            "exclude": list(code.exclude),
-            "whole": code.whole,
-            "limit_bytes": limit_bytes,
-        }
-        return JsonAnswer({"directory": wanted})
+        return JsonAnswer({"directory": copy_fields(api.CodeDirectory, code, limit_bytes=limit_bytes)})
 
     @uploads.post("/code/missing", response_model=api.MissingContents)
     def missing(body: ContentsBody) -> Response:

@@ -90,12 +90,4 @@ def _wanted(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:
 
 
 def _change(body: ChangeBody) -> QueueChange:
-    return QueueChange(
-        reference=body.run,
-        priority=body.priority,
-        weight=body.weight,
-        pool=body.pool,
-        ahead_of=body.ahead_of,
-        behind_of=body.behind_of,
-        top=body.top,
-    )
+    return QueueChange(reference=body.run, **body.model_dump(exclude={"run"}))

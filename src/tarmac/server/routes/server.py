@@ -11,6 +11,7 @@ from tarmac import api
 from tarmac.control.permissions import Action
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import allowed
+from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
 
@@ -20,14 +21,7 @@ def server_routes(router: APIRouter, service: Service) -> None:
     @router.get("/version", response_model=api.Version)
     async def version() -> Response:
         """Which server answers."""
-        return JsonAnswer(
-            {
-                "version": tarmac.__version__,
-                "pid": service.pid,
-                "home": service.home,
-                "started_at": service.started_at,
-            }
-        )
+        return JsonAnswer(copy_fields(api.Version, service, version=tarmac.__version__))
 
     @router.post("/server/stop", status_code=202, dependencies=[allowed(Action.MANAGE)])
     async def stop() -> Response:
