@@ -21,7 +21,8 @@ except SystemExit as end:
 
 ARCHIVES = ("bz2", "lzma", "zipfile", "tarfile")
 LIBRARIES = ("yaml", "asyncio", "sqlalchemy", "pydantic", "importlib.metadata")
-REQUESTS = ("http.client", "ssl", "tarmac.client")
+HTTP = ("http.client", "email", "ssl")
+REQUESTS = (*HTTP, "tarmac.client")
 STARTS = ("subprocess", "difflib", "click.shell_completion")
 CORE = ("tarmac.model.run", "tarmac.model.spec", "tarmac.dialects", "tarmac.launch", "tarmac.sched")
 

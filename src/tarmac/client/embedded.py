@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tarmac.client.http1 import Connection
 from tarmac.model.errors import TarmacError, Unavailable
 from tarmac.model.home import ALREADY_SERVED, Home, find_home
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
-
     from tarmac.client.starting import StartedServer
 
 START_LIMIT_S = 30.0
@@ -47,13 +46,13 @@ class EmbeddedServer:
     def __str__(self) -> str:
         return str(self.home.socket)
 
-    def connect(self, *, start: bool) -> HTTPConnection:
+    def connect(self, *, start: bool) -> Connection:
         """A fresh connection to the server, started first where there is none.
 
         Raises OSError when there is none and it may not be started, TarmacError when it does not start.
         """
         try:
-            return _connect(self.home.socket)
+            return Connection(_open_socket(self.home.socket))
         except OSError:
             if not start:
                 raise
@@ -81,7 +80,7 @@ class EmbeddedServer:
             return end
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
 
-    def _connect_to_new(self) -> HTTPConnection:
+    def _connect_to_new(self) -> Connection:
         """Start a server and connect as soon as it listens; it may be another client's that we meet.
 
         One that finds the home served ends at once. If that other server is just leaving, its socket stays
@@ -94,7 +93,7 @@ class EmbeddedServer:
         while time.monotonic() < deadline:
             status = server.poll()
             try:
-                return _connect(self.home.socket)
+                return Connection(_open_socket(self.home.socket))
             except OSError:
                 if status == ALREADY_SERVED:
                     server = self._started = start_server(self.home, self._options)
@@ -109,18 +108,6 @@ class EmbeddedServer:
 def home_of(environment: Mapping[str, str]) -> Home:
     """The tarmac home of this process."""
     return find_home(environment, user_home=Path.home())
-
-
-def _connect(path: Path) -> HTTPConnection:
-    opened = _open_socket(
-        path
-    )  # first: where nobody listens, a server is started before anything is imported
-    from http.client import HTTPConnection  # noqa: PLC0415 - start-up time, see `transport`
-
-    connection = HTTPConnection("localhost")
-    connection.auto_open = 0  # the socket is ours to open: never fall back to TCP
-    connection.sock = opened
-    return connection
 
 
 def _open_socket(path: Path) -> socket.socket:

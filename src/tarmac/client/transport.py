@@ -1,7 +1,6 @@
-"""HTTP to a server: connections that are kept and used again, whatever the address they lead to.
+"""Requests to a server: connections that are kept and used again, whatever the address they lead to.
 
-Used by the client alone. `http.client` is imported at the first request: it is a third of what a short
-command of the CLI would otherwise spend on imports.
+Used by the client alone.
 """
 
 from __future__ import annotations
@@ -11,26 +10,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from tarmac.client.failures import failure
+from tarmac.client.http1 import Connection, Response
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
 
 BASE = "/api/v1"
 EVENT_STREAM = "text/event-stream"
-VERSION_HEADER = "Tarmac-Version"
+VERSION_HEADER = "tarmac-version"
 
 ANSWER_LIMIT_S = 120.0
 """How long an answer may take; a server that is just starting takes a few seconds."""
 
 SILENCE_S = 45.0
 """How long a stream may stay silent (three missed keep-alive comments) before it counts as broken."""
-
-_READ_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +54,7 @@ class Address(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
 
-    def connect(self, *, start: bool) -> HTTPConnection:
+    def connect(self, *, start: bool) -> Connection:
         """A fresh connection; raises OSError when nobody answers.
 
         With `start`, a server that could be there but is not is started first.
@@ -85,20 +80,28 @@ class TcpAddress:
     headers: Mapping[str, str]
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def connect(self, *, start: bool) -> HTTPConnection:  # noqa: ARG002 - nothing to start behind a URL
-        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - see the module's docstring
-
-        connection = (HTTPSConnection if self.tls else HTTPConnection)(self.host, self.port)
-        connection.connect()
-        return connection
+    def connect(self, *, start: bool) -> Connection:  # noqa: ARG002 - nothing to start behind a URL
+        opened = socket.create_connection((self.host, self.port))
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Connection(self._guarded(opened) if self.tls else opened, str(self))
 
     def await_answer(self, opened: socket.socket, *, limit_s: float) -> None:
         """Nothing can be told of a server elsewhere: the socket waits by itself."""
 
     def explain(self, problem: OSError) -> TarmacError:
         return Unavailable(f"the server at {self} cannot be reached: {problem}")
+
+    def _guarded(self, opened: socket.socket) -> socket.socket:
+        """The connection inside TLS, once the server has proved who it is."""
+        import ssl  # noqa: PLC0415 - takes long to import, and few servers are reached so
+
+        try:
+            return ssl.create_default_context().wrap_socket(opened, server_hostname=self.host)
+        except BaseException:
+            opened.close()
+            raise
 
 
 def tcp_address(url: str, *, token: str | None) -> TcpAddress:
@@ -134,7 +137,7 @@ class Transport:
         self.remote = isinstance(address, TcpAddress)
         self._address = address
         self._start = start
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[Connection] = []
 
     def request(self, method: str, path: str, *, body: Body | None = None) -> Answer:
         """Send a request and read the answer; raises the error that the server answers with.
@@ -174,33 +177,29 @@ class Transport:
         `time.monotonic`), and the server's error when it refuses.
         """
         connection = self._address.connect(start=start and self._start)
-        open_socket = connection.sock
-        open_socket.settimeout(SILENCE_S)
+        connection.sock.settimeout(SILENCE_S)
         try:
-            with _breaks_as_os_error():
-                response = self._send(connection, "GET", path, None, {"Accept": EVENT_STREAM, **headers})
-                if response.status != 200:
-                    raise failure(response.status, response.read())
-                yield _pieces(response, open_socket, deadline)
+            response = self._send(connection, "GET", path, None, {"Accept": EVENT_STREAM, **headers})
+            if response.status != 200:
+                raise failure(response.status, response.read())
+            yield _until(deadline, response.pieces(), connection.sock)
         finally:
             connection.close()
-            open_socket.close()
 
     def close(self) -> None:
         """Close the kept connections."""
         while self._idle:
             self._idle.pop().close()
 
-    def _exchange(self, connection: HTTPConnection, method: str, path: str, body: Body | None) -> Answer:
+    def _exchange(self, connection: Connection, method: str, path: str, body: Body | None) -> Answer:
         connection.sock.settimeout(ANSWER_LIMIT_S)
         try:
-            with _breaks_as_os_error():
-                response = self._send(connection, method, path, body, {})
-                content = response.read()
+            response = self._send(connection, method, path, body, {})
+            content = response.read()
         except BaseException:
             connection.close()
             raise
-        if response.will_close:
+        if response.last:
             connection.close()
         else:
             self._idle.append(connection)
@@ -210,46 +209,36 @@ class Transport:
 
     def _send(
         self,
-        connection: HTTPConnection,
+        connection: Connection,
         method: str,
         path: str,
         body: Body | None,
         headers: Mapping[str, str],
-    ) -> HTTPResponse:
+    ) -> Response:
         content: dict[str, str] = {}
         if isinstance(body, Pieces):
             content = {"Content-Type": "application/octet-stream", "Content-Length": str(body.size_bytes)}
         elif body is not None:
             content = {"Content-Type": "application/json"}
-        connection.request(
+        connection.send(
             method,
             f"{BASE}{path}",
-            body=body.begin() if isinstance(body, Pieces) else body,
-            headers={**self._address.headers, **content, **headers},
+            {**self._address.headers, **content, **headers},
+            body.begin() if isinstance(body, Pieces) else body,
         )
         self._address.await_answer(connection.sock, limit_s=ANSWER_LIMIT_S)
-        return connection.getresponse()
+        return connection.receive()
 
 
-def _pieces(response: HTTPResponse, open_socket: socket.socket, deadline: float | None) -> Iterator[bytes]:
+def _until(deadline: float | None, pieces: Iterator[bytes], opened: socket.socket) -> Iterator[bytes]:
+    """The pieces that come before the deadline; then TimeoutError."""
     while True:
         if deadline is not None:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
-            open_socket.settimeout(min(left_s, SILENCE_S))
-        piece = response.read1(_READ_BYTES)
-        if not piece:
+            opened.settimeout(min(left_s, SILENCE_S))
+        piece = next(pieces, None)
+        if piece is None:
             return
         yield piece
-
-
-@contextmanager
-def _breaks_as_os_error() -> Iterator[None]:
-    """One kind of exception for a connection that broke off, whatever it was doing."""
-    from http.client import HTTPException  # noqa: PLC0415 - see the module's docstring
-
-    try:
-        yield
-    except HTTPException as problem:
-        raise ConnectionError(f"the server broke off ({type(problem).__name__})") from problem

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 
-from imported import ARCHIVES, CORE, LIBRARIES, STARTS, among, loaded
+from imported import ARCHIVES, CORE, HTTP, LIBRARIES, STARTS, among, loaded
 from served import Served
 from tarmac.server.app import routed
 
@@ -20,7 +20,8 @@ def test_a_question_to_a_running_server_imports_only_what_asks_it(
 ) -> None:
     modules = loaded(*arguments, TARMAC_HOME=str(plane.home.root), PWD=str(tmp_path))
     assert "tarmac.client" in modules
-    assert among(modules, *CORE, *LIBRARIES, *STARTS, *ARCHIVES, "tarmac.simulator", "tarmac.store") == []
+    forbidden = (*CORE, *LIBRARIES, *STARTS, *ARCHIVES, *HTTP, "tarmac.simulator", "tarmac.store")
+    assert among(modules, *forbidden) == []
 
 
 def test_a_server_imports_nothing_for_databases_that_it_does_not_have() -> None:
