@@ -5,8 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tarmac.artifacts.code.snapshots import is_digest
-from tarmac.artifacts.code.store import PACKS
+from tarmac.node.files.codestore import PACKS, is_digest
 from tarmac.node.hooks.code import make_tree
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from code_trees import copied, nothing_kept, snapshots_in
 from tarmac.artifacts.code.content import HashMemory, Vanished
-from tarmac.artifacts.code.packs import PARTIAL_PREFIX
-from tarmac.artifacts.code.store import PACKS, DirectoryCodeStore
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.artifacts.code.tree import scan
 from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.node.files.codestore import PACKS, PARTIAL_PREFIX
 
 NOBODY = 65534
 

@@ -10,11 +10,12 @@ import pytest
 
 from code_trees import copied, snapshots_in
 from simulated import spec
-from tarmac.artifacts.code.store import PACKS, DirectoryCodeStore
+from tarmac.artifacts.code.store import DirectoryCodeStore
 from tarmac.engines.sim import VirtualClock
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import Run
 from tarmac.model.spec import LocalDirectory, RunSpec
+from tarmac.node.files.codestore import PACKS
 from tarmac.server.storage.code_cleaner import CodeCleaner
 from tarmac.store.memory import MemoryStore
 

@@ -9,14 +9,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarmac.artifacts.code.packs import SUFFIX
+from tarmac.node.files.codestore import PACK_SUFFIX
 
 CHUNK_BYTES = 1 << 20
 
 
 def bundle(snapshot: Path, packs: Path) -> Iterator[bytes]:
     """The stream, piece by piece; raises OSError where the snapshot, or one of its packs, is not there."""
-    own = f"{snapshot.name}{SUFFIX}"
+    own = f"{snapshot.name}{PACK_SUFFIX}"
     places: dict[tuple[str, int, int], int] = {}
     end = 0
     lines = []

@@ -20,9 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from tarmac.artifacts.durable import flush_directory
-
-PARTIAL_PREFIX = ".partial-"
-SUFFIX = ".pack"
+from tarmac.node.files.codestore import PACK_SUFFIX, PARTIAL_PREFIX
 
 _MAGIC = b"tarmacP1"
 _RECORD = struct.Struct(">32sQQ")
@@ -96,7 +94,7 @@ class PackWriter:
         self._file.write(_FOOTER.pack(len(self._records), _MAGIC))
         self._file.flush()
         os.fsync(self._file.fileno())
-        name = hashlib.sha256(index).hexdigest()[:40] + SUFFIX
+        name = hashlib.sha256(index).hexdigest()[:40] + PACK_SUFFIX
         self._path.rename(self._directory / name)
         flush_directory(self._directory)
         return name, {content: Place(name, *record) for content, record in self._records.items()}
@@ -111,7 +109,7 @@ class Packs:
         sweep_partials(directory)
         self._lock = Lock()
         self._places: dict[str, Place] = {}
-        for path in sorted(directory.glob(f"*{SUFFIX}")):
+        for path in sorted(directory.glob(f"*{PACK_SUFFIX}")):
             self._places.update(_contents(path))
 
     def place(self, content: str) -> Place | None:
@@ -147,7 +145,7 @@ class Packs:
         """Remove packs that are not among those needed and were made before a time; how many went."""
         removed = 0
         with self._lock:
-            for path in self.directory.glob(f"*{SUFFIX}"):
+            for path in self.directory.glob(f"*{PACK_SUFFIX}"):
                 if path.name in needed or path.stat().st_mtime >= before:
                     continue
                 path.unlink()

@@ -9,19 +9,18 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.artifacts.code.packs import PARTIAL_PREFIX, Place
+from tarmac.artifacts.code.packs import Place
 from tarmac.artifacts.code.tree import Entry, Kind, line_of
 from tarmac.artifacts.durable import flush_directory
+from tarmac.node.files.codestore import PARTIAL_PREFIX, is_digest
 
 VERSION = 1
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _EARLIEST_NS = 315_532_800 * 10**9  # 1980: what a zip can say
 
 
@@ -31,11 +30,6 @@ class Summary:
 
     size_bytes: int
     packs: frozenset[str]
-
-
-def is_digest(text: str) -> bool:
-    """Whether this can be the name of a snapshot or of a content."""
-    return _DIGEST.fullmatch(text) is not None
 
 
 def write_snapshot(root: Path, digest: str, entries: Sequence[Entry], places: Mapping[str, Place]) -> None:

@@ -19,7 +19,7 @@ from tarmac.artifacts.code.archives import is_archive, read_archive
 from tarmac.artifacts.code.bundles import bundle
 from tarmac.artifacts.code.content import HashMemory, Unreadable, Vanished, hash_file, tree_digest
 from tarmac.artifacts.code.packs import Packs, PackWriter, Place, sweep_partials
-from tarmac.artifacts.code.snapshots import is_digest, snapshots, summary, write_snapshot
+from tarmac.artifacts.code.snapshots import snapshots, summary, write_snapshot
 from tarmac.artifacts.code.tree import (
     Entry,
     Kind,
@@ -37,11 +37,11 @@ from tarmac.artifacts.code.tries import counted
 from tarmac.model.errors import InvalidInput, NotFound, Unavailable
 from tarmac.model.ports import StagedCode
 from tarmac.model.spec import LocalDirectory, Repository
+from tarmac.node.files.codestore import PACKS, is_digest
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 DEFAULT_TIMEOUT_S = 600.0
 SCANS = 3
-PACKS = "packs"
 
 
 class DirectoryCodeStore:

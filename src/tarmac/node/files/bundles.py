@@ -12,11 +12,11 @@ Both are written beside and renamed: the snapshot is there whole or not at all.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from typing import BinaryIO
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+from tarmac.node.files.codestore import PACK_SUFFIX, PACKS, PARTIAL_PREFIX, is_digest
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -26,24 +26,24 @@ class BrokenOff(Exception):
 
 def receive(stream: BinaryIO, directory: str, digest: str) -> None:
     """Put a snapshot into a directory of code, if it is not there; raises BrokenOff, ValueError, OSError."""
-    if not _DIGEST.fullmatch(digest):
+    if not is_digest(digest):
         raise ValueError(f"{digest!r:.100} is not the name of a snapshot")
     target = os.path.join(directory, digest)
-    packs = os.path.join(directory, "packs")
+    packs = os.path.join(directory, PACKS)
     if os.path.exists(target):
         return
     sizes = stream.readline(64).split()
     if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)):
         raise BrokenOff("what came is no snapshot")
     os.makedirs(packs, mode=0o700, exist_ok=True)
-    partial = os.path.join(directory, f".partial-{digest}.{os.urandom(6).hex()}")
+    partial = os.path.join(directory, f"{PARTIAL_PREFIX}{digest}.{os.urandom(6).hex()}")
     try:
         _copy(stream, partial, int(sizes[0]))
-        _copy(stream, f"{partial}.pack", int(sizes[1]))
-        os.rename(f"{partial}.pack", os.path.join(packs, f"{digest}.pack"))
+        _copy(stream, partial + PACK_SUFFIX, int(sizes[1]))
+        os.rename(partial + PACK_SUFFIX, os.path.join(packs, digest + PACK_SUFFIX))
         os.rename(partial, target)
     finally:
-        for path in (partial, f"{partial}.pack"):
+        for path in (partial, partial + PACK_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(path)
 

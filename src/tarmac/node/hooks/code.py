@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.paths import make_directory
+from tarmac.node.files.codestore import PACKS
 from tarmac.node.leave import check_leave
 from tarmac.node.noderun import Leave, NodeRun
 
@@ -42,7 +43,7 @@ def copy_code(run: NodeRun) -> None:
 
 def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
     """Make what a snapshot lists: directories and files, then links, so nothing is written through one."""
-    packs = _Packs(os.path.join(os.path.dirname(snapshot), "packs"))
+    packs = _Packs(os.path.join(os.path.dirname(snapshot), PACKS))
     links: List[Tuple[str, str]] = []
     directories: List[Tuple[str, int]] = []
     try:
