@@ -6,7 +6,6 @@ Everything here is a function from an error to text, so that its look can be tes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from tarmac.cli.views.terminal import Terminal, harmless
 from tarmac.model.errors import InvalidInput, Problem, TarmacError
@@ -51,7 +50,7 @@ def label(word: str, terminal: Terminal) -> str:
 def line_of_file(file: str, line: int) -> str | None:
     """Line `line` of a file, for quoting; None where it cannot be read."""
     try:
-        with Path(file).open(encoding="utf-8", errors="replace") as text:
+        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - `--help` needs no paths
             return next((content.rstrip("\n") for at, content in enumerate(text, 1) if at == line), None)
     except OSError:
         return None
