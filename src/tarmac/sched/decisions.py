@@ -80,7 +80,7 @@ class ShareGrant:
 class Waiting:
     """A queued run that does not start now: why, how many are ordered before it, what would unblock it.
 
-    Made on request (`explain`), not by every pass: a cycle says only what changes. `ahead_first` are the
+    Made on request (`explain`), not by every cycle: a cycle says only what changes. `ahead_first` are the
     first of those before it, `awaits` the runs that have to end before it starts.
     """
 

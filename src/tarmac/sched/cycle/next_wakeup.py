@@ -1,4 +1,4 @@
-"""When the rules of a pool make another pass worth while, though no fact changes until then.
+"""When the rules of a pool make another cycle worth while, though no fact changes until then.
 
 Told in `Plan.next_at`. A moment too many costs a cycle; one too few would leave slots with those who should
 have given them up. So each moment at which one more holding could be preempted by a waiting run counts.

@@ -234,7 +234,7 @@ class PoolCycle:
         self.state.memo.reserve(tuple(self.reservations))
 
     def wake_at(self, at: float) -> None:
-        """Another pass may decide something new at this moment, though no fact has changed by then."""
+        """Another cycle may decide something new at this moment, though no fact has changed by then."""
         self.next_at = min(self.next_at, at)
 
     def preempt_for(self, queued: Queued) -> bool:

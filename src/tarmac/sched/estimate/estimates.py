@@ -1,9 +1,9 @@
-"""When queued runs start: the cluster lived on a few times over, and what the lives agree on.
+"""When queued runs start: the cluster is simulated a few times, and the estimate is the median start.
 
 Called by `control` for `tarmac why` and `tarmac queue`, and by the simulator to measure it. How long a run
-lasts is a guess, and of many runs the first to end is sooner than the middle of each: so in every life the
-runs are dealt different luck, evenly spread, and what is told is the middle of the lives. One more life in
-which every run uses up its time limit tells the latest start.
+lasts is a guess, and of many runs the first to end is sooner than the median of each: so every simulation
+gives each run its own quantile from an evenly spread sequence. One more simulation, in which every run uses
+up its time limit, gives the latest start.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tarmac.sched.estimate.simulation import End, Predict, Simulation
 from tarmac.sched.facts import Candidate, Snapshot
 
 SIMULATIONS = 5
-"""How many times the cluster is lived on. An odd number has a middle."""
+"""How many simulations. An odd number has a median."""
 
 FEWER_SIMULATIONS = 3
 
 MANY = 1_000
-"""From so many runs on there are fewer lives, where one run is asked for; else one."""
+"""From so many runs on there are fewer simulations, where one run is asked for; else one."""
 
 VERY_MANY = 10_000
-"""Of so many runs there is enough of every luck in one life."""
+"""Of so many runs one simulation has enough of every quantile."""
 
 PASSES = 400
-"""A life is followed for so many passes. As passes come ever further apart, this reaches months ahead."""
+"""A simulation has so many cycles. As cycles come ever further apart, this reaches months ahead."""
 
 STARTS = 20_000
 """... and for so many starts of runs,"""
@@ -74,7 +74,7 @@ _DOUBT = list(EstimateBasis)
 
 
 def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Predict]:
-    """How long runs last, in each of the lives; without any history, as long as their limits."""
+    """How long runs last, in each of the simulations; without any history, as long as their limits."""
     if not durations:
         yield limit_end
         return
@@ -84,18 +84,18 @@ def _guesses(facts: Snapshot, durations: Durations, *, one: bool) -> Iterator[Pr
 
 
 def _simulations(runs: int, *, one: bool) -> int:
-    """How many lives tell enough of so many runs; `one`: of one of them."""
+    """How many simulations are enough for so many runs; `one`: of one of them."""
     if runs < MANY:
         return SIMULATIONS
     return FEWER_SIMULATIONS if one and runs < VERY_MANY else 1
 
 
 def _simulate(simulation: Simulation, run_ids: Iterable[str], bounds: tuple[int, int]) -> dict[str, _Start]:
-    """When the wanted runs start in a life of at most so many passes and starts."""
-    most_passes, most_starts = bounds
+    """When these runs start in a simulation of at most so many cycles and starts."""
+    most_cycles, most_starts = bounds
     missing = set(run_ids)
     going_on = True
-    for _ in range(most_passes):
+    for _ in range(most_cycles):
         going_on = simulation.step()
         missing.difference_update(simulation.newly_started())
         if not missing or not going_on or len(simulation.starts) > most_starts:
@@ -138,7 +138,7 @@ def limit_end(candidate: Candidate, ran_s: float) -> End:
 
 
 class SampledDurations:
-    """Runs last as long as those alike did, each of them with its own luck; never beyond its time limit."""
+    """Runs last as long as those alike did, each at its own quantile; never beyond its time limit."""
 
     def __init__(self, facts: Snapshot, durations: Durations, *, offset: float) -> None:
         known = [holding.candidate for holding in facts.holdings] + list(facts.queue)

@@ -1,4 +1,4 @@
-"""The cluster lived on from now, if nothing else is submitted: plan, carry out, go to the next moment.
+"""The cluster simulated from now on, if nothing else is submitted: plan, carry out, go to the next moment.
 
 Used by `estimates`. It plans with the very `Ledger` the cluster is run by, on a copy; what `control` and an
 engine do with a plan is told here in facts: holdings begin, leave, and come back to the queue.
@@ -22,7 +22,7 @@ from tarmac.sched.policies.blocks import Member
 RESOLUTION = 0.01
 """What happens within so small a part of the time looked ahead is planned for in one cycle.
 
-So the number of passes grows with the logarithm of the time, however many runs end in it.
+So the number of cycles grows with the logarithm of the time, however many runs end in it.
 """
 
 PASSES_IN_A_ROW = 6

@@ -176,7 +176,7 @@ class _Case:
         if forecast is None or not runs:
             if keepers:
                 return f"It starts after {some(keepers)}, for which nodes are kept."
-            return "It fits what is free: it starts with one of the next passes."
+            return "It fits what is free: it starts with one of the next scheduling cycles."
         sentence = f"It starts when {self._ended(runs, 'ended')}"
         if self._current.now < forecast.at < inf:
             sentence += f", in {duration(forecast.at - self._current.now)} at the latest"

@@ -11,7 +11,7 @@ from tarmac.sched.facts import Candidate
 
 
 class Deferred:
-    """The candidates with a time before which they do not start; `now` is that of the last pass."""
+    """The candidates with a time before which they do not start; `now` is that of the last cycle."""
 
     __slots__ = ("_asleep", "_awake", "now")
 

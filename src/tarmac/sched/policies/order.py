@@ -1,8 +1,8 @@
 """The order of a pool's queue: who is asked first. Used by `queues`, and by whatever compares two runs.
 
 The order is total: mode, then what the policy makes of the run, then its id. Most of it is *static*: it does
-not change while a run is queued, so that queues stay sorted (`Ordering.key`). What changes from pass to pass
-is one number for each entity of a fair share (`PastUsage`).
+not change while a run is queued, so that queues stay sorted (`Ordering.key`). One number for each entity of
+a fair share changes from cycle to cycle (`PastUsage`).
 """
 
 from __future__ import annotations
