@@ -73,7 +73,7 @@ class PoolCycle:
         self._held: list[Held] = []
         self._lending_windows: dict[RequestClass, float] = {}
         self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
-        state.memo.reserve(())
+        self._protected = False
         self._failed_tries: dict[int, int] = {}
 
     @property
@@ -202,6 +202,9 @@ class PoolCycle:
             forecast = self.forecast(queued.request, known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
                 self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
+        if blocked or not self._protected:
+            self._protected = True
+            self.state.memo.reserve(tuple(self.reservations))
 
     def _out_of_patience(self, candidate: Candidate) -> bool:
         """Whether a run whose start nobody knows may have nodes kept for it (M3).
@@ -231,7 +234,6 @@ class PoolCycle:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""
         number = self.state.board.reserve(nodes)
         self.reservations.append(Reservation(run_id, at, nodes, number))
-        self.state.memo.reserve(tuple(self.reservations))
 
     def wake_at(self, at: float) -> None:
         """Another cycle may decide something new at this moment, though no fact has changed by then."""
@@ -253,6 +255,7 @@ class PoolCycle:
         self.preemptions += found.preemptions
         self.awaiting.add(queued.candidate.run_id)
         self.reserve(queued.candidate.run_id, found.at, found.nodes)
+        self.state.memo.reserve(tuple(self.reservations))
         return True
 
     def _ranked(self, mode_queue: ModeQueue) -> Iterator[tuple[int, float, Key, Queued]]:
