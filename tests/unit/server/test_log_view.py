@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from actors import ADA
+from histories import attempt_of
 from served import Served
 from tarmac.control.admission import Submission
+from tarmac.control.service import ControlPlane
+from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour
 from tarmac.model.abilities import Pace
+from tarmac.model.errors import NotFound
 from tarmac.model.launch import Launch
+from tarmac.model.lifecycle import AttemptState, RunState
+from tarmac.model.run import Attempt, Run
 from tarmac.server.http.auth import Caller
 from tarmac.server.logs.log_view import SETUP_ROLE, LogQuery, LogView
 from tarmac.server.submitting.submissions import Draft, prepare
@@ -104,6 +111,45 @@ def test_files_are_looked_at_as_often_as_the_engine_allows(plane: Served) -> Non
     view.look(survey=True)
     assert not view.idle
     assert view.period_s == 2.0
+
+
+class Waits:
+    """A control plane with one run, whose attempt waits on a cluster with a queue of its own."""
+
+    def __init__(self) -> None:
+        spec = read(TWO, filename="run.yaml", directory="/home/ada").spec
+        self.run = Run(id="r1", spec=spec, user="ada", state=RunState.SUBMITTED, seq=1, created_at=1.0)
+        self.attempt = attempt_of(self.run, state=AttemptState.SUBMITTED, node="rank-0", master_port=None)
+
+    def find(self, *_: object) -> Run:
+        return self.run
+
+    find_here = find
+
+    def attempts(self, *_: object) -> list[Attempt]:
+        return [self.attempt]
+
+    def workers(self, *_: object) -> tuple[()]:
+        return ()
+
+    notices = workers
+
+    def read_period_s(self, _attempt: str) -> float:
+        return 1.0
+
+    def read(self, _actor: object, _attempt: str, path: str, offset: int, limit: int) -> bytes:
+        if path != "logs/setup.gpu-7.log":
+            raise NotFound(path)
+        return b"prepared\n"[offset : offset + limit]
+
+
+def test_the_setup_of_an_attempt_that_waited_is_shown_once_its_nodes_have_names() -> None:
+    plane = Waits()
+    view = LogView(cast(ControlPlane, plane), ADA, "r1", LogQuery())
+    assert not any(name == "log" for name, _ in view.look(survey=True).messages)
+    plane.attempt = attempt_of(plane.run, state=AttemptState.STARTING, node="gpu-7", master_port=None)
+    texts = [data["text"] for name, data in view.look(survey=True).messages if name == "log"]
+    assert texts == ["prepared\n"]
 
 
 def _submission(plane: Served, source: str = TWO) -> Submission:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import random
+import os
 import socket
 import zlib
 from itertools import chain
@@ -24,7 +24,7 @@ def find_free(address: str = ANYWHERE, taken: AbstractSet[int] = frozenset()) ->
     OSError where there is none.
     """
     last = _ephemeral_first() - 1
-    first = random.randint(FIRST_PORT, last)
+    first = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % (last - FIRST_PORT + 1)
     for port in chain(range(first, last + 1), range(FIRST_PORT, first)):
         if port not in taken and is_free(port, address):
             return port

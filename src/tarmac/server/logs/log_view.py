@@ -213,7 +213,7 @@ class _AttemptView:
     def update(self, attempt: Attempt, *, setup: bool) -> None:
         """Take up the attempt as it is now, and workers that have started since."""
         self.ended = attempt.state is AttemptState.ENDED
-        if setup:
+        if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes have no names yet
             for rank, node in enumerate(attempt.allocation.nodes):
                 self._add(SETUP_ROLE, rank, 0, node=node, path=f"{LOGS}/setup.{node}.log")
         for worker in self._plane.workers(self._actor, attempt.id):
