@@ -108,7 +108,7 @@ class Served:
             self.store,
             self.clock,
             Rules(versions=3, days=None),
-            remembered=root / "artifact-store",
+            marker=root / "artifact-store",
         )
         self.datasets = DatasetService(self.store, root / "datasets", self.clock)
         vault = Vault(self.store.secrets, KeyFile(root / "secrets.key"), self.clock)

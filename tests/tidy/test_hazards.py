@@ -15,7 +15,7 @@ BROAD_EXCEPTS = {
     "tarmac.cli.main:_guarded": "the rim of every command: a person gets a sentence, never a traceback",
     "tarmac.control.loops:_turn": "the rim of a loop: a bug in one pass must not end the loop",
     "tarmac.control.reconcilers.stage:_code": "the rim of one run: a bug met there holds up no other",
-    "tarmac.artifacts.remote:_told": "every file system that fsspec finds has errors of its own",
+    "tarmac.artifacts.remote:_store_errors": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
     "tarmac.server.storage.janitor:_tidy_again": "the rim of a thread: a bug must not end the clearing up",
     "tarmac.node.runner:_supervise": "the rim of a runner: a bug leaves no worker behind",

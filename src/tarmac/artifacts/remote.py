@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from tarmac.artifacts.versions.blobs import Held
+from tarmac.artifacts.versions.blobs import Piece
 from tarmac.model.errors import InvalidInput, Unavailable
 
 _WHOLE_IN_ONE_STEP = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "memory"})
@@ -42,7 +42,7 @@ class RemoteBlobs:
         self._at_once = parts.scheme in _WHOLE_IN_ONE_STEP
 
     def put(self, name: str, data: bytes) -> None:
-        with _told(f"writing {name}"):
+        with _store_errors(f"writing {name}"):
             if self._at_once:
                 self._files.pipe_file(self._path(name), data)
                 return
@@ -52,7 +52,7 @@ class RemoteBlobs:
             self._files.mv(draft, path)
 
     def create(self, name: str, data: bytes) -> bool:
-        with _told(f"writing {name}"):
+        with _store_errors(f"writing {name}"):
             if self._at_once and self._files.protocol not in ("memory", ("memory",)):
                 try:
                     self._files.pipe_file(self._path(name), data, mode="create")
@@ -65,7 +65,7 @@ class RemoteBlobs:
         return True
 
     def get(self, name: str) -> bytes | None:
-        with _told(f"reading {name}"):
+        with _store_errors(f"reading {name}"):
             try:
                 data: bytes = self._files.cat_file(self._path(name))
             except FileNotFoundError:
@@ -73,16 +73,16 @@ class RemoteBlobs:
             return data
 
     def has(self, name: str) -> bool:
-        with _told(f"looking for {name}"):
+        with _store_errors(f"looking for {name}"):
             self._files.invalidate_cache()
             return bool(self._files.isfile(self._path(name)))
 
     def remove(self, name: str) -> None:
-        with _told(f"removing {name}"), contextlib.suppress(FileNotFoundError):
+        with _store_errors(f"removing {name}"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
-    def held(self, prefix: str) -> Iterator[Held]:
-        with _told(f"listing {prefix}"):
+    def pieces(self, prefix: str) -> Iterator[Piece]:
+        with _store_errors(f"listing {prefix}"):
             self._files.invalidate_cache()
             try:
                 found: dict[str, dict[str, Any]] = self._files.find(self._path(prefix), detail=True)
@@ -91,7 +91,7 @@ class RemoteBlobs:
         for path, facts in found.items():
             name = path[len(self._root) + 1 :]
             if not name.endswith(".draft"):
-                yield Held(name, int(facts.get("size") or 0), _changed_at(facts))
+                yield Piece(name, int(facts.get("size") or 0), _changed_at(facts))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -116,12 +116,12 @@ def _changed_at(facts: dict[str, Any]) -> float:
 
 
 @contextlib.contextmanager
-def _told(doing: str) -> Iterator[None]:
-    """Whatever an installed file system raises says that the store is not there now."""
+def _store_errors(action: str) -> Iterator[None]:
+    """Turn whatever an installed file system raises into Unavailable."""
     try:
         yield
     except FileExistsError:
         raise
     except Exception as error:
         why = str(error) or type(error).__name__
-        raise Unavailable(f"the artifact store failed {doing}: {why}") from error
+        raise Unavailable(f"the artifact store failed {action}: {why}") from error

@@ -110,8 +110,8 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         secrets=secrets.values,
     )
     catalog = Catalog(keeping.store)
-    kept = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
-    artifacts = ArtifactService(catalog, store, clock, kept, remembered=home.artifact_store)
+    rules = Rules(versions=settings.artifacts.keep_versions, days=settings.artifacts.keep_days)
+    artifacts = ArtifactService(catalog, store, clock, rules, marker=home.artifact_store)
     datasets = DatasetService(store, home.datasets.resolve(), clock, server=serving.cluster)
     plane = ControlPlane(
         store=store,

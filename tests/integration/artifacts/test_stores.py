@@ -41,7 +41,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_store_keeps_its_promises(blobs: Blobs) -> None:
     assert blobs.get("a/b") is None
     assert not blobs.has("a/b")
-    assert list(blobs.held("a")) == []
+    assert list(blobs.pieces("a")) == []
     blobs.put("a/b", b"one")
     blobs.put("a/b", b"other")
     assert blobs.get("a/b") == b"other"
@@ -50,7 +50,7 @@ def test_a_store_keeps_its_promises(blobs: Blobs) -> None:
     assert not blobs.create("a/b", b"third"), "the name is taken"
     assert blobs.create("a/c", b"")
     blobs.put("ab/d", b"d")
-    assert sorted((held.name, held.size_bytes) for held in blobs.held("a")) == [("a/b", 5), ("a/c", 0)]
+    assert sorted((held.name, held.size_bytes) for held in blobs.pieces("a")) == [("a/b", 5), ("a/c", 0)]
     blobs.remove("a/b")
     blobs.remove("a/b")
     assert blobs.get("a/b") is None
@@ -81,7 +81,7 @@ def test_a_tree_goes_through_a_store_and_comes_back(blobs: Blobs, tmp_path: Path
     assert (again / "run/big").stat().st_mtime_ns == (root / "run/big").stat().st_mtime_ns
     assert (again / "AtomicDirectory.latest_checkpoint").readlink() == Path("/mnt/checkpoints/run")
     assert (again / "elsewhere").readlink() == Path("/etc/hostname")
-    assert len(list(blobs.held("blobs"))) == 3, "the first two pieces of the file are equal"
+    assert len(list(blobs.pieces("blobs"))) == 3, "the first two pieces of the file are equal"
 
 
 def test_what_no_version_needs_is_cleared_up_and_nothing_else(blobs: Blobs, tmp_path: Path) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Version
-from tarmac.artifacts.versions.retention import DAY_S, Rules, expired
+from tarmac.artifacts.versions.retention import DAY_S, Rules, expired_versions
 
 NOW = 100 * DAY_S
 
 
-def kept(run_id: str, *numbers: int, kind: str = "checkpoint", rank: int = 0) -> list[Kept]:
+def kept(run_id: str, *numbers: int, kind: str = "checkpoint", rank: int = 0) -> list[VersionSummary]:
     return [
-        Kept(
+        VersionSummary(
             version=Version(run_id=run_id, kind=kind, rank=rank, number=number),
             attempt=1,
             created_at=float(number),
@@ -45,7 +45,7 @@ def test_what_goes(
     versions: int, days: float | None, ended_at: float | None, inputs: tuple[str, ...], gone: list[str]
 ) -> None:
     """Never the latest of a run that has not ended, never what a run that has not ended reads."""
-    found = expired(
+    found = expired_versions(
         kept("r1", 1, 2, 3, 4),
         rules=Rules(versions=versions, days=days),
         now=NOW,
@@ -56,7 +56,7 @@ def test_what_goes(
 
 
 def test_each_artifact_is_counted_by_itself_and_strangers_stay() -> None:
-    found = expired(
+    found = expired_versions(
         [*kept("r1", 1, 2), *kept("r1", 1, kind="crud"), *kept("r1", 1, rank=1), *kept("r9", 1, 2, 3)],
         rules=Rules(versions=1, days=None),
         now=NOW,

@@ -193,7 +193,7 @@ def test_what_was_placed_here_from_elsewhere_is_not_this_nodes_to_keep(root: Pat
     given = syncer(blobs, root).sync()
     write(root / "own", "of rank 1")
     place = Place(run_id="r1", attempt=2, kind="checkpoint", rank=1, root=str(root), seen_at=(str(root),))
-    assert paths(Syncer(blobs, place, given=given).sync()) == ["own"]
+    assert paths(Syncer(blobs, place, foreign=given).sync()) == ["own"]
 
 
 def test_a_damaged_manifest_is_no_version(root: Path, blobs: Watched) -> None:

@@ -1,6 +1,6 @@
-"""Where artifacts are kept: named pieces of bytes, each whole or not there, in a directory or behind a URL.
+"""A store of artifacts: named pieces of bytes, each whole or absent, in a directory or behind a URL.
 
-Opened (see `stores`) by the sidecar on a node and by the server. Names are of our own making, never a user's.
+`stores` opens one, for the sidecar on a node and for the server. tarmac makes the names, never a user.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tarmac.model.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """One piece in a store, as a listing tells of it."""
+class Piece:
+    """One piece in a store, as listed."""
 
     name: str
     size_bytes: int
@@ -31,11 +31,11 @@ class Blobs(Protocol):
     """A store. Every method may be called from several threads, and raises Unavailable when it is down."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep these bytes under a name, in place of what was there: readers see one or the other, whole."""
+        """Store these bytes under a name, in one step: readers see the old bytes or the new ones."""
         ...
 
     def create(self, name: str, data: bytes) -> bool:
-        """The same, unless the name is taken: then nothing happens, and the answer is False."""
+        """The same, unless the name is taken: then change nothing and return False."""
         ...
 
     def get(self, name: str) -> bytes | None:
@@ -47,16 +47,16 @@ class Blobs(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Forget a name; nothing happens when it is not there."""
+        """Remove a name, if it exists."""
         ...
 
-    def held(self, prefix: str) -> Iterator[Held]:
+    def pieces(self, prefix: str) -> Iterator[Piece]:
         """Everything below a prefix (a whole path component), in no order."""
         ...
 
 
 MARK = "tarmac-artifacts"
-"""Every store holds it: a disk that is not mounted, or an emptied bucket, must not pass for a new store."""
+"""Every store holds this name, so that an unmounted disk or emptied bucket is not taken for a new store."""
 
 
 def begin_store(blobs: Blobs) -> None:
@@ -75,21 +75,21 @@ class DirectoryBlobs:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._unsettled: set[Path] = set()
+        self._unflushed: set[Path] = set()
         self._lock = Lock()
 
     def put(self, name: str, data: bytes) -> None:
-        with _told(f"writing {name}"):
+        with _store_errors(f"writing {name}"):
             draft = self._draft(name, data)
             draft.replace(self._root / name)
             with self._lock:
-                self._unsettled.add((self._root / name).parent)
+                self._unflushed.add((self._root / name).parent)
 
     def create(self, name: str, data: bytes) -> bool:
-        with _told(f"writing {name}"):
-            with self._lock:  # a name stands only over pieces whose names stand
-                unsettled, self._unsettled = self._unsettled, set()
-            for directory in unsettled:
+        with _store_errors(f"writing {name}"):
+            with self._lock:  # the directories of earlier pieces reach the disk before this name
+                unflushed, self._unflushed = self._unflushed, set()
+            for directory in unflushed:
                 flush_directory(directory)
             draft = self._draft(name, data)
             try:
@@ -102,22 +102,22 @@ class DirectoryBlobs:
             return True
 
     def get(self, name: str) -> bytes | None:
-        with _told(f"reading {name}"):
+        with _store_errors(f"reading {name}"):
             try:
                 return (self._root / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def has(self, name: str) -> bool:
-        with _told(f"looking for {name}"):
+        with _store_errors(f"looking for {name}"):
             return (self._root / name).is_file()
 
     def remove(self, name: str) -> None:
-        with _told(f"removing {name}"):
+        with _store_errors(f"removing {name}"):
             (self._root / name).unlink(missing_ok=True)
 
-    def held(self, prefix: str) -> Iterator[Held]:
-        with _told(f"listing {prefix}"):
+    def pieces(self, prefix: str) -> Iterator[Piece]:
+        with _store_errors(f"listing {prefix}"):
             for place, _, names in os.walk(self._root / prefix, onerror=_raise_unless_gone):
                 for name in names:
                     path = Path(place, name)
@@ -125,11 +125,11 @@ class DirectoryBlobs:
                         continue
                     with contextlib.suppress(FileNotFoundError):
                         found = path.stat()
-                        told = path.relative_to(self._root).as_posix()
-                        yield Held(told, found.st_size, found.st_mtime)
+                        key = path.relative_to(self._root).as_posix()
+                        yield Piece(key, found.st_size, found.st_mtime)
 
     def _draft(self, name: str, data: bytes) -> Path:
-        """The bytes on the disk, beside their place and under no name yet."""
+        """A file with these bytes, on the disk, beside its later place."""
         directory = (self._root / name).parent
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=directory)
@@ -148,14 +148,14 @@ _DRAFT = ".draft-"
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    """What is not there holds nothing; what cannot be read is no empty store."""
+    """A missing directory holds nothing; one that cannot be read is an error."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 @contextlib.contextmanager
-def _told(doing: str) -> Iterator[None]:
+def _store_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Unavailable(f"the artifact store failed {doing}: {error.strerror or error}") from error
+        raise Unavailable(f"the artifact store failed {action}: {error.strerror or error}") from error

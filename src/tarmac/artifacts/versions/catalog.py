@@ -1,6 +1,6 @@
-"""What a store of artifacts holds, for people: versions listed, found by what a user types, read, removed.
+"""The versions in a store of artifacts, as the server lists, finds, reads and removes them.
 
-Used by the server. Manifests never change, so what is told of one is remembered.
+Manifests never change, so their summaries are cached.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One version as a list tells of it."""
+class VersionSummary:
+    """One version, as lists show it."""
 
     version: Version
     attempt: int
@@ -41,46 +41,46 @@ class Catalog:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._opened: Blobs | None = None
-        self._known: OrderedDict[Version, Kept] = OrderedDict()
+        self._blobs: Blobs | None = None
+        self._summaries: OrderedDict[Version, VersionSummary] = OrderedDict()
         self._lock = Lock()
 
-    def begin(self, remembered: Path) -> None:
-        """Make a store of an empty place, once: `remembered` says that it was, and then an empty one is none.
+    def begin(self, marker: Path) -> None:
+        """Make a store of an empty place, once. Then the file `marker` names it, and it must not be empty.
 
         Raises Unavailable while it cannot be reached, or is gone.
         """
-        if remembered.exists() and remembered.read_text() == self._url:
+        if marker.exists() and marker.read_text() == self._url:
             check_store(self.blobs)
             return
         begin_store(self.blobs)
-        remembered.write_text(self._url)
+        marker.write_text(self._url)
 
     @property
     def blobs(self) -> Blobs:
         """The store itself, opened when it is first needed."""
-        if self._opened is None:
-            self._opened = open_blobs(self._url)
-        return self._opened
+        if self._blobs is None:
+            self._blobs = open_blobs(self._url)
+        return self._blobs
 
-    def kept(self, run_id: str | None = None) -> list[Kept]:
+    def summaries(self, run_id: str | None = None) -> list[VersionSummary]:
         """Every whole version of a run, or of all runs, in order."""
         found = []
         for version in versions(self.blobs, run_id):
-            kept = self._known.get(version) or self._read(version)
-            if kept is not None:
-                found.append(kept)
+            summary = self._summaries.get(version) or self._read(version)
+            if summary is not None:
+                found.append(summary)
         return found
 
     def exact(self, reference: str) -> Version | None:
         """The version that an id names (the latest one, where it names none); None for any other text."""
-        named = parse_id(reference)
-        if named is None:
+        parts = parse_id(reference)
+        if parts is None:
             return None
-        newest = self.latest(named.run_id, named.kind, named.rank)
-        if newest is None or named.number is None or named.number == newest.number:
+        newest = self.latest(parts.run_id, parts.kind, parts.rank)
+        if newest is None or parts.number is None or parts.number == newest.number:
             return newest
-        version = Version(run_id=named.run_id, kind=named.kind, rank=named.rank, number=named.number)
+        version = Version(run_id=parts.run_id, kind=parts.kind, rank=parts.rank, number=parts.number)
         return version if self.blobs.has(version.name) else None
 
     def latest(self, run_id: str, kind: str, rank: int = 0) -> Version | None:
@@ -103,26 +103,26 @@ class Catalog:
         except Broken as error:
             raise NotFound(str(error)) from error
 
-    def remove(self, gone: Sequence[Version]) -> None:
-        """Forget versions; what only they held goes when the store is next cleared up."""
-        for version in gone:
+    def remove(self, versions: Sequence[Version]) -> None:
+        """Remove versions. `retention.collect` later removes the pieces that no other version needs."""
+        for version in versions:
             self.blobs.remove(version.name)
             with self._lock:
-                self._known.pop(version, None)
+                self._summaries.pop(version, None)
 
     def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
-        """The error for a text that names no artifact, with the nearest that does."""
+        """The error for a text that names no artifact, with the nearest name."""
         ids = [version.id for version in versions(self.blobs)]
         near = nearest(reference, [*ids, *others])
         hint = f"did you mean {near}?" if near else "tarmac artifacts ls lists them"
         return NotFound(f"there is no artifact {reference!r}", hint=hint)
 
-    def _read(self, version: Version) -> Kept | None:
+    def _read(self, version: Version) -> VersionSummary | None:
         try:
             manifest = read_manifest(self.blobs, version)
         except (Broken, NotFound):
             return None  # damaged, or removed since it was listed
-        kept = Kept(
+        summary = VersionSummary(
             version=version,
             attempt=manifest.attempt,
             created_at=manifest.created_at,
@@ -131,7 +131,7 @@ class Catalog:
             left_out=manifest.left_out,
         )
         with self._lock:
-            self._known[version] = kept
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return kept
+            self._summaries[version] = summary
+            while len(self._summaries) > REMEMBERED:
+                self._summaries.popitem(last=False)
+        return summary

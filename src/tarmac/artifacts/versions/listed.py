@@ -1,4 +1,4 @@
-"""Which versions a store holds, and what is in them. Called by the sidecar and the server's catalogue."""
+"""Which versions a store holds, and what is in them. For the sidecar and the server's catalogue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_chunk(blobs: Blobs, chunk: Chunk) -> bytes:
 
 
 def _versions(blobs: Blobs, prefix: str) -> Iterator[Version]:
-    for held in blobs.held(prefix):
-        version = version_named(held.name)
+    for piece in blobs.pieces(prefix):
+        version = version_named(piece.name)
         if version is not None:
             yield version

@@ -1,4 +1,4 @@
-"""Which files stay useful wherever their writing ends: logs. Called by `select_stable`.
+"""Which files stay useful wherever their writing ends: logs.
 
 A log is often held open for as long as its program runs. One that is cut short lacks its last lines at most,
 so it is kept as far as it goes; a checkpoint that is cut short is none.

@@ -1,11 +1,11 @@
-"""What a version of an artifact holds: a list of entries with digests, kept as one piece. Pure.
+"""The manifest of a version: its entries with digests, stored as one piece. Pure.
 
 A version exists once its manifest does. `Entry.chunks` name the pieces that hold a file, in order, by the
 SHA-256 of their content; so equal content is kept once, whichever version, run or file it belongs to.
 
     manifests/RUN/KIND/RANK/NUMBER      one version: RANK is that of the node it came from
     blobs/aa/aabbcc...                  one piece of content
-    syncing/...  collecting             who is at work (see `store_lock`)
+    syncing/...  collecting             the locks (see `store_lock`)
 
 A version is called RUN.KIND.NUMBER; what came from a node of another rank than 0, RUN.KIND.NUMBER.RANK.
 """
@@ -37,7 +37,7 @@ _NAME = re.compile(rf"{MANIFESTS}/([^/]+)/([^/]+)/([0-9]+)/([0-9]+)")
 
 
 class Broken(Exception):
-    """What should be a manifest is none: damaged, or of another format."""
+    """A manifest or piece is damaged, or of another format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Version:
 
     @property
     def id(self) -> str:
-        """What people call it."""
+        """The id that users type and see."""
         rank = f".{self.rank}" if self.rank else ""
         return f"{self.run_id}.{self.kind}.{self.number}{rank}"
 
@@ -93,9 +93,9 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A version and all it holds. `read_at` is when the directory was looked at.
+    """A version and its entries. `read_at` is when the directory was read.
 
-    `left_out` are the paths of files and directories that lay there and were not whole.
+    `left_out` are the paths of files and directories that were not whole.
     """
 
     version: Version
@@ -150,32 +150,32 @@ def parse_id(text: str) -> Reference | None:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as it is kept, with a digest over itself."""
-    told = {
+    fields = {
         "format": FORMAT,
         "version": manifest.version.id,
         "attempt": manifest.attempt,
         "created_at": manifest.created_at,
         "read_at": manifest.read_at,
-        "entries": [_entry_told(entry) for entry in manifest.entries],
+        "entries": [_entry_fields(entry) for entry in manifest.entries],
         **({"left_out": list(manifest.left_out)} if manifest.left_out else {}),
     }
-    return json.dumps({**told, "digest": _digest(told)}, separators=(",", ":")).encode()
+    return json.dumps({**fields, "digest": _digest(fields)}, separators=(",", ":")).encode()
 
 
 def from_bytes(data: bytes, version: Version) -> Manifest:
     """The manifest in these bytes; raises Broken. Paths are checked: what they name lies inside."""
     try:
-        told = json.loads(data)
-        digest = told.pop("digest")
-        if told["format"] != FORMAT or digest != _digest(told) or told["version"] != version.id:
+        fields = json.loads(data)
+        digest = fields.pop("digest")
+        if fields["format"] != FORMAT or digest != _digest(fields) or fields["version"] != version.id:
             raise Broken(f"{version.id} is damaged, or was kept by another version of tarmac")
         return Manifest(
             version=version,
-            attempt=int(told["attempt"]),
-            created_at=float(told["created_at"]),
-            read_at=float(told["read_at"]),
-            entries=tuple(_entry(item) for item in told["entries"]),
-            left_out=tuple(map(str, told.get("left_out") or ())),
+            attempt=int(fields["attempt"]),
+            created_at=float(fields["created_at"]),
+            read_at=float(fields["read_at"]),
+            entries=tuple(_entry(item) for item in fields["entries"]),
+            left_out=tuple(map(str, fields.get("left_out") or ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Broken(f"{version.id} cannot be read: {error}") from error
@@ -194,32 +194,32 @@ def clashes(manifests: Sequence[Manifest]) -> Mapping[str, tuple[str, str]]:
     return found
 
 
-def _entry_told(entry: Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {"path": entry.path, "kind": entry.kind, "mode": entry.mode}
+def _entry_fields(entry: Entry) -> dict[str, Any]:
+    fields: dict[str, Any] = {"path": entry.path, "kind": entry.kind, "mode": entry.mode}
     if entry.kind == FILE:
-        told["mtime_ns"] = entry.mtime_ns
-        told["chunks"] = [[chunk.digest, chunk.size_bytes] for chunk in entry.chunks]
+        fields["mtime_ns"] = entry.mtime_ns
+        fields["chunks"] = [[chunk.digest, chunk.size_bytes] for chunk in entry.chunks]
     elif entry.kind == LINK:
-        told["target"] = entry.target
-        told["inside"] = entry.inside
-    return told
+        fields["target"] = entry.target
+        fields["inside"] = entry.inside
+    return fields
 
 
-def _entry(told: Mapping[str, Any]) -> Entry:
-    path, kind = told["path"], told["kind"]
+def _entry(fields: Mapping[str, Any]) -> Entry:
+    path, kind = fields["path"], fields["kind"]
     check_path(path)
     if kind not in (FILE, DIRECTORY, LINK):
         raise ValueError(f"{path!r} is a {kind!r}")
-    chunks = tuple(Chunk(_hex(digest), int(size)) for digest, size in told.get("chunks", ()))
-    target, inside = str(told.get("target", "")), bool(told.get("inside"))
+    chunks = tuple(Chunk(_hex(digest), int(size)) for digest, size in fields.get("chunks", ()))
+    target, inside = str(fields.get("target", "")), bool(fields.get("inside"))
     if inside and target:
         check_path(target)
     return Entry(
         path=path,
         kind=kind,
-        mode=int(told["mode"]) & 0o7777,
+        mode=int(fields["mode"]) & 0o7777,
         size_bytes=sum(chunk.size_bytes for chunk in chunks),
-        mtime_ns=int(told.get("mtime_ns", 0)),
+        mtime_ns=int(fields.get("mtime_ns", 0)),
         chunks=chunks,
         target=target,
         inside=inside,
@@ -238,5 +238,5 @@ def _hex(digest: str) -> str:
     return digest
 
 
-def _digest(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def _digest(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

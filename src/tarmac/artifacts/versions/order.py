@@ -1,4 +1,4 @@
-"""What an attempt tells its sidecar: which store, which directories, how often. Read from attempt.json."""
+"""The order of a sidecar, from attempt.json: which store, which directories, how often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.node.attempt.paths import AttemptPaths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One node's part. `state` is a file beside the directories that says what lies in them."""
+    """One node's part. `state` is a file beside the directories that says what they hold."""
 
     run_id: str
     attempt: int

@@ -1,6 +1,6 @@
-"""What of an artifact directory may become a version now: what is whole, while programs still write there.
+"""Finds the whole files of an artifact directory while programs still write there.
 
-Called by `sync`. A checkpoint that is being written must never become a version, and one that is whole never
+A checkpoint that is being written must never become a version, and one that is whole never
 stays out. A file is whole that no program has open for writing. A directory with a number in its name is one
 checkpoint: what of it is half-written, or was changed a moment ago, leaves all of it out. What a link to the
 latest checkpoint names (that of the SDK, or a `*.latest_checkpoint` as AtomicDirectory makes them) is whole,
@@ -32,9 +32,9 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing in the directory; `stamp` changes whenever it may have. `file_id` is its inode.
+    """One file, directory or link; `stamp` changes whenever the content may have changed.
 
-    `changed_ns` is when anything about it changed: its name, too.
+    `file_id` is its inode, `changed_ns` when anything about it changed: its name, too.
     """
 
     path: str
@@ -58,16 +58,16 @@ def unfinished(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
 
     `seen_at` are the paths under which programs know the artifact directory: links may be absolute.
     """
-    everything = list(found)
+    items = list(found)
     behind: dict[tuple[str, str], int] = {}
-    for link in everything:
+    for link in items:
         parent, name = _split(link.path)
         if link.kind == LINK and _ATOMIC_LINK.fullmatch(name):
             numbered = _NUMBERED.fullmatch(_sibling(link, parent, seen_at) or "")
             if numbered is not None:
                 behind[parent, numbered[1]] = int(numbered[2])
     left: set[str] = set()
-    for item in everything:
+    for item in items:
         parent, name = _split(item.path)
         numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
         if numbered is not None and int(numbered[2]) > behind.get((parent, numbered[1]), int(numbered[2])):
@@ -77,10 +77,10 @@ def unfinished(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
 
 def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
     """Directories that are whole because a link to the latest checkpoint names them or a later one."""
-    everything = list(found)
+    items = list(found)
     latest: dict[tuple[str, str], int] = {}
     whole: set[str] = set()
-    for link in everything:
+    for link in items:
         parent, name = _split(link.path)
         if link.kind == LINK and (name == _SDK_LINK or _ATOMIC_LINK.fullmatch(name)):
             sibling = _sibling(link, parent, seen_at)
@@ -89,7 +89,7 @@ def linked(found: Iterable[Found], *, seen_at: Collection[str]) -> set[str]:
                 whole.add(_join(parent, sibling))
             if numbered is not None:
                 latest[parent, numbered[1]] = int(numbered[2])
-    for item in everything:
+    for item in items:
         parent, name = _split(item.path)
         numbered = _NUMBERED.fullmatch(name) if item.kind == DIRECTORY else None
         if numbered is not None and int(numbered[2]) <= latest.get((parent, numbered[1]), -1):
@@ -121,15 +121,15 @@ def being_written(found: Iterable[Found]) -> dict[str, bool]:
 
     True for those that are only appended to.
     """
-    wanted = {item.file_id: item.path for item in found if item.kind == FILE}
-    if not wanted:
+    paths = {item.file_id: item.path for item in found if item.kind == FILE}
+    if not paths:
         return {}
     proc = procfs.of_machine()
     pids = procfs.pids(proc)
-    held = open_for_writing(pids, wanted, proc)
-    mapped = mapped_for_writing(pids, wanted, proc)
+    held = open_for_writing(pids, paths, proc)
+    mapped = mapped_for_writing(pids, paths, proc)
     return {
-        wanted[file_id]: file_id not in mapped and all(held[file_id].values())
+        paths[file_id]: file_id not in mapped and all(held[file_id].values())
         for file_id in held.keys() | mapped
     }
 
@@ -156,13 +156,13 @@ def unit_of(item: Found, found: Collection[Found], known: Collection[str]) -> st
 def has_later(directory: str, found: Iterable[Found]) -> bool:
     """Whether there is a directory beside this one with a higher number: its writer has gone on."""
     parent, name = _split(directory)
-    mine = _NUMBERED.fullmatch(name)
-    if mine is None:
+    match = _NUMBERED.fullmatch(name)
+    if match is None:
         return False
     for other in found:
         place, other_name = _split(other.path)
         numbered = _NUMBERED.fullmatch(other_name) if other.kind == DIRECTORY and place == parent else None
-        if numbered is not None and numbered[1] == mine[1] and int(numbered[2]) > int(mine[2]):
+        if numbered is not None and numbered[1] == match[1] and int(numbered[2]) > int(match[2]):
             return True
     return False
 

@@ -1,7 +1,6 @@
-"""Filling an artifact directory with whole versions from the store, and nothing else; mending one at the end.
+"""Fills an artifact directory with whole versions from the store; mends it at the end.
 
-Called by the sidecar before an attempt's workers start, and after they ended. Every piece is checked against
-its digest; links come last, so that nothing is ever written through one.
+Every piece is checked against its digest; links come last, so that nothing is ever written through one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Before an attempt's workers start: the node's artifact directories hold the last whole versions.
+"""Fills a node's artifact directories with the last whole versions, before an attempt's workers start.
 
-Called by the sidecar. What lies on the node already is kept where nothing newer stands in the store: an
-attempt that comes back to its node goes on with what it left there. The run's checkpoint is that of the node
-of rank 0, on every node; of the other kinds each node has those of its own rank.
+A directory keeps its content where the store holds nothing newer: an attempt that comes back to its node goes
+on with what it left there. The run's checkpoint is that of the node of rank 0, on every node; of the other
+kinds each node has those of its own rank.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Which attempt last had the directories of a node, as which rank; `given`: a checkpoint placed there."""
+    """The attempt and rank that last had the directories of a node; `checkpoint`: the one placed there."""
 
     attempt: int
     rank: int
-    given: str | None = None
+    checkpoint: str | None = None
 
 
 def restore_inputs(
@@ -39,33 +39,33 @@ def restore_inputs(
     """Fill what has to be filled; which versions were placed. Raises Unavailable, NotFound or Broken."""
     state = _state(order, lost)
     placed: list[Version] = []
-    given: str | None = state.given if state is not None else None
+    checkpoint: str | None = state.checkpoint if state is not None else None
     for kind, directory in order.directories.items():
         if kind == "log" and not order.own_disk:
             continue
-        manifests = _wanted(blobs, order, kind, state)
+        manifests = _manifests_to_place(blobs, order, kind, state)
         if manifests is None:
             continue
         fill(blobs, manifests, Path(directory), seen_at=seen.get(kind, directory))
         placed += [manifest.version for manifest in manifests]
         if kind == _CHECKPOINT and order.rank != 0:
-            given = manifests[0].version.id if manifests else None
-    write_state(order.state, State(attempt=order.attempt, rank=order.rank, given=given))
+            checkpoint = manifests[0].version.id if manifests else None
+    write_state(order.state, State(attempt=order.attempt, rank=order.rank, checkpoint=checkpoint))
     return placed
 
 
-def unkept(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
-    """The kinds that a lost attempt left in directories which are gone on with as they are."""
+def unsynced_kinds(blobs: Blobs, order: Order, lost: Lost) -> list[str]:
+    """The kinds whose directories a lost attempt changed last, and whose next attempt goes on with them."""
     state = _state(order, lost)
     if state is None or state.attempt != lost.number:
         return []
     return [kind for kind in order.directories if _is_newest(blobs, order, kind, state)]
 
 
-def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
-    """What rank 0's node gave this one: it is kept there, not here."""
+def placed_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
+    """The checkpoint of rank 0's node that was placed on this one; the node of rank 0 syncs it."""
     state = read_state(order.state)
-    reference = parse_id(state.given) if state is not None and state.given else None
+    reference = parse_id(state.checkpoint) if state is not None and state.checkpoint else None
     if order.rank == 0 or not order.own_disk or reference is None or reference.number is None:
         return None
     version = Version(
@@ -78,28 +78,30 @@ def given_checkpoint(blobs: Blobs, order: Order) -> Manifest | None:
 
 
 def read_state(path: Path) -> State | None:
-    """What the directories of a node hold; None where nobody has had them."""
+    """What the directories of a node hold; None where no attempt has used them."""
     try:
-        told = untrusted.read_object(str(path))
-        return State(attempt=int(told["attempt"]), rank=int(told["rank"]), given=told.get("given"))
+        record = untrusted.read_object(str(path))
+        return State(attempt=int(record["attempt"]), rank=int(record["rank"]), checkpoint=record.get("given"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def write_state(path: Path, state: State) -> None:
-    """Say what they hold now; seen whole or not at all."""
-    told = {"attempt": state.attempt, "rank": state.rank, "given": state.given}
-    untrusted.replace(str(path), json.dumps(told).encode())
+    """Write what they hold now, in one step."""
+    record = {"attempt": state.attempt, "rank": state.rank, "given": state.checkpoint}
+    untrusted.replace(str(path), json.dumps(record).encode())
 
 
-def _wanted(blobs: Blobs, order: Order, kind: str, state: State | None) -> Sequence[Manifest] | None:
+def _manifests_to_place(
+    blobs: Blobs, order: Order, kind: str, state: State | None
+) -> Sequence[Manifest] | None:
     """What a directory is to hold; None: leave it as it is."""
     if state is not None and _is_newest(blobs, order, kind, state):
         return None
-    stood = _newest(blobs, order, kind)
-    if stood is not None:
-        return [stood]
-    inputs = begun_with(blobs, order, kind)
+    newest = _newest(blobs, order, kind)
+    if newest is not None:
+        return [newest]
+    inputs = input_manifests(blobs, order, kind)
     return inputs if inputs or order.own_disk else None
 
 
@@ -108,15 +110,16 @@ def _state(order: Order, lost: Lost | None) -> State | None:
     state = read_state(order.state)
     if lost is None or order.own_disk:
         return state
-    return State(attempt=lost.number, rank=order.rank, given=state.given if state is not None else None)
+    checkpoint = state.checkpoint if state is not None else None
+    return State(attempt=lost.number, rank=order.rank, checkpoint=checkpoint)
 
 
 def _is_newest(blobs: Blobs, order: Order, kind: str, state: State) -> bool:
     """Whether what this node has is its own, and no later attempt has kept another."""
     if state.rank != order.rank or (kind == _CHECKPOINT and order.rank != 0):
         return False
-    stood = _newest(blobs, order, kind)
-    return stood is None or state.attempt >= stood.attempt
+    newest = _newest(blobs, order, kind)
+    return newest is None or state.attempt >= newest.attempt
 
 
 def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
@@ -124,7 +127,7 @@ def _newest(blobs: Blobs, order: Order, kind: str) -> Manifest | None:
     return read_manifest(blobs, found) if found is not None else None
 
 
-def begun_with(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
+def input_manifests(blobs: Blobs, order: Order, kind: str) -> list[Manifest]:
     """What a run names as its input of that kind; raises NotFound for what is gone."""
     return [read_manifest(blobs, version) for version in inputs_of(order.inputs) if version.kind == kind]
 

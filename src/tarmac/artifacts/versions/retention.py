@@ -1,8 +1,7 @@
-"""Which versions have had their time, and clearing up what no version needs. Called by the server.
+"""Retention: which versions are old enough to remove, and removal of the pieces that no version needs.
 
-The decision is pure. What goes: more than so many versions of one artifact, the oldest first, and everything
-of runs that ended so long ago. Never: the latest of a run that has not ended, and what another run that has
-not ended names as its input.
+`expired_versions` is pure. It names the oldest versions beyond the number to keep, and all versions of runs
+that ended too long ago; never the latest version of a live run, nor the input of another live run.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 from tarmac.artifacts.versions import store_lock
 from tarmac.artifacts.versions.blobs import Blobs
-from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.listed import read_manifest, versions
 from tarmac.artifacts.versions.manifest import BLOBS, Version
 
@@ -22,40 +21,40 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How many versions of an artifact stay, and how long after the end of their run (None: always)."""
+    """How many versions of an artifact are kept, and how long after the end of their run (None: always)."""
 
     versions: int
     days: float | None
 
 
-def expired(
-    kept: Sequence[Kept],
+def expired_versions(
+    summaries: Sequence[VersionSummary],
     *,
     rules: Rules,
     now: float,
     ended_at: Mapping[str, float | None],
     inputs: Collection[str],
 ) -> list[Version]:
-    """What is to go. `ended_at` tells of every known run when it ended (None: it has not)."""
+    """The versions to remove. `ended_at` holds the end of every known run (None: a live run)."""
     artifacts: dict[tuple[str, str, int], list[Version]] = defaultdict(list)
-    for item in kept:
+    for item in summaries:
         artifacts[item.version.run_id, item.version.kind, item.version.rank].append(item.version)
-    gone: list[Version] = []
+    old: list[Version] = []
     for (run_id, _, _), found in artifacts.items():
         if run_id not in ended_at:
-            continue  # another server's, for all we know
+            continue  # perhaps a run of another server
         at = ended_at[run_id]
         newest_first = sorted(found, reverse=True)
-        over = rules.days is not None and at is not None and now - at > rules.days * DAY_S
-        stay = 0 if over else rules.versions
-        gone += [version for version in newest_first[stay:] if version.id not in inputs]
-    return sorted(gone)
+        too_old = rules.days is not None and at is not None and now - at > rules.days * DAY_S
+        stay = 0 if too_old else rules.versions
+        old += [version for version in newest_first[stay:] if version.id not in inputs]
+    return sorted(old)
 
 
 def collect(blobs: Blobs) -> int | None:
-    """Remove every piece that no version names; how many. None: a sync is at work, nothing was done."""
-    with store_lock.collecting(blobs) as alone:
-        if not alone:
+    """Remove every piece that no version names; how many. None: a sync runs, nothing was removed."""
+    with store_lock.collecting(blobs) as exclusive:
+        if not exclusive:
             return None
         needed = {
             chunk.name
@@ -63,7 +62,7 @@ def collect(blobs: Blobs) -> int | None:
             for entry in read_manifest(blobs, version).entries
             for chunk in entry.chunks
         }
-        unused = [held.name for held in blobs.held(BLOBS) if held.name not in needed]
+        unused = [piece.name for piece in blobs.pieces(BLOBS) if piece.name not in needed]
         for name in unused:
             blobs.remove(name)
         return len(unused)

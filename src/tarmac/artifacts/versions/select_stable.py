@@ -1,7 +1,7 @@
-"""What of a checkpoint directory goes into a version now: from what lies there and who writes, a decision.
+"""Selects the files of a checkpoint directory that go into a version now.
 
-Called by `sync`. Whole files are taken, half-written ones are left out; where a file of the last version is
-being written again, that one stays in its place, or there is no version until it is whole.
+Whole files are taken, half-written ones are left out. Where a file of the last version is being written
+again, its old entry stays, or there is no version until the file is whole.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tarmac.artifacts.versions.quiescence import Found
 from tarmac.node.files import untrusted
 
 DOUBT_S = 5.0
-"""Where nobody saw who closed what: a file written so shortly before a violent end may be half a file."""
+"""Where closings were not watched: a file written so shortly before a violent end may be half-written."""
 
 
 class Unstable(Exception):
-    """The directory changes under our hands, or holds something half-written: there is no version now."""
+    """The directory is changing, or holds half-written files: there is no version now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The attempt's workers have ended: nobody writes any more. `clean`: each of them left with 0.
+    """The attempt's workers have ended. `clean`: each of them left with 0.
 
-    `torn` are the files that were cut short; None: nobody could tell.
+    `torn` are the files that were cut short; None: not known.
     """
 
     at: float
@@ -40,7 +40,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is taken as it lies there, and the entries of the last version that stay in the place of others.
+    """The files to take, and the entries of the last version that replace others.
 
     `left_out` are the files and directories that are not whole, `growing` the logs that are taken as far as
     they go; `restless`: more may follow in a moment.

@@ -1,15 +1,15 @@
-"""The sidecar: keeps the artifacts of one node's part of an attempt in the store. Started by the runner.
+"""The sidecar: stores the artifacts of one node's part of an attempt. The runner starts it.
 
     python -m tarmac.artifacts.versions.sidecar fill ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
     python -m tarmac.artifacts.versions.sidecar sync ATTEMPT_DIRECTORY NODE [KIND=PATH ...]
 
-KIND=PATH tells under which path the workers see a directory. `fill` runs before them and ends; where the
-runner of the attempt before was killed, it does that one's last sync first. `sync` runs
-beside them until its input says {"end": {"at", "clean", "torn"}}: then it syncs once more, mends what was
-cut short, and ends. A closed input means that the runner is gone. It may be killed at any point. What it
-tells are lines of JSON on its output:
+KIND=PATH is the path under which the workers see a directory. `fill` runs before them and ends; where the
+runner of the attempt before was killed, `fill` does that attempt's last sync first. `sync` runs beside the
+workers until its input says {"end": {"at", "clean", "torn"}}: then it syncs once more, mends the files that
+were cut short, and ends. A closed input means that the runner is gone. The sidecar may be killed at any
+point. It reports in lines of JSON on its output:
 
-    {"synced": ID, "files", "bytes", "took_s", "left_out"}      a new version stands, less the paths left out
+    {"synced": ID, "files", "bytes", "took_s", "left_out"}      a new version, less the paths left out
     {"placed": ID}                                              a version was placed into its directory
     {"failed": KIND, "why", "again_s": seconds or null}
     {"torn": KIND, "paths", "why"}                              what the end of the attempt cut short
@@ -32,7 +32,12 @@ from tarmac.artifacts.versions.blobs import Blobs, check_store
 from tarmac.artifacts.versions.manifest import Broken, Entry, Manifest
 from tarmac.artifacts.versions.order import Order, read_order
 from tarmac.artifacts.versions.restore import mend
-from tarmac.artifacts.versions.restore_inputs import begun_with, given_checkpoint, restore_inputs, unkept
+from tarmac.artifacts.versions.restore_inputs import (
+    input_manifests,
+    placed_checkpoint,
+    restore_inputs,
+    unsynced_kinds,
+)
 from tarmac.artifacts.versions.select_stable import Ending, Unstable
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.artifacts.versions.sync import Place, Syncer
@@ -44,8 +49,8 @@ from tarmac.node.attempt.protocol import TORN
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 STILL_AGAIN_S = 3.0
-_TELL_UNSETTLED = 10
-"""After so many tries in a row of what is in motion, the next comes when its interval is over."""
+_REPORT_UNSETTLED = 10
+"""After so many tries in a row at changing files, the next try comes after the whole interval."""
 
 _SHOWN = 3
 
@@ -54,18 +59,18 @@ _FAILURES = (TarmacError, Broken, OSError)
 
 def main(arguments: list[str]) -> int:
     """Run one of the two commands; its exit code."""
-    doing, directory, node, *seen = arguments
+    command, directory, node, *seen = arguments
     order = read_order(Path(directory), node)
     paths = dict(item.split("=", 1) for item in seen)
-    if doing == "fill":
+    if command == "fill":
         nodes = [node] if order.own_disk else None
         return _fill(order, paths, lost_before(AttemptPaths(directory), order.attempt, nodes))
     return Sidecar(order, paths).run()
 
 
-def tell(**told: object) -> None:
+def report(**message: object) -> None:
     """One line to the runner."""
-    os.write(1, json.dumps({"at": round(time.time(), 3), **told}).encode() + b"\n")
+    os.write(1, json.dumps({"at": round(time.time(), 3), **message}).encode() + b"\n")
 
 
 def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
@@ -76,23 +81,23 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
             blobs = open_blobs(order.store)
             check_store(blobs)
             if lost is not None:
-                _keep_unkept(blobs, order, paths, lost)
+                _sync_lost(blobs, order, paths, lost)
             for version in restore_inputs(blobs, order, seen=paths, lost=lost):
-                tell(placed=version.id)
+                report(placed=version.id)
             return 0
         except _FAILURES as error:
             again = time.monotonic() + delay_s < deadline
-            tell(failed="fill", why=str(error), again_s=delay_s if again else None)
+            report(failed="fill", why=str(error), again_s=delay_s if again else None)
             if not again:
                 return 1
         time.sleep(delay_s)
         delay_s = min(delay_s * 2, LONGEST_DELAY_S)
 
 
-def _keep_unkept(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
-    """The last sync of an attempt whose runner was killed: what nobody saw is judged by times."""
+def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
+    """The last sync of an attempt whose runner was killed: times alone say which files are torn."""
     sidecar = Sidecar(replace(order, attempt=lost.number), paths)
-    for kind in unkept(blobs, order, lost):
+    for kind in unsynced_kinds(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
 
 
@@ -119,7 +124,7 @@ class Sidecar:
         self._gone = False
         self._ending: Ending | None = None
         now = time.monotonic()
-        # The first look is at once: it was started because something is due, or because it is the end.
+        # The first look is at once: the runner starts the sidecar when a sync is due, or at the end.
         self._kinds = [_Kind(kind, order.every_s.get(kind, 600.0), now) for kind in order.directories]
 
     def run(self) -> int:
@@ -143,7 +148,7 @@ class Sidecar:
         except Unstable as reason:
             self._again_soon(kind, str(reason))
         except _FAILURES as error:
-            tell(failed=kind.kind, why=str(error), again_s=kind.delay_s)
+            report(failed=kind.kind, why=str(error), again_s=kind.delay_s)
             kind.due_at = time.monotonic() + kind.delay_s
             kind.delay_s = min(kind.delay_s * 2, max(kind.every_s, LONGEST_DELAY_S))
             self._forget(kind)
@@ -157,13 +162,13 @@ class Sidecar:
             kind.due_at = max(began + kind.every_s, time.monotonic())
 
     def _again_soon(self, kind: _Kind, why: str) -> None:
-        """What is in motion is tried again in a moment, not after an interval; unless it never stops."""
+        """Try changing files again in a moment, not after an interval; unless they never stop."""
         kind.unsettled += 1
-        if kind.unsettled == _TELL_UNSETTLED and why:
-            tell(failed=kind.kind, why=f"it never holds still: {why}", again_s=kind.every_s)
-        later_s = STILL_AGAIN_S if kind.unsettled < _TELL_UNSETTLED else kind.every_s
+        if kind.unsettled == _REPORT_UNSETTLED and why:
+            report(failed=kind.kind, why=f"it never holds still: {why}", again_s=kind.every_s)
+        later_s = STILL_AGAIN_S if kind.unsettled < _REPORT_UNSETTLED else kind.every_s
         kind.due_at = time.monotonic() + min(later_s, kind.every_s)
-        if kind.unsettled >= _TELL_UNSETTLED:
+        if kind.unsettled >= _REPORT_UNSETTLED:
             kind.unsettled = 0
 
     def end(self, kind: str, ending: Ending, what: str) -> None:
@@ -171,7 +176,7 @@ class Sidecar:
         self._end(next(item for item in self._kinds if item.kind == kind), ending, what)
 
     def _finish(self, ending: Ending) -> int:
-        """The last sync of every kind; bounded in time where the store does not take it."""
+        """The last sync of every kind; bounded in time where the store is down."""
         deadline, delay_s = time.monotonic() + self._order.patience_s, FIRST_DELAY_S
         left = list(self._kinds)
         while left:
@@ -180,7 +185,7 @@ class Sidecar:
                 self._end(kind, ending, "the attempt")
             except _FAILURES as error:
                 again = time.monotonic() + delay_s < deadline
-                tell(failed=kind.kind, why=str(error), again_s=delay_s if again else None)
+                report(failed=kind.kind, why=str(error), again_s=delay_s if again else None)
                 self._forget(kind)
                 if not again:
                     return 1
@@ -196,15 +201,15 @@ class Sidecar:
         began = time.monotonic()
         if kind.syncer is None:
             kind.syncer = self._syncer(kind.kind)
-        made = kind.syncer.sync(ending)
-        if made is not None:
+        manifest = kind.syncer.sync(ending)
+        if manifest is not None:
             took_s = round(time.monotonic() - began, 3)
-            tell(
-                synced=made.version.id,
-                files=made.files,
-                bytes=made.size_bytes,
+            report(
+                synced=manifest.version.id,
+                files=manifest.files,
+                bytes=manifest.size_bytes,
                 took_s=took_s,
-                left_out=list(made.left_out),
+                left_out=list(manifest.left_out),
             )
 
     def _end(self, kind: _Kind, ending: Ending, what: str) -> None:
@@ -212,8 +217,8 @@ class Sidecar:
             self._sync_once(kind, ending)
             self._mend(kind, what)
         except Unstable as reason:
-            why = f"{reason}, when {what} ended: the version before stands"
-            tell(failed=kind.kind, why=why, again_s=None)
+            why = f"{reason}, when {what} ended: the previous version is kept"
+            report(failed=kind.kind, why=why, again_s=None)
 
     def _mend(self, kind: _Kind, what: str) -> None:
         """After the last sync: what was cut short must not be taken for a checkpoint by the next attempt."""
@@ -224,7 +229,7 @@ class Sidecar:
             return
         mend(self._blobs, Path(self._order.directories[kind.kind]), torn=torn, put_back=put_back)
         why = f"{in_words(torn)} being written when {what} ended, and {_fate(torn, put_back)}"
-        tell(torn=kind.kind, paths=list(torn), why=why)
+        report(torn=kind.kind, paths=list(torn), why=why)
 
     def _syncer(self, kind: str) -> Syncer:
         if self._blobs is None:
@@ -244,16 +249,16 @@ class Sidecar:
             return Syncer(self._blobs, place)
         inputs: list[Manifest] = []
         with suppress(NotFound):  # removed since
-            inputs = begun_with(self._blobs, order, kind)
-        return Syncer(self._blobs, place, given=given_checkpoint(self._blobs, order), inputs=inputs)
+            inputs = input_manifests(self._blobs, order, kind)
+        return Syncer(self._blobs, place, foreign=placed_checkpoint(self._blobs, order), inputs=inputs)
 
     def _forget(self, kind: _Kind) -> None:
-        """After a failure look at the store afresh: another may have written there meanwhile."""
+        """After a failure open the store anew: another sidecar may have written there meanwhile."""
         kind.syncer = None
         self._blobs = None
 
     def _listen(self, patience_s: float) -> None:
-        """Take in what the runner says, for at most so long."""
+        """Read the runner's messages, for at most so long."""
         if self._gone or not select.select([0], [], [], patience_s)[0]:
             return
         heard = os.read(0, 65536)
@@ -261,9 +266,9 @@ class Sidecar:
         self._heard += heard
         while b"\n" in self._heard:
             line, _, self._heard = self._heard.partition(b"\n")
-            told: Mapping[str, Any] = json.loads(line)
-            if "end" in told:
-                end, torn = told["end"], told["end"].get("torn")
+            message: Mapping[str, Any] = json.loads(line)
+            if "end" in message:
+                end, torn = message["end"], message["end"].get("torn")
                 self._ending = Ending(
                     at=float(end["at"]),
                     clean=bool(end["clean"]),

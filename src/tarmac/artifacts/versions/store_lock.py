@@ -1,8 +1,8 @@
-"""Between syncs and the collector of unused pieces: neither is at work while the other is.
+"""The lock between syncs and the collector of unused pieces: never do both run.
 
-A sync says that it begins, then looks for a collector; a collector says that it begins, then looks for syncs.
-Whoever came second sees the other, so no piece that a sync counts on is taken away before its manifest
-stands. Who died at work is believed gone when its word has not been renewed for a while.
+A sync writes its claim, then looks for a collector; a collector writes its claim, then looks for syncs. The
+second one sees the first, so the collector removes no piece that a sync counts on. A claim that is not
+renewed for a while has expired: its holder is dead.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PATIENCE_S = 120.0
 
 @contextmanager
 def syncing(blobs: Blobs, name: str) -> Iterator[None]:
-    """While inside, no piece is taken from the store. Raises Unavailable when a collector does not end."""
+    """While inside, no piece is removed from the store. Raises Unavailable when a collector does not end."""
     key = f"{SYNCING}/{name}"
-    with _claimed(blobs, key):
+    with _claim(blobs, key):
         deadline = time.monotonic() + _PATIENCE_S
         while _fresh(blobs, COLLECTING):
             if time.monotonic() >= deadline:
@@ -39,13 +39,13 @@ def syncing(blobs: Blobs, name: str) -> Iterator[None]:
 
 @contextmanager
 def collecting(blobs: Blobs, *, patience_s: float = 30.0) -> Iterator[bool]:
-    """While inside, no sync is at work; False when there is always one, or another collector."""
+    """While inside, no sync runs; False when syncs never pause, or another collector runs."""
     if _fresh(blobs, COLLECTING):
         yield False
         return
-    with _claimed(blobs, COLLECTING):
+    with _claim(blobs, COLLECTING):
         deadline = time.monotonic() + patience_s
-        while busy := any(_fresh(blobs, held.name) for held in list(blobs.held(SYNCING))):
+        while busy := any(_fresh(blobs, piece.name) for piece in list(blobs.pieces(SYNCING))):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_LOOK_AGAIN_S)
@@ -53,18 +53,18 @@ def collecting(blobs: Blobs, *, patience_s: float = 30.0) -> Iterator[bool]:
 
 
 @contextmanager
-def _claimed(blobs: Blobs, key: str) -> Iterator[None]:
-    """The word stands, and is renewed, while inside."""
-    blobs.put(key, _now())
+def _claim(blobs: Blobs, key: str) -> Iterator[None]:
+    """Hold a claim, and renew it, while inside."""
+    blobs.put(key, _timestamp())
     done = Event()
-    renewing = Thread(target=_renew, args=(lambda: blobs.put(key, _now()), done), daemon=True)
+    renewing = Thread(target=_renew, args=(lambda: blobs.put(key, _timestamp()), done), daemon=True)
     renewing.start()
     try:
         yield
     finally:
         done.set()
         renewing.join()
-        with suppress(Unavailable):  # it is not believed for long
+        with suppress(Unavailable):  # the claim expires by itself
             blobs.remove(key)
 
 
@@ -73,17 +73,17 @@ def _renew(put: Callable[[], None], done: Event) -> None:
         try:
             put()
         except TarmacError:
-            continue  # tried again before it counts as gone
+            continue  # tried again before the claim expires
 
 
 def _fresh(blobs: Blobs, key: str) -> bool:
-    """By the time written in it: the clock of the store's machine may differ, and listings may lack it."""
-    said = blobs.get(key)
+    """By the time in the claim: the clock of the store's machine may differ, and listings may lack a time."""
+    stamp = blobs.get(key)
     try:
-        return said is not None and time.time() - float(said) < LEASE_S
+        return stamp is not None and time.time() - float(stamp) < LEASE_S
     except ValueError:
         return False
 
 
-def _now() -> bytes:
+def _timestamp() -> bytes:
     return f"{time.time():.3f}".encode()

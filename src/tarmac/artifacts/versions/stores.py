@@ -1,4 +1,4 @@
-"""From the URL of an artifact store to the store. Called by the sidecar and by the server's catalogue."""
+"""Opens the artifact store at a URL: a directory, or a remote file system."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One sync of an artifact directory: from what lies there to a new version in the store, or to none.
+"""One sync of an artifact directory: makes a new version in the store, or none.
 
-Called by the sidecar. What arrived in the store stays there when a sync is broken off, and is not sent again;
-the version stands only once its manifest does, which comes last.
+When a sync breaks off, the pieces that reached the store stay there and are not sent again. The manifest
+comes last: with it the version exists.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tarmac.artifacts.versions.select_stable import Ending, Selection, Unstable
 from tarmac.model.errors import NotFound
 
 THREADS = 4
-"""How many pieces are on their way at once: each is in memory."""
+"""How many pieces are sent at once: each is in memory."""
 
-_SETTLED_S = 2.0
+_QUIET_S = 2.0
 _TRIES = 10
 _SPARE_HANDLES = 64
 _MOST_HANDLES = 65_536
@@ -46,7 +46,7 @@ _CHECKPOINT, _CRUD = "checkpoint", "crud"
 
 
 class _Moment(Unstable):
-    """It changed just now: the next moment may do."""
+    """A file changed just now: the next try may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +69,26 @@ class Syncer:
         blobs: Blobs,
         place: Place,
         *,
-        given: Manifest | None = None,
+        foreign: Manifest | None = None,
         inputs: Sequence[Manifest] = (),
         threads: int = THREADS,
     ) -> None:
-        """`given` is what was placed into the directory from elsewhere: it is not this node's to keep.
+        """`foreign` was placed into the directory from another node, which syncs it.
 
-        `inputs` are what the run began with, for as long as it has no version of its own.
+        `inputs` are the artifacts that the run starts from, while it has no version of its own.
         """
         self._blobs = blobs
         self._place = place
-        self._given = {entry.path: entry for entry in given.entries} if given is not None else {}
+        self._foreign = {entry.path: entry for entry in foreign.entries} if foreign is not None else {}
         self._inputs = inputs
         self._threads = threads
         self._last: Manifest | None = None
         self._last_known = False
         self._sent: set[str] = set()
         self.left_out: tuple[str, ...] = ()
-        """What the last sync left out: it is half-written, or was when its writer was ended."""
+        """What the last sync left out: half-written files, and those whose writer was ended."""
         self.put_back: tuple[Entry, ...] = ()
-        """What of that stays as it was in the version before."""
+        """The entries of the version before that stay in place of those."""
         self.restless = False
         """Whether the last sync may soon be followed by another version."""
 
@@ -105,27 +105,27 @@ class Syncer:
 
     def _sync(self, ending: Ending | None) -> Manifest | None:
         read_at = time.time()
-        settled = self._settle(self._scan(), ending)
-        taken, carried = settled.taken, settled.carried
-        self.left_out, self.put_back, self.restless = settled.left_out, carried, settled.restless
-        if not taken and not carried and not self._all_torn(settled, ending):
+        selection = self._select(self._scan(), ending)
+        taken, carried = selection.taken, selection.carried
+        self.left_out, self.put_back, self.restless = selection.left_out, carried, selection.restless
+        if not taken and not carried and not self._all_torn(selection, ending):
             return None
         if self._unchanged(taken, carried):
             return None
         with ExitStack() as held:
             # What is open can be read to its end, also once it was removed: as older checkpoints are.
-            handles = self._hold(settled, held)
-            if ending is None and self._strict and not _equal(settled, self._settle(self._scan(), ending)):
+            handles = self._hold(selection, held)
+            if ending is None and self._strict and not _equal(selection, self._select(self._scan(), ending)):
                 raise _Moment("its files change at this moment")
             name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
             held.enter_context(store_lock.syncing(self._blobs, name))
-            entries = self._send(settled, handles)
+            entries = self._send(selection, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
             if self._last is not None and tuple(entries) == self._last.entries:
-                self._last = replace(self._last, read_at=read_at)  # touched, and still the same
+                self._last = replace(self._last, read_at=read_at)  # touched, with the same content
                 return None
-            self._last = self._commit(entries, read_at, settled.left_out)
+            self._last = self._commit(entries, read_at, selection.left_out)
         return self._last
 
     # --- what to take
@@ -136,9 +136,9 @@ class Syncer:
         return self._place.kind in (_CHECKPOINT, _CRUD)
 
     def _scan(self) -> list[Found]:
-        return [item for item in quiescence.scan(self._place.root) if not self._is_given(item)]
+        return [item for item in quiescence.scan(self._place.root) if not self._is_foreign(item)]
 
-    def _settle(self, found: list[Found], ending: Ending | None) -> Selection:
+    def _select(self, found: list[Found], ending: Ending | None) -> Selection:
         """What is taken, and what is not: half-written files never are."""
         if self._place.kind != _CHECKPOINT:
             return Selection(taken=tuple(found))
@@ -149,7 +149,7 @@ class Syncer:
         torn = None
         if ending is not None:
             if self._last is None:
-                known = self._begun_with()
+                known = self._restorable_inputs()
             torn = select_stable.cut_short(found, ending, seen_at=self._place.seen_at)
             self._look_further_back(found, known, torn)
         return select_stable.select_stable(
@@ -161,8 +161,8 @@ class Syncer:
             torn=torn,
         )
 
-    def _begun_with(self) -> dict[str, Entry]:
-        """What of the inputs can be put back; a person may have removed them since."""
+    def _restorable_inputs(self) -> dict[str, Entry]:
+        """The entries of the inputs whose pieces are still in the store."""
         entries = [entry for manifest in self._inputs for entry in manifest.entries]
         has = self._blobs.has
         return {entry.path: entry for entry in entries if all(has(chunk.name) for chunk in entry.chunks)}
@@ -180,8 +180,8 @@ class Syncer:
         if not suspect or self._last is None:
             return
         place = self._place
-        made_with = {path for path, entry in known.items() if entry.kind == DIRECTORY}
-        for path in made_with:
+        directories = {path for path, entry in known.items() if entry.kind == DIRECTORY}
+        for path in directories:
             if any(torn_path.startswith(f"{path}/") for torn_path in suspect):
                 del known[path]  # it may have come with what was torn; an earlier version tells
         for version in reversed(versions(self._blobs, place.run_id)):
@@ -192,13 +192,13 @@ class Syncer:
             except (NotFound, Broken):
                 continue  # removed meanwhile, or damaged
             for entry in entries if version != self._last.version else ():
-                is_above = entry.path in made_with
+                is_above = entry.path in directories
                 if is_above or (entry.path in suspect and entry.chunks != suspect[entry.path].chunks):
                     known.setdefault(entry.path, entry)
 
-    def _is_given(self, item: Found) -> bool:
-        """Whether this lies here because it was placed here, and not changed since."""
-        entry = self._given.get(item.path)
+    def _is_foreign(self, item: Found) -> bool:
+        """Whether this was placed here from another node, and not changed since."""
+        entry = self._foreign.get(item.path)
         if entry is None or entry.kind != item.kind:
             return False
         return item.kind != FILE or (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
@@ -210,19 +210,19 @@ class Syncer:
         if item.kind == LINK:
             return (entry.target, entry.inside) == self._link(item)
         if item.kind == FILE:
-            settled = item.mtime_ns < (self._last.read_at - _SETTLED_S) * 1e9
+            quiet = item.mtime_ns < (self._last.read_at - _QUIET_S) * 1e9
             same = (item.size_bytes, item.mtime_ns) == (entry.size_bytes, entry.mtime_ns)
-            return settled and same and item.mode == entry.mode
+            return quiet and same and item.mode == entry.mode
         return item.mode == entry.mode
 
-    def _all_torn(self, settled: Selection, ending: Ending | None) -> bool:
+    def _all_torn(self, selection: Selection, ending: Ending | None) -> bool:
         """Whether the last version holds what was torn, and nothing else is left: then the next is empty.
 
         Without one, that would be the newest, and be taken for a checkpoint.
         """
         if ending is None or self._last is None:
             return False
-        return any(quiescence.below(entry.path, settled.left_out) for entry in self._last.entries)
+        return any(quiescence.below(entry.path, selection.left_out) for entry in self._last.entries)
 
     def _unchanged(self, taken: Sequence[Found], carried: Sequence[Entry]) -> bool:
         if self._last is None:
@@ -236,9 +236,9 @@ class Syncer:
 
     # --- sending
 
-    def _hold(self, settled: Selection, held: ExitStack) -> dict[str, int]:
+    def _hold(self, selection: Selection, held: ExitStack) -> dict[str, int]:
         """Open the files that are to be read, as many as may be; by path."""
-        taken = settled.taken
+        taken = selection.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         room = _raise_limit() - _SPARE_HANDLES
         handles: dict[str, int] = {}
@@ -248,8 +248,8 @@ class Syncer:
             handle = self._open(item)
             held.callback(os.close, handle)
             handles[item.path] = handle
-            must_stand = self._strict and item.path not in settled.growing
-            if must_stand and not _still(os.fstat(handle), item):
+            strict = self._strict and item.path not in selection.growing
+            if strict and not _matches(os.fstat(handle), item):
                 raise _Moment(f"{item.path} changes at this moment")
         return handles
 
@@ -260,9 +260,9 @@ class Syncer:
         except OSError as error:
             raise _Moment(f"{item.path} cannot be read: {error.strerror}") from error
 
-    def _send(self, settled: Selection, handles: Mapping[str, int]) -> list[Entry]:
+    def _send(self, selection: Selection, handles: Mapping[str, int]) -> list[Entry]:
         """Every entry, its content in the store. Raises Unstable where a file changed while it was read."""
-        taken = settled.taken
+        taken = selection.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
         self._sent.update(chunk.digest for entry in known.values() for chunk in entry.chunks)
         entries = [self._plain_entry(item) for item in taken]
@@ -281,8 +281,8 @@ class Syncer:
                     chunks = [chunk for future in futures if (chunk := future.result()) is not None]
                     size = sum(chunk.size_bytes for chunk in chunks)
                     entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
-                    must_stand = self._strict and taken[number].path not in settled.growing
-                    if must_stand and not self._stood(taken[number], handles):
+                    strict = self._strict and taken[number].path not in selection.growing
+                    if strict and not self._is_unchanged(taken[number], handles):
                         raise Unstable(f"{taken[number].path} changed while it was read")
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -310,12 +310,12 @@ class Syncer:
             self._sent.add(chunk.digest)
         return chunk
 
-    def _stood(self, item: Found, handles: Mapping[str, int]) -> bool:
-        """Whether a file is what it was when it was found."""
+    def _is_unchanged(self, item: Found, handles: Mapping[str, int]) -> bool:
+        """Whether a file is as it was when it was found."""
         try:
             if item.path in handles:
-                return _still(os.fstat(handles[item.path]), item)
-            return _still(os.lstat(os.path.join(self._place.root, item.path)), item)  # noqa: PTH118
+                return _matches(os.fstat(handles[item.path]), item)
+            return _matches(os.lstat(os.path.join(self._place.root, item.path)), item)  # noqa: PTH118
         except OSError:
             return False
 
@@ -360,11 +360,13 @@ class Syncer:
 def _equal(one: Selection, other: Selection) -> bool:
     """Whether both take the same; logs may have grown meanwhile."""
     growing = one.growing | other.growing
-    first, second = ([item for item in settled.taken if item.path not in growing] for settled in (one, other))
+    first, second = (
+        [item for item in selection.taken if item.path not in growing] for selection in (one, other)
+    )
     return (first, one.carried) == (second, other.carried)
 
 
-def _still(now: os.stat_result, item: Found) -> bool:
+def _matches(now: os.stat_result, item: Found) -> bool:
     """Not by the time of its names: a file that is only removed meanwhile is still what it was."""
     return (now.st_ino, now.st_size, now.st_mtime_ns) == item.stamp
 

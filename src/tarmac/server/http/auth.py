@@ -1,4 +1,4 @@
-"""The outermost layer of the server: who is calling, and the version of the server in every answer.
+"""The outermost layer of the server: it finds the caller, and puts the server's version into every answer.
 
 Wraps the whole application, so that no route can be reached around it. A request over the unix socket of
 the home comes from its owner; any other needs the token, whatever it asks for.
@@ -32,7 +32,7 @@ _TOKEN_WANTED = (
 
 _CALLER = "tarmac.caller"
 PEER_UID = "tarmac.peer_uid"
-"""Where the scope of a request has the user id of the process that sent it, over a unix socket."""
+"""The key in the scope of a request for the user id of the process that sent it over a unix socket."""
 
 _ADMIN, _MEMBER = frozenset({ActorRole.ADMIN}), frozenset({ActorRole.MEMBER})
 
@@ -47,9 +47,9 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may come in: users of this machine over `socket_name`, others by `token` (None: nobody).
+    """Who has access: users of this machine over `socket_name`, others by `token` (None: nobody).
 
-    `owner` is the user whose server this is.
+    `owner` is the user who owns the server.
     """
 
     owner: str
@@ -80,14 +80,14 @@ class AuthMiddleware:
         await self._app(scope, receive, send_with_version)
 
     def _caller(self, scope: Scope) -> Caller | None:
-        """Whoever is let in; nobody is by default."""
+        """The caller, if access is granted; None by default."""
         if scope["type"] != "http":
             return None
         if tuple(scope.get("server") or ()) == (self._access.socket_name, None):
             return Caller(actor=self._local_actor(scope.get(PEER_UID)), local=True)
-        given = Headers(scope=scope).get("authorization", "")
-        wanted = self._access.token
-        if wanted and hmac.compare_digest(given.encode(), f"Bearer {wanted}".encode()):
+        header = Headers(scope=scope).get("authorization", "")
+        token = self._access.token
+        if token and hmac.compare_digest(header.encode(), f"Bearer {token}".encode()):
             return Caller(actor=Actor(user=API_USER, roles=_ADMIN), local=False)
         return None
 
@@ -107,7 +107,7 @@ def user_name(uid: int) -> str:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sent the request; the rim has let them in."""
+    """Who sent the request; the middleware has let the request in."""
     caller = request.scope[_CALLER]
     assert isinstance(caller, Caller)
     return caller
@@ -122,7 +122,7 @@ CallingActor = Annotated[Actor, Depends(_actor_of)]
 
 
 def allowed(action: Action) -> Any:
-    """What a route depends on that nobody may use who may not do this; it concerns nobody's own things."""
+    """The dependency of a route whose caller needs permission for an action that concerns no single owner."""
 
     async def of_caller(request: Request) -> None:
         check(caller_of(request).actor, action)

@@ -1,6 +1,6 @@
-"""How much a request may bring: asked before any of it is parsed, because parsing holds up everybody.
+"""Limits the size of request bodies before parsing, because parsing delays every other request.
 
-Used by `auth`, behind the access rules. Code travels as a stream, which its routes limit themselves.
+Runs behind the access rules. Code travels as a stream, which its routes limit themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGEST_LIST_BYTES = 32 * MIB
 """For the routes that take many runs, or the names of all contents of a directory."""
 
 SILENCE_S = 30.0
-"""How long a body may stand still before its request is given up."""
+"""How long a body may pause before its request is given up."""
 
 STREAMED = ("/code/packs", "/code/trees")
 LISTS = ("/runs/batch", "/code/missing")
@@ -57,7 +57,7 @@ class Bodies:
 
 
 async def _whole(receive: Receive, announced: str | None, limit_bytes: int) -> bytes | None:
-    """The body; None when whoever sent it has gone. Raises TooLarge before more than the limit is kept."""
+    """The body; None when the client has gone. Raises TooLarge before more than the limit is in memory."""
     if announced is not None:
         if not announced.isdecimal():
             raise InvalidInput(f"Content-Length: {announced!r:.80} is not a number")
@@ -83,29 +83,29 @@ def _too_large(size_bytes: int, limit_bytes: int) -> TooLarge:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body, and then what comes after it: that the client goes."""
-    given = False
+    """A `receive` that returns the body, and then the messages after it: the client disconnects."""
+    is_sent = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 
 
 def _only_first(in_time: Receive, receive: Receive) -> Receive:
-    """A `receive` in time until the body is whole; what comes after it may take as long as it likes."""
-    whole = False
+    """A `receive` with the time limit until the body is complete, and without it after that."""
+    is_complete = False
 
     async def take() -> Message:
-        nonlocal whole
-        if whole:
+        nonlocal is_complete
+        if is_complete:
             return await receive()
         message = await in_time()
-        whole = not message.get("more_body", False)
+        is_complete = not message.get("more_body", False)
         return message
 
     return take

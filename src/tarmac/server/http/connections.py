@@ -1,7 +1,7 @@
-"""How many connections there may be, and for how long one may say nothing. Used by `daemon`.
+"""Limits the number of connections, and the time that the head of a request may take.
 
-Whoever can reach a port can open connections to it, without a token. So those over TCP have a budget of their
-own, which leaves the socket of the home alone; and a request has to be said within a few seconds.
+Anyone who can reach a port can open connections to it, without a token. So connections over TCP have a budget
+of their own, which leaves the socket of the home alone; and the head of a request must arrive within seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Budget:
         self._idle: dict[LimitedProtocol, None] = {}
 
     def open(self, connection: LimitedProtocol) -> bool:
-        """Take up a new connection; False where there is no room, and nobody idle to make it."""
+        """Add a connection; False where there is no room and no idle connection to close."""
         if len(self._open) >= self._most:
             if not self._idle:
                 return False
@@ -51,22 +51,22 @@ class Budget:
         return True
 
     def busy(self, connection: LimitedProtocol) -> None:
-        """It has a request: it stays."""
+        """The connection has a request, so it is not closed for others."""
         self._idle.pop(connection, None)
 
     def idle(self, connection: LimitedProtocol) -> None:
-        """Its request was answered."""
+        """The request of the connection was answered."""
         if connection in self._open:
             self._idle[connection] = None
 
     def close(self, connection: LimitedProtocol) -> None:
-        """It is gone."""
+        """The connection is closed."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's connection, within a budget. Subclasses made by `limited` know which."""
+    """uvicorn's connection, within a budget. `limited` makes subclasses with their budgets."""
 
     limits: Limits
     tcp: Budget
@@ -139,7 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def _peer_uid(connection: socket.socket) -> int:
-    """The user of the process that connected: the kernel says so, and nobody can forge it."""
+    """The user of the process that connected, from the kernel: it cannot be forged."""
     size = struct.calcsize("3i")
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return int(struct.unpack("3i", credentials)[1])
@@ -165,9 +165,9 @@ def usual_limits() -> Limits:
 
 
 def allow_open_files() -> tuple[int, int]:
-    """Let this process open as many files as it may; the limits before, which are those of what it starts."""
+    """Raise the limit of open files; returns the limits before, which processes that it starts get."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return soft, hard

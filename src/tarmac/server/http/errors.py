@@ -18,7 +18,7 @@ from tarmac.server.records.copying import copy_fields
 
 
 def install(app: FastAPI, home: Home) -> None:
-    """Make every error of `app` answer in the one form. What is not expected points to the log of `home`."""
+    """Make every error of `app` answer in the one form. An unexpected one points to the log of `home`."""
 
     def expected(_request: Request, error: Exception) -> JsonAnswer:
         assert isinstance(error, TarmacError)
@@ -51,7 +51,7 @@ def install(app: FastAPI, home: Home) -> None:
 
 
 def response(error: TarmacError) -> JsonAnswer:
-    """The answer that tells of an error."""
+    """The answer for an error."""
     return JsonAnswer({"error": form(error)}, status_code=error.http_status)
 
 
@@ -72,14 +72,14 @@ def form(error: TarmacError) -> api.ErrorForm:
 
 
 def _problems(errors: Iterable[Any]) -> Iterable[Problem]:
-    """What pydantic found wrong with a request, in our words: where, and what."""
+    """The problems that pydantic found in a request: where, and what."""
     for error in errors:
         place = ".".join(str(part) for part in error["loc"])
         yield Problem(message=f"{place}: {error['msg']}")
 
 
 def _unrouted_form(error: HTTPException) -> api.Error:
-    """For what no route takes: the same form, with a code made of the status."""
+    """The form for requests that no route takes, with a code made of the status."""
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return {
         "error": {"code": code, "message": str(error.detail), "hint": None, "exit_code": 1, "problems": []}

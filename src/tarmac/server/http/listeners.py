@@ -1,7 +1,4 @@
-"""The sockets a server listens on: the unix socket of its home, and a loopback address if one is asked for.
-
-Called by `daemon`, under the lock of the home.
-"""
+"""The sockets a server listens on: the unix socket of its home, and a loopback address where one is set."""
 
 from __future__ import annotations
 
@@ -24,7 +21,8 @@ _NEW_TOKEN = "remove it, and the next server makes a new one"
 def listen_on_home(home: Home) -> socket.socket:
     """Listen on the socket of the home, in place of one that a dead server left.
 
-    The process must stand in the home: the address is relative, so that the path may be of any length.
+    The process must have the home as its working directory: the address is relative, so that the path may be
+    of any length.
     """
     home.socket.unlink(missing_ok=True)  # ours to remove: the lock says that nobody serves it
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,7 +68,7 @@ def loopback_address(address: str) -> tuple[str, int]:
 def token_of(home: Home) -> str:
     """The token of a home, made when it is first needed; only the user can read it.
 
-    Raises Refused for one that others could have read or written, or could guess.
+    Raises Refused for a token that others could have read or written, or could guess.
     """
     try:
         file = os.open(home.token, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Server-sent events: framing, keep-alive, the end of a stream. Called by the routes that stream.
+"""Server-sent events: framing, keep-alive, the end of a stream.
 
 A few lines of our own over StreamingResponse instead of sse-starlette: that library starts three helpers
 per stream (pings, disconnects, shutdown), where ours already wake twenty times a second to look at files.
@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 MEDIA_TYPE = "text/event-stream"
 KEEP_ALIVE_S = 15.0
 COMMENT = b": still here\n\n"
-"""What keeps a silent connection alive; not a message."""
+"""Keeps a silent connection alive; not a message."""
 
 _STOPPING = "the server is stopping; its runs go on"
 
@@ -38,7 +38,7 @@ def stopping_frame() -> bytes:
 
 
 class StreamResponse(StreamingResponse):
-    """An answer that goes on."""
+    """A streaming answer."""
 
     def __init__(self, frames: AsyncIterator[bytes]) -> None:
         super().__init__(frames, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})

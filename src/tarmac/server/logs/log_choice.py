@@ -1,4 +1,4 @@
-"""Whether the logs that a query names can exist at all: an empty answer would say nothing. For `log_view`."""
+"""Checks that the logs that a query names can exist: an empty answer would not say so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_choice(
 ) -> None:
     """Raise NotFound for an attempt, role, replica or worker that the run does not have.
 
-    What is not known yet passes: how many replicas there are is known once slots were granted.
+    An unknown replica passes before slots were granted: the number of replicas is not known yet.
     """
     if attempt is not None and attempt not in {each.number for each in attempts}:
         had = f"it has had {len(attempts)} so far" if attempts else "it has not started yet"

@@ -1,6 +1,6 @@
-"""The files of an attempt as a follower reads them: a worker's log from a place on.
+"""The files of an attempt as a follower reads them: a worker's log from an offset on.
 
-All reading goes through `ControlPlane.read`, which works for every engine; called by the log stream.
+All reading goes through `ControlPlane.read`, which works for every engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.node.files.masking import Mask, split_at
 
 BLOCK_BYTES = 65536
 LONGEST_BYTES = 16 << 20
-"""How much of a file is read at once, at most: of a longer one the end."""
+"""At most so much of a file is read at once: the end of a longer one."""
 
 Read = Callable[[str, int, int], bytes]
 """path, offset, limit -> bytes; b"" at the end, and where there is no such file (yet)."""
@@ -28,8 +28,7 @@ class LogFile:
     """One worker's log, read from its beginning on or from where `seek` puts it.
 
     `key` are the fields that name it in a `LogChunk`; `mask` hides the secrets of its run. `next` is the
-    place up to which it was shown: what may become a secret (or a whole character) with what follows is held
-    back.
+    offset up to which it was shown: bytes that may begin a secret (or a character) are held back.
     """
 
     def __init__(self, read: Read, path: str, *, key: dict[str, Any], mask: Callable[[], Mask]) -> None:
@@ -55,7 +54,7 @@ class LogFile:
         self._window, self._whole = b"", offset == 0
 
     def chunk(self) -> dict[str, Any] | None:
-        """What was written since, up to a block of it; None when there is nothing new."""
+        """New text, up to a block of it; None when there is none."""
         while data := self._read(self._path, self._read_to, BLOCK_BYTES):
             if b"\0" in data and (gap := self._gap()) is not None:
                 begin, end = gap
@@ -72,15 +71,15 @@ class LogFile:
         return self._window_at + len(self._window)
 
     def rest(self) -> dict[str, Any] | None:
-        """What was held back, once nothing more will be written."""
+        """The bytes held back, once nothing more will be written."""
         return self._chunk(b"", final=True)
 
     def _gap(self) -> tuple[int, int] | None:
-        """What was left out of the log, if it was too long (`node/files/logroom.py`)."""
+        """The gap in a log that was too long (`node/files/logroom.py`)."""
         return gap_of(parsed(self._read(cut_note(self._path), 0, BLOCK_BYTES)))
 
     def _left_out(self, end: int) -> dict[str, Any]:
-        """The words in place of what was left out."""
+        """A note in place of the gap."""
         missing, start = end - self._read_to, self.next
         self.seek(end)
         self._decoder.reset()
@@ -103,13 +102,13 @@ class LogFile:
         return {**self.key, "offset": start, "next": self.next, "text": text}
 
     def _look_back(self, context_bytes: int) -> None:
-        """Read what stands before the place where reading began: a secret may reach from there on."""
+        """Read the bytes before the place where reading began: a secret may begin there."""
         begin = max(0, self._window_at - context_bytes)
         before = b""
         while begin + len(before) < self._window_at:
             piece = self._read(self._path, begin + len(before), self._window_at - begin - len(before))
             if not piece:
-                break  # shorter than the place that was asked for: nothing is shown before it has grown
+                break  # shorter than that place: nothing is shown before the file has grown
             before += piece
         if begin + len(before) == self._window_at:
             self._window, self._window_at = before + self._window, begin

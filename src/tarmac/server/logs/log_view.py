@@ -1,7 +1,7 @@
-"""What a follower of a run's logs is sent, one look after another: chunks, states, notices, and the end.
+"""The messages for a follower of a run's logs: chunks, states, notices, and the end.
 
 Synchronous, and run in a thread by `streams`; one `LogView` serves one client. It ends only after every
-byte of every log was sent: the state is read before the files are.
+byte of every log was sent: it reads the state before the files.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class LogQuery:
     places: Mapping[str, int] = field(default_factory=dict)
 
     def wants(self, key: Mapping[str, Any]) -> bool:
-        """Whether the log of this worker is asked for."""
-        asked = {"role": self.role, "replica": self.replica, "worker": self.worker}
-        return all(value is None or key[name] == value for name, value in asked.items())
+        """Whether the query selects the log of this worker."""
+        choice = {"role": self.role, "replica": self.replica, "worker": self.worker}
+        return all(value is None or key[name] == value for name, value in choice.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """What one look found. `more`: there may be more at once; `over`: all was sent, nothing follows."""
+    """The messages of one look. `more`: there may be more at once; `over`: nothing follows."""
 
     messages: tuple[Message, ...]
     more: bool
@@ -63,7 +63,7 @@ class LogSlice:
 
 
 def no_secrets(_run: Run) -> Mask:
-    """What hides the secrets of a run that has none."""
+    """The mask of a run without secrets."""
     return NO_SECRETS
 
 
@@ -125,20 +125,20 @@ class LogView:
         return self._places
 
     def look(self, *, survey: bool) -> LogSlice:
-        """What is new. With `survey` the control plane is asked about the run too, not only its files."""
+        """New messages. With `survey` the state of the run is read too, not only its files."""
         messages: list[Message] = []
         if survey or not self._surveyed:
             messages += self._survey()
         found = [message for view in self._open.values() for message in view.look()]
         if not found:
-            found += self._last_words()
+            found += self._close_ended()
         over = not found and self._over()
         if over:
             messages += self._state_messages()
         return LogSlice(messages=(*messages, *found), more=bool(found), over=over)
 
     def _survey(self) -> list[Message]:
-        """Take up the run as it is now. That it has ended is said only after its last byte."""
+        """Read the state of the run. Its end is reported only after the last byte of its logs."""
         self._run = self._plane.find(self._actor, self._run.id)
         attempts = self._plane.attempts(self._actor, self._run.id)
         self._newest = attempts[-1] if attempts else None
@@ -164,24 +164,24 @@ class LogView:
         self._state = state
         return [("state", state)]
 
-    def _last_words(self) -> list[Message]:
+    def _close_ended(self) -> list[Message]:
         """Close the attempts that have ended, now that their files have nothing new."""
         messages: list[Message] = []
         for number, view in list(self._open.items()):
             if view.ended:
-                messages += view.last_words()
+                messages += view.rest()
                 self._places.update(view.places())
                 self._closed.add(number)
                 del self._open[number]
         return messages
 
     def _over(self) -> bool:
-        """Whether nothing can follow what was found: the run has ended, or the only attempt asked for has."""
+        """Whether nothing can follow: the run has ended, or the one attempt of the query has."""
         return self._run.state is RunState.ENDED or self._query.attempt in self._closed
 
 
 def _sets_up(spec: RunSpec) -> bool:
-    """Whether something beside the workers may write: setup steps, or commands around the workers."""
+    """Whether setup steps, or commands around the workers, write logs too."""
     return bool(spec.setup) or spec.hooks != _NO_HOOKS
 
 
@@ -208,10 +208,10 @@ class _AttemptView:
         self._old = old
         self._read = reader(plane, actor, attempt.id)
         self._logs: dict[str, LogFile] = {}
-        self._told: set[Notice] = set()
+        self._sent_notices: set[Notice] = set()
 
     def update(self, attempt: Attempt, *, setup: bool) -> None:
-        """Take up the attempt as it is now, and workers that have started since."""
+        """Take in the state of the attempt, and workers that have started since."""
         self.ended = attempt.state is AttemptState.ENDED
         if setup and attempt.state is not AttemptState.SUBMITTED:  # its nodes have no names yet
             for rank, node in enumerate(attempt.allocation.nodes):
@@ -225,15 +225,15 @@ class _AttemptView:
     def look(self) -> Iterator[Message]:
         """New notices, and up to a block from each log."""
         for notice in self._plane.notices(self._actor, self._attempt.id):
-            if notice not in self._told:
-                self._told.add(notice)
+            if notice not in self._sent_notices:
+                self._sent_notices.add(notice)
                 yield "notice", {"text": notice.text, "attempt": self._attempt.number, "node": notice.node}
         for log in self._logs.values():
             if chunk := log.chunk():
                 yield "log", chunk
 
-    def last_words(self) -> Iterator[Message]:
-        """What was held back because it might have become a whole character."""
+    def rest(self) -> Iterator[Message]:
+        """The bytes held back at the end of each log."""
         for log in self._logs.values():
             if chunk := log.rest():
                 yield "log", chunk

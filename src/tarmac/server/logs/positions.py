@@ -1,6 +1,6 @@
 """Places in the logs of a run, as `Last-Event-ID` carries them: `ATTEMPT.ROLE.REPLICA.WORKER:NEXT,...`.
 
-Parsed from what a client sends back and formatted for what it will; used by the log stream.
+`parse` reads the header of a client that comes back, `format_places` writes it.
 """
 
 from __future__ import annotations

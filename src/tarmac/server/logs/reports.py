@@ -22,21 +22,21 @@ _LONGEST_TEXT = 1000
 def reports_of(plane: ControlPlane, actor: Actor, run: Run, mask: Mask) -> list[dict[str, Any]]:
     """The reports of a run, oldest first: of a file longer than `LONGEST_BYTES` those at its end.
 
-    What `mask` hides stands in none.
+    `mask` hides secrets in them.
     """
     reports = []
     for attempt in plane.attempts(actor, run.id):
         read = reader(plane, actor, attempt.id)
         for node in attempt.allocation.nodes:
             lines = last_part(read, f"{NODES}/{node}/{REPORTS_FILE}")[0].split(b"\n")
-            told = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)
-            found = (_record(line, attempt.number, node) for line in told if _is_report(line))
+            objects = (parsed(line) for line in lines if len(line) <= untrusted.LONGEST_LINE_BYTES)
+            found = (_record(line, attempt.number, node) for line in objects if _is_report(line))
             reports += [mask.tree(record) for record in found]
     return sorted(reports, key=lambda report: (report["attempt"], report["at"], report["node"]))
 
 
 def _is_report(line: dict[str, Any]) -> bool:
-    """Whether a line says what the SDK says: a worker may write any other."""
+    """Whether a line has the form that the SDK writes: a worker may write any other."""
     number = {int, float}
     return (
         type(line.get("at")) in number

@@ -27,7 +27,7 @@ from tarmac.server.records.runs import run_record
 from tarmac.server.service import Service
 
 SURVEY_PERIOD_S = 1.0
-"""How often a stream asks about its run although nothing was told (another server may have acted)."""
+"""How often a stream reads the state of its run without news (another server may have changed it)."""
 
 SURVEY_GAP_S = 0.02
 """How long a stream rests between two surveys, so that a storm of changes does not make a storm of reads."""
@@ -67,7 +67,7 @@ async def event_frames(
 async def log_frames(
     service: Service, request: Request, view: LogView, *, follow: bool
 ) -> AsyncIterator[bytes]:
-    """The logs of a run as `view` finds them; without `follow`, what is there now."""
+    """The logs of a run as `view` finds them; without `follow`, those of now."""
     pace = _Pace(request)
     survey = True
     with service.changes.watch(view.run_id) as watch:
@@ -100,7 +100,7 @@ async def log_frames(
 
 
 class _Pace:
-    """When one stream looks again, says that it is there, or gives up because nobody listens."""
+    """When a stream looks again, sends a comment, or gives up because the client has gone."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -108,15 +108,15 @@ class _Pace:
         self._surveyed_at = 0.0
 
     def surveyed(self) -> None:
-        """The control plane is being asked now."""
+        """The state of the run is being read now."""
         self._surveyed_at = time.monotonic()
 
     def survey_due(self) -> bool:
-        """Whether to ask the control plane although nothing was told."""
+        """Whether to read the state of the run without news."""
         return time.monotonic() - self._surveyed_at >= SURVEY_PERIOD_S
 
     async def gap(self) -> None:
-        """Rest until it may be asked again."""
+        """Wait until the state may be read again."""
         left_s = self._surveyed_at + SURVEY_GAP_S - time.monotonic()
         if left_s > 0:
             await asyncio.sleep(left_s)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from tarmac import api
-from tarmac.artifacts.versions.catalog import Kept
+from tarmac.artifacts.versions.catalog import VersionSummary
 from tarmac.artifacts.versions.manifest import Entry, Manifest
 from tarmac.server.records.copying import copy_fields
 
 
-def artifact_record(kept: Kept | Manifest, *, run_name: str | None) -> api.Artifact:
-    version = kept.version
+def artifact_record(source: VersionSummary | Manifest, *, run_name: str | None) -> api.Artifact:
+    version = source.version
     return copy_fields(
         api.Artifact,
-        kept,
+        source,
         id=version.id,
         run=version.run_id,
         run_name=run_name,
         kind=version.kind,
         number=version.number,
         rank=version.rank,
-        bytes=kept.size_bytes,
+        bytes=source.size_bytes,
     )
 
 

@@ -20,9 +20,9 @@ def artifact_routes(router: APIRouter, service: Service) -> None:
     @router.get("/artifacts", response_model=list[api.Artifact])
     def every(actor: CallingActor, run: str | None = None) -> Response:
         """Every version of the artifacts of a run, or of all runs, oldest run first."""
-        kept = artifacts.kept(actor, service.plane.find(actor, run) if run is not None else None)
-        names = artifacts.names(sorted({item.version.run_id for item in kept}))
-        return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in kept])
+        found = artifacts.versions(actor, service.plane.find(actor, run) if run is not None else None)
+        names = artifacts.names(sorted({item.version.run_id for item in found}))
+        return JsonAnswer([artifact_record(item, run_name=names.get(item.version.run_id)) for item in found])
 
     @router.get("/artifacts/{reference}", response_model=api.ArtifactContent)
     def one(actor: CallingActor, reference: str, kind: str = "checkpoint") -> Response:

@@ -1,6 +1,6 @@
-"""The artifacts of runs, for the routes: what users may see, fetch and remove; inputs of new runs settled.
+"""Artifacts for the routes: list, find, read and remove versions; resolve the inputs of new runs.
 
-Made by `wiring`. The store of artifacts is the record: what stands there is there, whoever wrote it.
+The store of artifacts is the record: the database holds nothing of it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tarmac.artifacts.versions.catalog import Catalog, Kept
+from tarmac.artifacts.versions.catalog import Catalog, VersionSummary
 from tarmac.artifacts.versions.manifest import Manifest, Version, clashes
-from tarmac.artifacts.versions.retention import Rules, collect, expired
+from tarmac.artifacts.versions.retention import Rules, collect, expired_versions
 from tarmac.control.permissions import Action, check
 from tarmac.model.actor import Actor
 from tarmac.model.errors import NotFound, Problem, Refused, TarmacError
@@ -30,11 +30,9 @@ log = logging.getLogger(__name__)
 class ArtifactService:
     """Commands and questions about artifacts. From any thread."""
 
-    def __init__(
-        self, catalog: Catalog, store: Store, clock: Clock, rules: Rules, *, remembered: Path
-    ) -> None:
-        """`remembered` is a file that says that the store of artifacts was begun."""
-        self._remembered = remembered
+    def __init__(self, catalog: Catalog, store: Store, clock: Clock, rules: Rules, *, marker: Path) -> None:
+        """`marker` is a file that names the store of artifacts once it was made."""
+        self._marker = marker
         self._catalog = catalog
         self._store = store
         self._clock = clock
@@ -43,10 +41,10 @@ class ArtifactService:
 
     # --- questions
 
-    def kept(self, actor: Actor, run: Run | None) -> list[Kept]:
+    def versions(self, actor: Actor, run: Run | None) -> list[VersionSummary]:
         """Every version of a run's artifacts, or of all runs'."""
         check(actor, Action.READ)
-        return self._catalog.kept(run.id if run is not None else None)
+        return self._catalog.summaries(run.id if run is not None else None)
 
     def names(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The names of runs by id, as far as they are known here."""
@@ -104,7 +102,7 @@ class ArtifactService:
         return version
 
     def resolve(self, inputs: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
-        """What a new run names as its input, as versions that stand now; and what is wrong with it."""
+        """The inputs that a new run names, as exact versions; and what is wrong with them."""
         problems: list[Problem] = []
         found: list[Version] = []
         for text in inputs:
@@ -120,27 +118,27 @@ class ArtifactService:
         return tuple(dict.fromkeys(version.id for version in found)), problems
 
     def tidy(self) -> None:
-        """Remove what has had its time, and the pieces that no version needs any more."""
-        kept = self._catalog.kept()
-        runs = self._store.load_runs(sorted({item.version.run_id for item in kept}))
-        gone = expired(
-            kept,
+        """Remove expired versions, and the pieces that no version needs any more."""
+        summaries = self._catalog.summaries()
+        runs = self._store.load_runs(sorted({item.version.run_id for item in summaries}))
+        old = expired_versions(
+            summaries,
             rules=self._rules,
             now=self._clock.now(),
             ended_at={run_id: run.ended_at for run_id, run in runs.items()},
             inputs={text for run in self._store.live_runs() for text in run.spec.input_artifacts},
         )
-        self._catalog.remove(gone)
+        self._catalog.remove(old)
         removed = collect(self._catalog.blobs)
-        if gone or removed:
-            log.info("artifacts: %d versions and %d pieces had had their time", len(gone), removed or 0)
+        if old or removed:
+            log.info("artifacts: removed %d expired versions and %d unused pieces", len(old), removed or 0)
 
     def _begin(self, ending: threading.Event) -> None:
-        """See to it that there is a store; until there is, attempts keep what they have on their nodes."""
+        """Make or check the store; until that succeeds, attempts keep their artifacts on their nodes."""
         rest_s = 0.0
         while not ending.wait(rest_s):
             try:
-                self._catalog.begin(self._remembered)
+                self._catalog.begin(self._marker)
             except (TarmacError, OSError) as error:
                 log.warning("artifacts cannot be kept now: %s", error)
                 rest_s = min(max(1.0, rest_s * 2), TIDY_EVERY_S)

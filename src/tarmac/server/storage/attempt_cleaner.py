@@ -1,8 +1,7 @@
-"""What ended runs left with their engines, cleared up by age: first what they worked in, later their logs.
+"""Clears up the files of ended runs by age: first their working directories, later their logs.
 
-Made by `wiring`; a thread of its own looks now and then, and asks the engines, each in a thread: one that
-hangs holds up no other. What a run that has not ended needs is never touched, nor are the record, the events,
-the metrics and the artifacts of any.
+A thread asks every engine from time to time, each in a thread of its own, so that one that hangs does not
+delay the others. Files of a live run are never removed, nor are records, events, metrics and artifacts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tarmac.server.storage.janitor import Janitor
 
 TIDY_EVERY_S = 3_600.0
 ANSWER_S = 5.0
-"""How long the engines are waited for; what they do goes on after that."""
+"""How long `tidy` waits for the engines; their work goes on after that."""
 
 _DAY_S = 86_400.0
 
@@ -28,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class AttemptCleaner:
-    """Removes what has had its time. `engines` are those that can clear up, by cluster.
+    """Removes old files of ended runs. `engines` are those that can clear up, by cluster.
 
-    `work_days` and `log_days`: how long after the end of a run what it worked in, and its logs, are kept.
+    `work_days` and `log_days`: how long after the end of a run its working directories and its logs are kept.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class AttemptCleaner:
         self.janitor = Janitor("remains", self.tidy, every_s=TIDY_EVERY_S)
 
     def tidy(self) -> None:
-        """Have every engine remove what has had its time, and wait for them, but not for ever."""
+        """Have every engine remove old files, and wait for `answer_s` at most."""
         engines = self._engines()
         self._busy = {key: thread for key, thread in self._busy.items() if thread.is_alive()}
         for key in engines.keys() - self._busy.keys():
@@ -65,29 +64,29 @@ class AttemptCleaner:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _tidy(self, key: str, engine: ClearsRemains) -> None:
-        """Remove what has had its time with one engine; a run is looked at only when something is due."""
+        """Remove old files of one engine; a run is loaded only when some of its files are due."""
         now = self._clock.now()
         live = {run.id for run in self._store.live_runs()}
-        cleared = 0
+        count = 0
         try:
-            there = frozenset(engine.remains())
-            due = {run_id: at for run_id, at in self._due.get(key, {}).items() if run_id in there}
-            asked = sorted(run_id for run_id in there - live if due.get(run_id, now) <= now)
-            for run_id, run in self._store.load_runs(asked).items():
+            remains = frozenset(engine.remains())
+            due = {run_id: at for run_id, at in self._due.get(key, {}).items() if run_id in remains}
+            candidates = sorted(run_id for run_id in remains - live if due.get(run_id, now) <= now)
+            for run_id, run in self._store.load_runs(candidates).items():
                 if run.ended_at is not None:
                     age_days = (now - run.ended_at) / _DAY_S
-                    cleared += self._clear(engine, run_id, age_days)
+                    count += self._clear(engine, run_id, age_days)
                     later = (days for days in (self._work_days, self._log_days) if days > age_days)
                     due[run_id] = run.ended_at + min(later, default=inf) * _DAY_S
             self._due[key] = due
         except (TarmacError, OSError) as error:
             where = f"cluster {key}" if key else "this server"
-            log.warning("what runs left on %s could not be cleared up: %s", where, error)
-        if cleared:
-            log.info("what %d attempts of ended runs had left had had its time", cleared)
+            log.warning("old files of runs on %s could not be removed: %s", where, error)
+        if count:
+            log.info("removed old files of %d attempts", count)
 
     def _clear(self, engine: ClearsRemains, run_id: str, age_days: float) -> int:
-        """Remove what of a run is older than it may be; how many attempts had such."""
+        """Remove the old files of a run; of how many attempts."""
         work_days = self._work_days if age_days >= self._work_days else None
         log_days = self._log_days if age_days >= self._log_days else None
         if work_days is None and log_days is None:

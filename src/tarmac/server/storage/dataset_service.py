@@ -1,6 +1,6 @@
-"""Datasets: added, fetched once, listed, removed, and put into the launches of runs that name them.
+"""Datasets for the routes: add, fetch once, list and remove them, and put them into the launches of runs.
 
-Made by `wiring`. A thread fetches what lies elsewhere, one at a time; what a crash broke off is begun again.
+A thread fetches the ones behind a URL, one at a time; a fetch that a crash broke off begins anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tarmac.model.run import Attempt, Run
 from tarmac.model.text import nearest
 
 NOTE_EVERY_S = 1.0
-"""How often the progress of a fetch is kept."""
+"""How often the progress of a fetch is stored."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _UNFINISHED = (DatasetState.CREATED, DatasetState.CACHING)
@@ -47,18 +47,18 @@ class DatasetService:
         self._thread = threading.Thread(target=self._fetch_all, name="tarmac-datasets", daemon=True)
 
     def start(self) -> None:
-        """Begin to fetch what is not there yet."""
+        """Begin to fetch the datasets that are not available yet."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End it; what is being fetched is broken off, and begun again by the next server."""
+        """Break off the current fetch; the next server begins it anew."""
         self._ending = True
         self._wakeup.set()
 
     # --- questions
 
     def all(self, actor: Actor) -> list[Dataset]:
-        """Every dataset of this server, by id: another one keeps its own on its machine."""
+        """Every dataset of this server, by id; other servers have datasets on their machines."""
         check(actor, Action.READ)
         return self._all()
 
@@ -80,7 +80,7 @@ class DatasetService:
                 hint = _nearest(dataset_id, known)
                 found.append(Problem(message=f"there is no dataset {dataset_id!r}", hint=hint))
             elif dataset.state is not DatasetState.AVAILABLE:
-                found.append(Problem(message=_not_ready(dataset), hint="tarmac datasets ls tells when it is"))
+                found.append(Problem(message=_not_ready(dataset), hint="tarmac datasets ls shows when it is"))
             elif (other := variables.setdefault(variable(dataset_id), dataset_id)) != dataset_id:
                 message = f"datasets {other} and {dataset_id} would share {variable(dataset_id)}"
                 found.append(Problem(message=message))
@@ -89,7 +89,7 @@ class DatasetService:
     # --- commands
 
     def add(self, actor: Actor, dataset_id: str, source: str) -> Dataset:
-        """Take up a dataset. The same twice is one; one that failed is tried again."""
+        """Add a dataset. Adding the same one again changes nothing, but a failed fetch is tried again."""
         check(actor, Action.SUBMIT)
         if not _ID.fullmatch(dataset_id):
             raise InvalidInput(f"{dataset_id!r} cannot be the id of a dataset", hint="letters, digits, . _ -")
@@ -120,7 +120,7 @@ class DatasetService:
         return dataset
 
     def remove(self, actor: Actor, dataset_id: str) -> Dataset:
-        """Forget a dataset, and what was fetched of it; raises Refused while a run needs it."""
+        """Remove a dataset and its fetched files; raises Refused while a run needs it."""
         dataset = self.find(dataset_id)
         check(actor, Action.CONTROL, owner=dataset.user, what="datasets")
         for run in self._store.live_runs():
@@ -131,7 +131,7 @@ class DatasetService:
         return dataset
 
     def with_datasets(self, apply_conventions: ApplyConventions) -> ApplyConventions:
-        """The same, and before it the datasets that a run names: a dialect may show them elsewhere too."""
+        """`apply_conventions` after the datasets of a run were added: a dialect may also show them."""
 
         def and_datasets(run: Run, attempt: Attempt, launch: Launch) -> Launch:
             if run.spec.datasets:
@@ -184,7 +184,7 @@ class DatasetService:
             self._put(replace(current, state=DatasetState.AVAILABLE, path=str(place)))
 
     def _put(self, dataset: Dataset) -> None:
-        """Keep its record, unless it was removed meanwhile."""
+        """Store its record, unless it was removed meanwhile."""
         if any(known.id == dataset.id for known in self._all()):
             self._store.put_dataset(dataset)
         elif dataset.state is DatasetState.AVAILABLE:

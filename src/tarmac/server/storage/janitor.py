@@ -1,4 +1,4 @@
-"""Clearing up now and then, in a thread of its own. Used for artifacts, code and attempts."""
+"""Calls a function that clears up, from time to time, in its own thread. For artifacts, code and attempts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def nothing_before(_ending: threading.Event) -> None:
 
 
 class Janitor:
-    """Calls `tidy` every `every_s` between `start` and `stop`, whatever becomes of a call.
+    """Calls `tidy` every `every_s` between `start` and `stop`, also after a call that failed.
 
-    `begin` is called first, with the event that says that it is to end; `what` is cleared up, for the log.
+    `begin` is called first, with the event that `stop` sets; `what` names the work in the log.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Janitor:
         self._thread = threading.Thread(target=self._tidy_again, name=f"tarmac-{what}", daemon=True)
 
     def start(self) -> None:
-        """Begin to clear up now and then."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End that."""
+        """Stop the thread, and wait for it."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -53,5 +53,5 @@ class Janitor:
                 self._tidy()
             except (TarmacError, OSError) as error:
                 log.warning("%s could not be cleared up: %s", self._what, error)
-            except Exception:  # the rim of the thread: what is damaged must not end it
+            except Exception:  # a bug or damaged data must not end the thread
                 log.exception("clearing up %s failed", self._what)

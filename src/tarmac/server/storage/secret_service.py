@@ -1,6 +1,6 @@
-"""Secrets, for the routes: set, listed, removed; checked when a run is submitted; hidden in what runs show.
+"""Secrets for the routes: set, list, remove; check those of a new run; hide them in the output of runs.
 
-Made by `wiring`, over the vault. A value comes in with a request and goes out to a runner, and nowhere else.
+A value enters with a request and leaves to a runner, and goes nowhere else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY_SECRET = frozenset({"mcli"})
 """Systems that give every secret to every run."""
 
 LOOK_AGAIN_S = 1.0
-"""How old what is known of a run's secrets may be: another server may have set a new value."""
+"""How old a mask may be: another server may have set a new value."""
 
 _MASKS_KEPT = 64
 
@@ -53,7 +53,7 @@ class SecretService:
         return self.vault.all()
 
     def set(self, actor: Actor, new: NewSecret) -> SecretVersion:
-        """Keep a value, in place of an earlier one; runs get it from their next attempt on."""
+        """Store a value, in place of an earlier one; runs get it from their next attempt on."""
         self._check_change(actor, new.name, Action.SUBMIT)
         _check_form(new)
         version = self.vault.set(new, user=actor.user)
@@ -89,7 +89,7 @@ class SecretService:
         return self.vault.rotate()
 
     def resolved(self, spec: RunSpec) -> tuple[RunSpec, list[Problem]]:
-        """The spec of a new run with the form of each of its secrets, and what is wrong with them."""
+        """The spec of a new run with the form of each of its secrets, and the problems with them."""
         every = spec.conventions.system in EVERY_SECRET
         if not spec.secrets and not every:
             return spec, []
@@ -98,7 +98,7 @@ class SecretService:
         return replace(spec, secrets=tuple(uses)), [*problems, *clashes]
 
     def mask(self, run: Run) -> Mask:
-        """What hides the secrets of a run: every value that they have had, and keys written in its file."""
+        """The mask that hides the secrets of a run: all their values so far, and keys written in its file."""
         inline = [key.value for key in keys_among(run.spec.environment.variables)]
         names = tuple(sorted({use.name for use in run.spec.secrets}))
         key = (names, tuple(value for value in inline if len(value) >= LEAST_INLINE))
@@ -117,7 +117,7 @@ class SecretService:
         return mask
 
     def _check_change(self, actor: Actor, name: str, action: Action) -> None:
-        """Raise Forbidden for the secret of another user: whoever set its newest value, removed or not."""
+        """Raise Forbidden for the secret of another user, who set its newest value (removed or not)."""
         check(actor, action, owner=self.vault.owner(name), what="secrets")
 
     def _forget_masks(self) -> None:
@@ -126,7 +126,7 @@ class SecretService:
 
 
 def _check_form(new: NewSecret) -> None:
-    """Raise InvalidInput for a form that no run could be given."""
+    """Raise InvalidInput for a form that no run could use."""
     if new.form is SecretForm.VARIABLE and new.variable is None:
         raise InvalidInput("a secret given as a variable needs its name", hint="--variable WANDB_API_KEY")
     if new.form is not SecretForm.FILE and new.path is not None:
@@ -150,19 +150,19 @@ def _is_plain_path(path: str) -> bool:
 
 
 def _without_clashes(spec: RunSpec, uses: list[SecretUse]) -> tuple[list[SecretUse], list[Problem]]:
-    """Each variable is set once: two secrets for one are refused; what every run is given gives way."""
+    """Each variable is set once: two secrets for one are refused; one that every run gets is left out."""
     taken: dict[str, str] = {}
-    kept, problems = [], []
-    asked = {use.name for use in spec.secrets}
+    accepted, problems = [], []
+    own_names = {use.name for use in spec.secrets}
     for use in uses:
         names = variables_of(use)
         clash = next((name for name in names if name in taken), None)
         own = next((name for name in names if name in spec.environment.variables), None)
-        if clash is not None and use.name in asked:
+        if clash is not None and use.name in own_names:
             problems.append(Problem(message=f"secrets {taken[clash]} and {use.name} would share {clash}"))
-        elif own is not None and use.name in asked:
+        elif own is not None and use.name in own_names:
             problems.append(Problem(message=f"{own} is set both by env and by secret {use.name}"))
         elif clash is None and own is None:
-            kept.append(use)
+            accepted.append(use)
             taken |= dict.fromkeys(names, use.name)
-    return kept, problems
+    return accepted, problems
