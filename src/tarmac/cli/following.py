@@ -1,7 +1,7 @@
-"""Following a run to its end: the server's messages, put before a view. Called by `run` and `logs -f`.
+"""Following a run to its end: it shows the server's messages in a view. Called by `run` and `logs -f`.
 
-The client's stream survives a server that dies; added here is what a person needs beside it: which
-workers to expect (one or several), where they run, and `news` while nothing comes.
+The client's stream survives a server that dies; this module adds what a person needs beside
+it: the workers to expect (one or several), their nodes, and `news` while nothing comes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.cli.views.errors import INTERRUPTED
 from tarmac.cli.views.followview import SharedView, View
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.news import News
-from tarmac.cli.views.sharing import story
+from tarmac.cli.views.sharing import state_detail
 from tarmac.model.spec import DEFAULT_ROLE
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PLACED = frozenset({"running", "pausing", "preempting", "stopping"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChoice:
-    """Which logs of a run are wanted; None: whatever there is."""
+    """Which logs of a run to show; None: all."""
 
     role: str | None = None
     replica: int | None = None
@@ -54,9 +54,9 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
                     held.end(data)
                 return int(data["exit_status"] or 0)
             if message.event == "log":
-                news.wrote()
+                news.note_output()
             elif message.event == "state":
-                news.became(data["state"])
+                news.note_state(data["state"])
             _show(message.event, data, shared, places)
     except KeyboardInterrupt:
         with shared.held() as held:
@@ -86,17 +86,17 @@ def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
             view.log(data)
     elif event == "state":
         workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
-        told = places.story(data)
+        detail = places.state_detail(data)
         with shared.held() as view:
             view.expect(workers)
-            view.state(data, nodes, told)
+            view.state(data, nodes, detail)
     elif event == "notice":
         with shared.held() as view:
             view.notice(data)
 
 
 class _Places:
-    """Workers and nodes of each attempt, asked for once."""
+    """Workers and nodes of each attempt, read once."""
 
     def __init__(self, client: Client, run_id: str, choice: LogChoice) -> None:
         self._client = client
@@ -104,9 +104,9 @@ class _Places:
         self._choice = choice
         self._known: dict[int, tuple[tuple[Json, ...], tuple[str, ...]]] = {}
 
-    def story(self, summary: Json) -> str:
-        """What is to be told beside a new state."""
-        return story(self._client, summary)
+    def state_detail(self, summary: Json) -> str:
+        """The text beside a new state."""
+        return state_detail(self._client, summary)
 
     def of(self, number: int) -> tuple[tuple[Json, ...], tuple[str, ...]]:
         """The workers to expect of attempt `number` the first time it is asked for, and its nodes."""

@@ -78,7 +78,7 @@ class Subcommands(click.Group):
 
 def unknown_command(name: str, known: list[str], ctx: click.Context) -> click.UsageError:
     """The error for a command that is not there."""
-    meant = nearest(name, known)
+    near = nearest(name, known)
     return click.UsageError(
-        f"there is no command {name!r}" + (f"; did you mean {meant!r}?" if meant else ""), ctx
+        f"there is no command {name!r}" + (f"; did you mean {near!r}?" if near else ""), ctx
     )

@@ -1,4 +1,4 @@
-"""The program `tarmac`: finds the command, runs it, turns whatever comes out into output and an exit code.
+"""The program `tarmac`: finds the command, runs it, turns its result or error into output and an exit code.
 
 Called by the `tarmac` script and `python -m tarmac.cli`. Starts quickly: nothing of a command is imported
 before the command is called. The one broad `except` of the command line is here: no traceback ever
@@ -43,7 +43,7 @@ program = LazyGroup(
             is_flag=True,
             expose_value=False,
             is_eager=True,
-            callback=lambda ctx, _option, asked: _version(ctx) if asked else None,
+            callback=lambda ctx, _option, value: _version(ctx) if value else None,
             help="Print the version and exit.",
         )
     ],
@@ -51,7 +51,7 @@ program = LazyGroup(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line (that of the process, unless told another); never returns."""
+    """Run the command line (that of the process by default); never returns."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a stream replaced by something simpler
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -126,8 +126,8 @@ def _without_option(error: click.NoSuchOption) -> str:
         if error.ctx
         else []
     )
-    meant = nearest(error.option_name, known)
-    return f"there is no option {error.option_name}" + (f"; did you mean {meant}?" if meant else "")
+    near = nearest(error.option_name, known)
+    return f"there is no option {error.option_name}" + (f"; did you mean {near}?" if near else "")
 
 
 def _refused_by_system(error: OSError) -> str:

@@ -56,7 +56,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
 
 def complete_run(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names and ids of runs, for the shell: from a server that stands; silent otherwise."""
+    """Names and ids of runs, for the shell: from a running server; silent otherwise."""
     from click.shell_completion import CompletionItem
 
     from tarmac.cli.completing import run_candidates

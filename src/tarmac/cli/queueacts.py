@@ -1,4 +1,4 @@
-"""Sends changes of the queue to the server, and prints what came of them.
+"""Sends changes of the queue to the server, and prints the queues after them.
 
 Used by the commands `queue` and `experiment`.
 """
@@ -37,7 +37,7 @@ def change_queue(changes: Sequence[Change], *, as_json: bool, dialect: str | Non
 
 
 def shown_runs(*, as_json: bool) -> int | None:
-    """How many runs of each pool are shown unless all are asked for: on a terminal, the first."""
+    """How many runs of each pool are shown by default: on a terminal only the first."""
     return None if as_json or stdout_terminal().width is None else LISTED
 
 
@@ -62,20 +62,24 @@ def _on_our_scale(client: Client, changes: Sequence[Change], *, dialect: str | N
 
 
 def _of_determined(change: Change, problems: list[Problem]) -> Change:
-    scale, given = import_module(_ITS_SCALE), change["priority"]
-    if not scale.FIRST <= given <= scale.LAST:
-        said = f"a priority of Determined is from {scale.FIRST} (first) to {scale.LAST} (last), not {given}"
-        problems.append(Problem(message=f"{change['run']}: {said}", hint=f"{scale.USUAL} is the usual one"))
+    scale, native = import_module(_ITS_SCALE), change["priority"]
+    if not scale.FIRST <= native <= scale.LAST:
+        message = (
+            f"a priority of Determined is from {scale.FIRST} (first) to {scale.LAST} (last), not {native}"
+        )
+        problems.append(
+            Problem(message=f"{change['run']}: {message}", hint=f"{scale.USUAL} is the usual one")
+        )
         return change
-    priority: int = scale.to_tarmac(given)
+    priority: int = scale.to_tarmac(native)
     remark(
-        f"{change['run']}: priority {given} of Determined, where {scale.FIRST} is first, is {priority} here"
+        f"{change['run']}: priority {native} of Determined, where {scale.FIRST} is first, is {priority} here"
     )
     return {**change, "priority": priority}
 
 
 def _dialect(client: Client, reference: str) -> str | None:
-    """What the file of a run was written in; None without such a run, which the server says better."""
+    """The dialect of a run's file; None for an unknown run, which the server reports better."""
     try:
         return str(client.run(reference)["dialect"])
     except NotFound:

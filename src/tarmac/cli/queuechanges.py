@@ -1,7 +1,7 @@
-"""What `tarmac queue set` was told to change, read from its words: options, or `RUN.priority=1 RUN2.pool=x`.
+"""Reads the changes of `tarmac queue set` from its words: options, or `RUN.priority=1 RUN2.pool=x`.
 
-Called by `commands.queue`. Everything wrong with the words is said at once; whether the runs and pools exist,
-and whether the change is allowed, is the server's to say.
+All problems with the words are reported at once; the server checks whether the runs and pools exist, and
+whether the change is allowed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tarmac.model.errors import InvalidInput, Problem
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 HIGHEST_PRIORITY = 1_000_000
 LARGEST_WEIGHT = 100_000
@@ -27,7 +27,7 @@ OPERATIONS = {
     "ahead-of": "ahead_of",
     "behind-of": "behind_of",
 }
-"""What may stand between the dot and the equals sign, and the field that it becomes."""
+"""The words between the dot and the equals sign, and their fields."""
 
 _SYNONYMS = {
     "resource_pool": "resource-pool",
@@ -55,8 +55,7 @@ def read_assignments(words: Sequence[str]) -> list[Change]:
         if not equals or not dot or not reference:
             problems.append(_problem(word, "is not of the form RUN.OPERATION=VALUE", _FORM_HINT))
         elif operation not in OPERATIONS:
-            meant = _SYNONYMS.get(operation) or nearest(operation, list(OPERATIONS))
-            hint = f"did you mean {meant}?" if meant else f"one of {', '.join(OPERATIONS)}"
+            hint = suggestion(operation, OPERATIONS, f"one of {', '.join(OPERATIONS)}", _SYNONYMS)
             problems.append(_problem(word, f"there is no operation {operation!r}", hint))
         else:
             field = OPERATIONS[operation]
@@ -85,14 +84,14 @@ def read_options(references: Sequence[str], options: Mapping[str, str]) -> list[
 
 
 def _contradictions(changes: Sequence[Change]) -> list[Problem]:
-    """What is said twice of one run, or moves it and sets the priority that the move gives it."""
-    said: dict[tuple[str, str], Any] = {}
+    """Fields set twice for one run; and moves of a run together with the priority that they would set."""
+    first: dict[tuple[str, str], Any] = {}
     problems = []
     for change in changes:
         reference = change["run"]
         ((field, value),) = ((field, value) for field, value in change.items() if field != "run")
         kind = "place" if field in _MOVES or field == "priority" else field
-        before = said.setdefault((reference, kind), (field, value))
+        before = first.setdefault((reference, kind), (field, value))
         if before != (field, value):
             words = " and ".join(f"{_word(name)}={content}" for name, content in (before, (field, value)))
             problems.append(Problem(message=f"{reference}: {words} contradict each other"))

@@ -79,9 +79,9 @@ def read_text(file: str, *, what: str) -> RunText:
 
 
 def from_command(argv: Sequence[str], *, directory: Path, home: Path) -> RunText:
-    """A run file for `tarmac run -- COMMAND`: the command as it stands, with the code of this directory.
+    """A run file for `tarmac run -- COMMAND`: the command itself, with the code of this directory.
 
-    From the home directory or the root no code is taken along: nobody means all of that.
+    From the home directory or the root no code is taken along: it would be too much.
     """
     lines = [f"name: {json.dumps(name_of(argv))}"]
     if directory not in (home, Path(directory.anchor)):
@@ -102,7 +102,7 @@ def name_of(argv: Sequence[str]) -> str:
 
 
 def _known(path: Path) -> bool:
-    """Whether a program is of a kind that the readers know: a launch script, or one for a batch system."""
+    """Whether the readers know this kind of program: a launch script, or one for a batch system."""
     try:
         with path.open("rb") as stream:
             return _OF_A_SYSTEM.search(stream.read(_LIMIT_BYTES)) is not None
@@ -111,7 +111,7 @@ def _known(path: Path) -> bool:
 
 
 def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
-    """All of a stream: one that never ends, such as /dev/zero, is given up where no file would be so long."""
+    """All of a stream; an error beyond the length of any run file, because /dev/zero never ends."""
     content = stream.read(_LIMIT_BYTES + 1)
     if len(content) > _LIMIT_BYTES:
         raise InvalidInput(f"{name} is too large to be {what} (more than {_LIMIT_BYTES} bytes)")
@@ -131,16 +131,16 @@ def _decoded(content: bytes, name: str) -> str:
 
 
 def _inside(directory: Path) -> str | None:
-    """Run files in a directory that was given in their place."""
+    """A hint to the run file in a directory."""
     found = [path for pattern in ("run.yaml", "*.yaml", "*.yml") for path in sorted(directory.glob(pattern))]
     return f"did you mean {found[0]}?" if found else None
 
 
 def _beside(path: Path) -> str | None:
-    """A file of nearly the same name."""
+    """A hint to a file of nearly the same name."""
     try:
         known = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:
         return None
-    meant = nearest(path.name, known)
-    return f"did you mean {path.parent / meant}?" if meant else None
+    near = nearest(path.name, known)
+    return f"did you mean {path.parent / near}?" if near else None

@@ -1,4 +1,4 @@
-"""What `tarmac simulate` does once its options are read: settings made of them, plays, output.
+"""The work of `tarmac simulate`: settings from its options, plays, output.
 
 Called by `commands.simulate`, which imports this when it is needed.
 """
@@ -101,7 +101,7 @@ def run_simulation(request: Request, output: Output) -> None:
 
 
 def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInput | None:
-    """Draw; what keeps it from being drawn is told after the figures, which took longer to come by."""
+    """Draw; an error of drawing is reported after the figures, which took longer to compute."""
     try:
         plot(played, Path(plot_to))
     except OSError as error:
@@ -113,7 +113,7 @@ def _drawn(played: Sequence[tuple[Setting, Result]], plot_to: str) -> InvalidInp
 
 
 def _written(played: Sequence[tuple[Setting, Result]], rows_to: str) -> InvalidInput | None:
-    """Write a row for each job; what keeps them from being written is told after the figures too."""
+    """Write a row for each job; an error of writing is reported after the figures too."""
     try:
         write_rows(
             ((setting.trace.name, setting.label, result.rows) for setting, result in played), Path(rows_to)
@@ -262,7 +262,7 @@ def _published(words: Sequence[str]) -> dict[str, float]:
 
 @contextmanager
 def _interruption() -> Iterator[Interruption]:
-    """Ctrl-C asks the plays to end, and is told of by `Interruption`; a second one ends everything."""
+    """Ctrl-C asks the plays to end, and `Interruption` records it; a second one ends everything."""
     interruption = Interruption()
 
     def interrupted(_number: int, _frame: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _LONGEST_WORD = 100
 
@@ -16,6 +16,14 @@ def nearest(
     names = {name.lower(): name for name in sorted(known)}
     matches = get_close_matches(word.lower()[:_LONGEST_WORD], names, n=1, cutoff=cutoff)
     return (synonyms or {}).get(word.lower()) or (names[matches[0]] if matches else None)
+
+
+def suggestion(
+    word: str, known: Collection[str], otherwise: str, synonyms: Mapping[str, str] | None = None
+) -> str:
+    """The hint for an unknown word: the known one that was probably meant, or `otherwise`."""
+    near = nearest(word, known, synonyms)
+    return f"did you mean {near}?" if near else otherwise
 
 
 def listed(items: Sequence[str], most: int, separator: str = ", ") -> str:

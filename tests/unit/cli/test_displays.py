@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tarmac.cli.commands.ls import ls
 from tarmac.cli.displays.display import report_of
-from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, worded
+from tarmac.cli.displays.registry import DISPLAYS, display, statuses_of, with_statuses
 from tarmac.cli.views.terminal import Terminal
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
@@ -95,7 +95,7 @@ def test_a_list_can_be_narrowed_by_every_word_of_a_system() -> None:
 
 
 def test_json_has_the_systems_own_word() -> None:
-    (shown,) = worded([summary(state="queued", attempt=1)], "isc")
+    (shown,) = with_statuses([summary(state="queued", attempt=1)], "isc")
     assert (shown["state"], shown["status"]) == ("queued", "paused")
 
 

@@ -77,10 +77,10 @@ class RecordingView:
     def log(self, chunk: Json) -> None:
         self._call("log", chunk["text"])
 
-    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:
+    def state(self, summary: Json, nodes: Sequence[str], result_text: str = "") -> None:
         self._call("state", (summary["state"], tuple(nodes)))
-        if told:
-            self._call("told", told)
+        if result_text:
+            self._call("told", result_text)
 
     def notice(self, notice: Json) -> None:
         self._call("notice", notice["text"])
@@ -214,10 +214,10 @@ def test_a_silent_wait_is_explained_once_and_again_when_it_waits_again() -> None
         assert view.wait_for("waiting") == ["busy"]
         assert asked.acquire(timeout=LIMIT_S)
         assert not asked.acquire(timeout=0.1)  # twenty silences long
-        news.became("queued")
+        news.note_state("queued")
         assert not asked.acquire(timeout=0.1)
-        news.became("running")
-        news.became("queued")
+        news.note_state("running")
+        news.note_state("queued")
         assert view.wait_for("waiting", 2) == ["busy", "busy"]
     finally:
         news.stop()
@@ -231,7 +231,7 @@ def test_progress_is_shown_in_a_silence_when_it_has_moved() -> None:
     reports = [{"attempt": 1, "step": 1, "metrics": {}}, {"attempt": 1, "step": 2, "metrics": {}}]
     client.report_answers = [[], reports[:1], reports[:1], reports]
     news = news_of(client, view)
-    news.became("running")
+    news.note_state("running")
     news.start()
     try:
         assert view.wait_for("report", 2) == [1, 2]

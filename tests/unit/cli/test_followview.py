@@ -153,8 +153,8 @@ def test_what_is_so_on_every_node_is_remarked_once_for_each_attempt() -> None:
     streams = Streams()
     for attempt, node in ((1, "n-1"), (1, "n-2"), (2, "n-1"), (None, None), (None, None)):
         streams.view.notice(notice("no mounts here" if node else "broke off", attempt, node))
-    told = ["no mounts here", "no mounts here", "broke off", "broke off"]
-    assert streams.err.getvalue() == "".join(f"tarmac: {text}\n" for text in told)
+    result_text = ["no mounts here", "no mounts here", "broke off", "broke off"]
+    assert streams.err.getvalue() == "".join(f"tarmac: {text}\n" for text in result_text)
 
 
 def test_a_run_that_gives_way_and_one_in_turns() -> None:

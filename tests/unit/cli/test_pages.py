@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.cli.commands.acts import told
+from tarmac.cli.commands.acts import result_text
 from tarmac.cli.commands.ls import run_table
 from tarmac.cli.commands.show import page
 from tarmac.cli.commands.why import explanation
@@ -264,8 +264,8 @@ def test_a_run_on_one_page() -> None:
 
 
 def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> None:
-    told = [("n-1", 2.0, "b"), ("n-1", 1.0, "a"), ("n-2", 3.0, "a"), ("n-3", 4.0, "a")]
-    notices = [{"at": at, "node": node, "text": text} for node, at, text in told]
+    result_text = [("n-1", 2.0, "b"), ("n-1", 1.0, "a"), ("n-2", 3.0, "a"), ("n-3", 4.0, "a")]
+    notices = [{"at": at, "node": node, "text": text} for node, at, text in result_text]
     newest = {**third_attempt(), "nodes": ["n-1", "n-2", "n-3"], "notices": notices}
     text = page(failed_run(), [third_attempt(), newest], reports=[], events=[], now=NOW, terminal=PLAIN)
     lines = [line for line in text.splitlines() if line.startswith("notice")]
@@ -273,5 +273,8 @@ def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> 
 
 
 def test_what_is_told_after_asking() -> None:
-    assert told(summary(state="preempting")) == "digits (r1) is leaving its slots and will be queued again"
-    assert told(summary(state="ended", outcome="stopped")) == "digits (r1) has ended: stopped"
+    assert (
+        result_text(summary(state="preempting"))
+        == "digits (r1) is leaving its slots and will be queued again"
+    )
+    assert result_text(summary(state="ended", outcome="stopped")) == "digits (r1) has ended: stopped"

@@ -127,13 +127,13 @@ def test_everything_wrong_with_batch_words_is_said_at_once() -> None:
     ]
     with pytest.raises(InvalidInput) as refused:
         read_assignments(words)
-    told = [str(problem) for problem in refused.value.problems]
-    assert [text.partition(":")[0] for text in told] == words
-    assert "did you mean priority?" in told[0]
-    assert "RUN.OPERATION=VALUE" in told[1]
-    assert "whole number" in told[2]
-    assert "above 0" in told[3]
-    assert "did you mean resource-pool?" in told[6]
+    result_text = [str(problem) for problem in refused.value.problems]
+    assert [text.partition(":")[0] for text in result_text] == words
+    assert "did you mean priority?" in result_text[0]
+    assert "RUN.OPERATION=VALUE" in result_text[1]
+    assert "whole number" in result_text[2]
+    assert "above 0" in result_text[3]
+    assert "did you mean resource-pool?" in result_text[6]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.cli.views.messages import ending
-from tarmac.cli.views.sharing import block_text, story, submitted_text, turns_text, verdict_text
+from tarmac.cli.views.sharing import block_text, state_detail, submitted_text, turns_text, verdict_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 
@@ -39,9 +39,9 @@ class Told:
         return self._events
 
 
-def told(state: str, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> str:
+def detail_of(state: str, run: dict[str, Any], *events: tuple[str, dict[str, Any]]) -> str:
     summary = {"id": "r1", "state": state, "attempt": 1, "mode": run["mode"]}
-    return story(cast(Client, Told({**run, "state": state}, *events)), summary)
+    return state_detail(cast(Client, Told({**run, "state": state}, *events)), summary)
 
 
 def test_a_batch_run_is_not_spoken_of() -> None:
@@ -105,29 +105,32 @@ def test_a_block_and_its_credit() -> None:
 
 def test_a_run_that_gives_way_says_to_whom() -> None:
     asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
-    assert told("preempting", BATCH, ("started", {}), asked) == "giving way to urgent (r9)"
-    assert told("queued", BATCH, asked, ("vacated", {})) == "giving way to urgent (r9)"
-    assert told("queued", BATCH, asked, ("vacated", {}), ("reordered", {})) == "giving way to urgent (r9)"
+    assert detail_of("preempting", BATCH, ("started", {}), asked) == "giving way to urgent (r9)"
+    assert detail_of("queued", BATCH, asked, ("vacated", {})) == "giving way to urgent (r9)"
+    assert (
+        detail_of("queued", BATCH, asked, ("vacated", {}), ("reordered", {})) == "giving way to urgent (r9)"
+    )
 
 
 def test_a_turn_that_is_over_is_counted() -> None:
     asked = ("preempt_asked", {"reason": "turn_over"})
     assert (
-        told("preempting", {**CYCLE, "turns": 1}, asked, ("vacated", {}), ("placed", {}))
+        detail_of("preempting", {**CYCLE, "turns": 1}, asked, ("vacated", {}), ("placed", {}))
         == "turn 2 of 3 is over"
     )
-    assert told("running", {**CYCLE, "turns": 1}) == "turn 2 of 3"
-    assert told("preempting", {**CYCLE, "turns": 1}, asked) == "turn 2 of 3 is over"
-    assert told("queued", CYCLE, asked, ("vacated", {})) == "turn 2 of 3 is over"
+    assert detail_of("running", {**CYCLE, "turns": 1}) == "turn 2 of 3"
+    assert detail_of("preempting", {**CYCLE, "turns": 1}, asked) == "turn 2 of 3 is over"
+    assert detail_of("queued", CYCLE, asked, ("vacated", {})) == "turn 2 of 3 is over"
 
 
 def test_a_run_moved_to_another_pool_says_so() -> None:
     assert (
-        told("preempting", BATCH, ("preempt_asked", {"reason": "pool_changed"})) == "moving to another pool"
+        detail_of("preempting", BATCH, ("preempt_asked", {"reason": "pool_changed"}))
+        == "moving to another pool"
     )
 
 
 @pytest.mark.parametrize("last", ["retried", "resume_asked", "faulted"])
 def test_a_run_queued_again_for_another_reason_has_no_such_story(last: str) -> None:
     asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
-    assert told("queued", BATCH, asked, ("vacated", {}), ("placed", {}), (last, {})) == ""
+    assert detail_of("queued", BATCH, asked, ("vacated", {}), ("placed", {}), (last, {})) == ""

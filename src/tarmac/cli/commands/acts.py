@@ -1,4 +1,4 @@
-"""`tarmac stop`, `pause` and `resume`: asking something of runs, several at once."""
+"""`tarmac stop`, `pause` and `resume`: requests to one or several runs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.
 @_wait_option
 @json_option
 def stop(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
-    """End runs for good. Workers are asked first and made to leave after their grace."""
-    _act(runs, lambda client, run: client.stop(run), awaited="ended", wait=wait, as_json=as_json)
+    """End runs for good. Their workers are asked to leave, and killed after their grace."""
+    _act(runs, lambda client, run: client.stop(run), goal="ended", wait=wait, as_json=as_json)
 
 
 @click.command()
@@ -40,7 +40,7 @@ def stop(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
 @json_option
 def pause(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Pause runs: workers are asked to save and leave, their slots come free, `resume` queues them again."""
-    _act(runs, lambda client, run: client.pause(run), awaited="paused", wait=wait, as_json=as_json)
+    _act(runs, lambda client, run: client.pause(run), goal="paused", wait=wait, as_json=as_json)
 
 
 @click.command()
@@ -49,51 +49,51 @@ def pause(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
 @json_option
 def resume(*, runs: tuple[str, ...], wait: bool, as_json: bool) -> None:
     """Queue paused runs again; they go on from their checkpoint."""
-    _act(runs, lambda client, run: client.resume(run), awaited="running", wait=wait, as_json=as_json)
+    _act(runs, lambda client, run: client.resume(run), goal="running", wait=wait, as_json=as_json)
 
 
 def _act(
     references: tuple[str, ...],
-    ask: Callable[[Client, str], api.Run],
+    request: Callable[[Client, str], api.Run],
     *,
-    awaited: str,
+    goal: str,
     wait: bool,
     as_json: bool,
 ) -> None:
-    """Ask it of every run, whatever becomes of the others; the exit code is that of the first refusal."""
+    """Send the request to every run, also after a refusal; the exit code is that of the first refusal."""
     client = connect()
     code = 0
-    asked: list[api.Run] = []
+    records: list[api.Run] = []
     for reference in references:
         try:
-            asked.append(_ask(client, reference, ask, awaited if wait else None))
+            records.append(_request(client, reference, request, goal if wait else None))
         except TarmacError as error:
             click.echo(render_error(error, stderr_terminal()), err=True, color=True)
             code = code or error.exit_code
     if as_json:
-        print_json({"runs": asked})
+        print_json({"runs": records})
     else:
-        for run in asked:
-            print_text(told(run, _checkpoints(client, run)))
+        for run in records:
+            print_text(result_text(run, _checkpoints(client, run)))
     sys.exit(code)
 
 
-def _ask(
-    client: Client, reference: str, ask: Callable[[Client, str], api.Run], awaited: str | None
+def _request(
+    client: Client, reference: str, request: Callable[[Client, str], api.Run], goal: str | None
 ) -> api.Run:
-    """The run after it was asked; with `awaited`, once that state was reached or it ended."""
-    known = len(client.events(reference)) if awaited else 0
-    run = ask(client, reference)
-    if awaited is None or run["state"] in (awaited, "ended"):
+    """The run after the request; with `goal`, once it reached that state or ended."""
+    known = len(client.events(reference)) if goal else 0
+    run = request(client, reference)
+    if goal is None or run["state"] in (goal, "ended"):
         return run
     for message in client.follow_events(run["id"], after=known):
-        if message.event == "end" or (message.event == "event" and message.data["state"] == awaited):
+        if message.event == "end" or (message.event == "event" and message.data["state"] == goal):
             break
     return client.run(run["id"])
 
 
 def _checkpoints(client: Client, run: api.Run) -> str:
-    """What a run that leaves its slots has lost, or would lose as things are; nothing for others."""
+    """What a paused run lost, or what a pausing run would lose now; empty for others."""
     if run["state"] not in ("pausing", "paused") or not run["attempt"]:
         return ""
     attempts = client.attempts(run["id"])
@@ -103,8 +103,8 @@ def _checkpoints(client: Client, run: api.Run) -> str:
     return f"its last checkpoint: {checkpoint_text(run['state'], attempts, time.time())}"
 
 
-def told(run: api.Run, checkpoints: str = "") -> str:
-    """What happens now to a run of which something was asked, and to its work."""
+def result_text(run: api.Run, checkpoints: str = "") -> str:
+    """What happens to a run after a request, and to its work."""
     name = f"{run['name']} ({run['id']})"
     sentence = {
         "pending": "is waiting to be queued",

@@ -1,4 +1,4 @@
-"""`tarmac artifacts`: what runs left behind, listed, fetched and removed."""
+"""`tarmac artifacts`: list, fetch and remove the artifacts of runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tarmac.cli.options import complete_run, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import size
+from tarmac.cli.views.artifactview import artifact_table
 from tarmac.cli.views.bars import BytesBar
-from tarmac.cli.views.keptview import artifact_table
 from tarmac.cli.views.terminal import stdout_terminal
 from tarmac.client.fetching import fetch, selected
 
@@ -33,11 +33,11 @@ def ls(*, run: str | None, as_json: bool) -> None:
 
     The id of a version is RUN.KIND.NUMBER; a run file may name it, or a run, under input_artifacts.
     """
-    kept = connect().artifacts(run)
+    found = connect().artifacts(run)
     if as_json:
-        print_json({"artifacts": kept})
-    elif kept:
-        print_text(artifact_table(kept, stdout_terminal(), now=time.time()))
+        print_json({"artifacts": found})
+    elif found:
+        print_text(artifact_table(found, stdout_terminal(), now=time.time()))
     else:
         remark("no run has artifacts yet" if run is None else "this run has no artifacts yet")
 

@@ -1,4 +1,4 @@
-"""`tarmac check`: read run files as the server would, without one, and say all that is wrong with them."""
+"""`tarmac check`: read run files as the server would, without a server, and report all problems."""
 
 from __future__ import annotations
 

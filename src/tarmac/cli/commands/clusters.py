@@ -1,4 +1,4 @@
-"""`tarmac clusters`: which there are and what is in them; adding, checking and removing described ones."""
+"""`tarmac clusters`: list and show them; add, check and remove described ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarmac completion`: the script that teaches a shell to complete tarmac's command line."""
+"""`tarmac completion`: print a shell completion script."""
 
 from __future__ import annotations
 

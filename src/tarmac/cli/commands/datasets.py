@@ -1,4 +1,4 @@
-"""`tarmac datasets`: data that runs read at /data/<id>; added, listed, removed."""
+"""`tarmac datasets`: add, list and remove data that runs read at /data/<id>."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.cli.lazy import Subcommands
 from tarmac.cli.options import json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
-from tarmac.cli.views.keptview import dataset_table
+from tarmac.cli.views.artifactview import dataset_table
 from tarmac.cli.views.terminal import stdout_terminal
 
 

@@ -1,4 +1,4 @@
-"""`tarmac experiment`: what users of Determined type, over the same runs as every other command."""
+"""`tarmac experiment`: the commands of Determined's users, for the same runs as every other command."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def create(
     )
     if follow and not paused:
         _follow(client, record, as_json=as_json)
-    _created(record, as_json=as_json)
+    _print_created(record, as_json=as_json)
 
 
 @experiment.command("list")
@@ -153,12 +153,12 @@ def queued(*, resource_pool: str, as_json: bool) -> None:
 @click.pass_context
 def update(ctx: click.Context, /, *, experiment_: str, as_json: bool, **options: str | None) -> None:
     """Change the priority, weight, pool or place of one, as det job update."""
-    given = {field: value for field, value in options.items() if value is not None}
-    if len(given) != 1:
+    values = {field: value for field, value in options.items() if value is not None}
+    if len(values) != 1:
         raise click.UsageError(
             "give one of --priority, --weight, --resource-pool, --ahead-of and --behind-of", ctx
         )
-    ((field, value),) = given.items()
+    ((field, value),) = values.items()
     run = _reference(experiment_)
     if field in ("ahead_of", "behind_of"):
         changes = [{"run": run, field: _reference(value)}]
@@ -203,7 +203,7 @@ def _directory(context: str) -> str:
 
 
 def _check_context(directory: str) -> None:
-    """Refuse a context that is too large, before anything is kept of it."""
+    """Refuse a context that is too large, before any of it is stored."""
     code = context_of(directory)
     check_size(
         scan(Path(directory), code=code), source=directory, code=code, limit_bytes=code.limit_bytes or 0
@@ -216,7 +216,7 @@ def _follow(client: Client, record: api.Run, *, as_json: bool) -> None:
     sys.exit(follow(client, record["id"], view, LogChoice()))
 
 
-def _created(record: api.Run, *, as_json: bool) -> None:
+def _print_created(record: api.Run, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return
@@ -224,16 +224,16 @@ def _created(record: api.Run, *, as_json: bool) -> None:
     print_text(f"Created experiment {experiment_id(record['id'])} (run {record['id']})")
 
 
-def _reference(given: str) -> str:
+def _reference(text: str) -> str:
     """The run of an experiment's number, looked for among all runs; anything else is a run already."""
-    if not given.isdigit() or given == LAST:
-        return given
+    if not text.isdigit() or text == LAST:
+        return text
     client, before = connect(), None
     while True:
         page = client.runs(everything=True, limit=_PAGE, before=before)
         for run in page["runs"]:
-            if str(experiment_id(run["id"])) == given:
+            if str(experiment_id(run["id"])) == text:
                 return str(run["id"])
         before = page["next"]
         if before is None:
-            raise NotFound(f"there is no experiment {given}", hint="tarmac experiment list --all names them")
+            raise NotFound(f"there is no experiment {text}", hint="tarmac experiment list --all names them")

@@ -1,4 +1,4 @@
-"""`tarmac launch`: start a Clusterfudge launch script as it is; what it launches goes to tarmac."""
+"""`tarmac launch`: start a Clusterfudge launch script as it is; its launches become runs of tarmac."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def launch(
 ) -> None:
     """Start a Clusterfudge launch script as it is.
 
-    In the script, `import clusterfudge` is tarmac's: what it launches goes to tarmac. Everything else in it
-    runs as ever, with ARGS as its own. The exit code is the script's; with --follow that of the first launch
-    that did not complete.
+    In the script, `import clusterfudge` is tarmac's: its launches become runs of tarmac. Everything else in
+    it runs as ever, with ARGS as its own. The exit code is the script's; with --follow that of the first
+    launch that did not complete.
 
     \b
     tarmac launch launch.py
@@ -80,7 +80,7 @@ def _refuse_unreadable(script: str) -> None:
 
 
 def _remark_on_options_behind(script: str, arguments: tuple[str, ...]) -> None:
-    """Say where options of tarmac belong, if the script is given one that it does not speak of itself."""
+    """Say where options of tarmac belong, if the script gets one that it does not mention itself."""
     names = [argument.partition("=")[0] for argument in arguments]
     ours = next((name for name in names if name in _OURS), None)
     if ours is not None and ours.lstrip("-") not in _text(script).replace("_", "-"):

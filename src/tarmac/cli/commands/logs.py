@@ -1,4 +1,4 @@
-"""`tarmac logs`: what the workers of a run wrote; with -f also what they are about to write."""
+"""`tarmac logs`: print the output of the workers of a run; with -f follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tarmac ls`: runs in a table. By default what has not ended, and the newest that have."""
+"""`tarmac ls`: runs in a table. By default all live runs, and the newest ended ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tarmac.cli.displays.registry import as_option, display, statuses_of, worded
+from tarmac.cli.displays.registry import as_option, display, statuses_of, with_statuses
 from tarmac.cli.options import KeyValue, json_option
 from tarmac.cli.output import print_json, print_text, remark
 from tarmac.cli.session import connect
@@ -19,7 +19,7 @@ from tarmac.cli.views.messages import BATCH, running_s, state_cell, state_of
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, stdout_terminal
 from tarmac.model.lifecycle import LIVE_STATES, RunState
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
     from tarmac import api
@@ -77,17 +77,17 @@ def ls(
     Without options: all runs that have not ended, and the newest that have. The newest come first.
     In the words of another system, as there: all that ended in the last 14 days (a setting).
     """
-    wanted = _Wanted.of(states, mode, system)
+    choice = _Filter.of(states, mode, system)
     client = connect()
     query: dict[str, Any] = {"user": user, "project": project, "name": name, "labels": dict(labels)}
     query["mine"] = mine
     if states or mode or everything or limit or system:
-        runs = _take(client, limit, wanted, everything=everything, **query)
+        runs = _take(client, limit, choice, everything=everything, **query)
         hidden = False
     else:
         runs, hidden = _recent(client, query)
     if as_json:
-        print_json({"runs": runs if system is None else worded(runs, system)})
+        print_json({"runs": runs if system is None else with_statuses(runs, system)})
         return
     if not runs:
         if any((states, mode, user, mine, project, name, labels)):
@@ -107,7 +107,7 @@ def ls(
 
 
 def run_table(runs: Sequence[api.RunSummary], *, now: float, terminal: Terminal) -> str:
-    """The table of runs; who they belong to is shown only if that differs."""
+    """The table of runs, with their users if there are several."""
     several_users = len({run["user"] for run in runs}) > 1
     rows = (
         (
@@ -134,18 +134,20 @@ def _cluster(run: api.RunSummary) -> str:
 
 
 def _recent(client: Client, query: dict[str, Any]) -> tuple[list[api.RunSummary], bool]:
-    """All that has not ended with the newest that have, newest first; whether older ones were left out."""
-    live = _take(client, None, _Wanted(words=LIVE_STATES), **query)
-    ended = _take(client, ENDED_SHOWN + 1, _Wanted(words=frozenset({RunState.ENDED})), **query)
+    """All live runs and the newest ended ones, newest first; and whether older ones were left out."""
+    live = _take(client, None, _Filter(words=LIVE_STATES), **query)
+    ended = _take(client, ENDED_SHOWN + 1, _Filter(words=frozenset({RunState.ENDED})), **query)
     shown = live + ended[:ENDED_SHOWN]
     shown.sort(key=lambda run: (run["created_at"], run["id"]), reverse=True)
     return shown, len(ended) > ENDED_SHOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """Which runs are listed: those whose state or outcome is among `words`, or their status in the words of a
-    system among `statuses` (none of either: whatever it is), and of one mode."""
+class _Filter:
+    """Which runs are listed: of one mode, and with a state or outcome in `words` or a status in `statuses`.
+
+    The statuses are words of `system`. Empty `words` and `statuses` select all runs.
+    """
 
     words: frozenset[str] = frozenset()
     statuses: frozenset[str] = frozenset()
@@ -153,20 +155,19 @@ class _Wanted:
     system: str | None = None
 
     @classmethod
-    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> _Wanted:
-        """What the options ask for; a word of the system means what it means there."""
-        theirs = {word.lower(): word for word in statuses_of(system)} if system else {}
-        ours = [word.lower() for word in words if word.lower() not in theirs]
-        states = _states() if ours else []
-        for word in ours:
+    def of(cls, words: Sequence[str], mode: str | None, system: str | None) -> _Filter:
+        """The filter of the options; a word of the system has its meaning there."""
+        system_words = {word.lower(): word for word in statuses_of(system)} if system else {}
+        own_words = [word.lower() for word in words if word.lower() not in system_words]
+        states = _states() if own_words else []
+        for word in own_words:
             if word not in states:
-                known = sorted(theirs.values()) or states
-                meant = nearest(word, known)
-                said = f"did you mean {meant}?" if meant else f"known: {', '.join(known)}"
-                raise click.BadParameter(f"there is no state {word!r}; {said}", param_hint="--state")
+                known = sorted(system_words.values()) or states
+                hint = suggestion(word, known, f"known: {', '.join(known)}")
+                raise click.BadParameter(f"there is no state {word!r}; {hint}", param_hint="--state")
         return cls(
-            words=frozenset(ours),
-            statuses=frozenset(theirs[word.lower()] for word in words if word.lower() in theirs),
+            words=frozenset(own_words),
+            statuses=frozenset(system_words[word.lower()] for word in words if word.lower() in system_words),
             mode=mode,
             system=system,
         )
@@ -178,8 +179,8 @@ class _Wanted:
             return []
         return sorted({word if word in _LIFE else RunState.ENDED for word in self.words})
 
-    def shown(self, run: api.RunSummary) -> bool:
-        """Whether a run is one of them."""
+    def matches(self, run: api.RunSummary) -> bool:
+        """Whether a run is listed."""
         if self.mode is not None and run["mode"] != self.mode:
             return False
         if not self.words and not self.statuses:
@@ -188,7 +189,7 @@ class _Wanted:
             return True
         return (
             bool(self.statuses and self.system)
-            and worded([run], str(self.system))[0]["status"] in self.statuses
+            and with_statuses([run], str(self.system))[0]["status"] in self.statuses
         )
 
 
@@ -199,14 +200,14 @@ def _states() -> list[str]:
     return sorted(str(word) for word in {*RunState, *RUN_OUTCOMES})
 
 
-def _take(client: Client, limit: int | None, wanted: _Wanted, **query: Any) -> list[api.RunSummary]:
-    """At most `limit` runs of those wanted."""
-    found = (run for run in _pages(client, limit, {"states": wanted.states, **query}) if wanted.shown(run))
+def _take(client: Client, limit: int | None, choice: _Filter, **query: Any) -> list[api.RunSummary]:
+    """At most `limit` runs of the choice."""
+    found = (run for run in _pages(client, limit, {"states": choice.states, **query}) if choice.matches(run))
     return list(islice(found, limit))
 
 
 def _pages(client: Client, limit: int | None, query: dict[str, Any]) -> Iterator[api.RunSummary]:
-    """Runs as the server lists them, page by page, as far as they are read."""
+    """Runs as the server lists them, page by page as they are read."""
     before: str | None = None
     while True:
         page = client.runs(limit=min(limit or PAGE, PAGE), before=before, **query)

@@ -1,4 +1,4 @@
-"""`tarmac metrics`: what a run reported of its progress, as a table with a column per metric."""
+"""`tarmac metrics`: the metrics that a run reported, as a table with a column per metric."""
 
 from __future__ import annotations
 

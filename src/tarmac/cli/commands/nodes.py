@@ -1,4 +1,4 @@
-"""`tarmac nodes`: the machines, how full they are, what runs on them; draining them."""
+"""`tarmac nodes`: list the machines, their load and their runs; drain them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def drain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **par
         print_text(f"{len(changed)} nodes take no new work; {left}")
     else:
         for node in changed:
-            print_text(f"{node['name']} takes no new work; {_still_there(node)}")
+            print_text(f"{node['name']} takes no new work; {_remaining_work(node)}")
 
 
 @nodes.command()
@@ -111,7 +111,7 @@ def _one_choice(ctx: click.Context, names: tuple[str, ...], parts: dict[str, str
         raise click.UsageError("which nodes? Name them, or give --cluster, --pool or --shard", ctx)
 
 
-def _still_there(node: api.Node) -> str:
+def _remaining_work(node: api.Node) -> str:
     if not node["runs"]:
         return "it is empty"
     return f"still there: {', '.join(run['name'] for run in node['runs'])}"

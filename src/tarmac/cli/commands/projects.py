@@ -1,4 +1,4 @@
-"""`tarmac projects`: the projects that runs belong to. A project is there as soon as a run names it."""
+"""`tarmac projects`: the projects that runs belong to. A project exists as soon as a run names it."""
 
 from __future__ import annotations
 

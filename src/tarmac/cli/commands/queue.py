@@ -1,4 +1,4 @@
-"""`tarmac queue`: what runs and what waits, in scheduling order; `set` and `move` change it."""
+"""`tarmac queue`: running and waiting runs, in scheduling order; `set` and `move` change it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tarmac.cli.session import connect
 def queue(
     ctx: click.Context, *, cluster: str | None, pool: str | None, mine: bool, everything: bool, as_json: bool
 ) -> None:
-    """Show the queue of each pool: what runs and what waits, in scheduling order.
+    """Show the queue of each pool: running and waiting runs, in scheduling order.
 
     SLOTS are those held of those needed. EST. START is when a waiting run is likely to start, if nothing
     else is submitted. Runs that have ended are left out.
@@ -74,14 +74,14 @@ def set_(
     tarmac queue set digits.priority=10 other.pool=big third.ahead-of=digits
     """
     options = {"pool": pool, "priority": priority, "weight": weight}
-    given = {field: value for field, value in options.items() if value is not None}
+    values = {field: value for field, value in options.items() if value is not None}
     batch = [word for word in words if is_assignment(word)]
-    if batch and given:
-        option = next(iter(given))
+    if batch and values:
+        option = next(iter(values))
         raise click.UsageError(f"{batch[0]} says what to change, and so does --{option}; use one form", ctx)
-    if not batch and not given:
+    if not batch and not values:
         raise click.UsageError("what is to change? Give --priority, --weight or --pool", ctx)
-    change_queue(read_assignments(words) if batch else read_options(words, given), as_json=as_json)
+    change_queue(read_assignments(words) if batch else read_options(words, values), as_json=as_json)
 
 
 @queue.command()
@@ -99,8 +99,8 @@ def move(
     It takes the priority of the run it is moved next to. In a pool where runs can be preempted, one that
     is moved ahead of a running run takes its slots.
     """
-    given = {"ahead_of": ahead_of, "behind_of": behind_of, "top": top or None}
-    wanted = {field: value for field, value in given.items() if value is not None}
-    if len(wanted) != 1:
+    options = {"ahead_of": ahead_of, "behind_of": behind_of, "top": top or None}
+    place = {field: value for field, value in options.items() if value is not None}
+    if len(place) != 1:
         raise click.UsageError("give one of --ahead-of RUN, --behind-of RUN and --top", ctx)
-    change_queue([{"run": run, **wanted}], as_json=as_json)
+    change_queue([{"run": run, **place}], as_json=as_json)

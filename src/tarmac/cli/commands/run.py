@@ -167,30 +167,30 @@ def run(
 
 
 def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[str, Any]:
-    """The `overrides` of docs/api.md that the options ask for: only what was given."""
-    given: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
+    """The `overrides` of docs/api.md from the options that the user set."""
+    overrides: dict[str, Any] = {name: options[name] for name in _PLAIN if options[name] is not None}
     if options["gpus"] is not None:
-        given["slots"] = options["gpus"]
+        overrides["slots"] = options["gpus"]
     if options["code"] is not None:
-        given["code"] = str(Path(options["code"]).absolute())
-    given |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
+        overrides["code"] = str(Path(options["code"]).absolute())
+    overrides |= {name: list(options[name]) for name in ("hostnames", "exclude_hostnames") if options[name]}
     if options["uneven"]:
-        given["uneven"] = True
+        overrides["uneven"] = True
     if (rehearsal := options["rehearse"]) is not None:
-        given["rehearse"] = rehearsal_of(rehearsal)
+        overrides["rehearse"] = rehearsal_of(rehearsal)
     if options["variables"]:
-        given["env"] = dict(options["variables"])
+        overrides["env"] = dict(options["variables"])
     if options["secrets"]:
-        given["secrets"] = [secret_use(text) for text in options["secrets"]]
+        overrides["secrets"] = [secret_use(text) for text in options["secrets"]]
     if options["labels"]:
-        given["labels"] = dict(options["labels"])
+        overrides["labels"] = dict(options["labels"])
     if options["stop_on_nan"]:
-        given["stop_on_nan"] = True
+        overrides["stop_on_nan"] = True
     if options["fail_if_busy"]:
-        given["queueing"] = "fail_if_busy"
+        overrides["queueing"] = "fail_if_busy"
     if command is not None:
-        given["command"] = list(command)
-    return given
+        overrides["command"] = list(command)
+    return overrides
 
 
 def secret_use(text: str) -> str | dict[str, str]:
@@ -210,9 +210,9 @@ def _one_source(
     if file is not None and clone is not None:
         raise click.UsageError(f"give either the run file {file} or --clone {clone}, not both", ctx)
     if file is None and clone is None and command is None:
-        there = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
-        meant = f"; did you mean tarmac run {there}?" if there else ", or a command after --"
-        raise click.UsageError(f"what is to be run? Give a run file{meant}", ctx)
+        file = next((name for name in ("run.yaml", "tarmac.yaml") if Path(name).is_file()), None)
+        hint = f"; did you mean tarmac run {file}?" if file else ", or a command after --"
+        raise click.UsageError(f"what is to be run? Give a run file{hint}", ctx)
 
 
 def _request(
@@ -234,7 +234,7 @@ def _request(
 
 
 def _read_as(how: How, file: str | None) -> dict[str, Any]:
-    """What `submit` is told about the reading of a run file."""
+    """The arguments of `submit` about reading the run file."""
     if file is None:
         return {}
     directory = Path.cwd() if file == STDIN else Path(file).absolute().parent

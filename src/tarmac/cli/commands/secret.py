@@ -1,4 +1,4 @@
-"""`tarmac secret`: keys and passwords that runs are given by name; set, listed, removed.
+"""`tarmac secret`: set, list and remove keys and passwords that runs get by name.
 
 A value comes from a prompt, standard input or a file, never from an argument: arguments are seen by everybody
 on the machine, and stay in the history of the shell.
@@ -25,7 +25,7 @@ MOST_BYTES = 64 * 1024
 
 @click.group(cls=Subcommands)
 def secret() -> None:
-    """Set, list and remove secrets: keys that runs are given by name."""
+    """Set, list and remove secrets: keys that runs get by name."""
 
 
 class SetCommand(click.Command):
@@ -56,7 +56,7 @@ class SetCommand(click.Command):
     "--as",
     "form",
     type=click.Choice(FORMS),
-    help="How runs that name it alone are given it, and all runs of MCLI files.",
+    help="How runs get it that name it alone, and all runs of MCLI files.",
 )
 @click.option("--variable", metavar="NAME", help="The variable that holds it, or names its file.")
 @click.option("--path", metavar="PATH", help="Where its file is seen; /secrets/NAME/secret by default.")
@@ -83,11 +83,11 @@ def set(
     if form is None and (variable is not None or path is not None):
         form = "variable" if path is None else "file"
     value = _value(name, path_of_value)
-    kept = connect().set_secret(name, value, form=form, variable=variable, path=path)
+    version = connect().set_secret(name, value, form=form, variable=variable, path=path)
     if as_json:
-        print_json(kept)
+        print_json(version)
     else:
-        print_text(f"{kept['name']} is set; {usage_of(kept)}")
+        print_text(f"{version['name']} is set; {usage_of(version)}")
 
 
 @secret.command()
@@ -105,7 +105,7 @@ def ls(*, as_json: bool) -> None:
 
 @secret.command()
 @click.argument("name", metavar="NAME")
-@click.option("--force", is_flag=True, help="Although runs are to be given it: they fail when started again.")
+@click.option("--force", is_flag=True, help="Also while runs need it: they fail when started again.")
 @click.option(
     "--purge",
     is_flag=True,
@@ -113,7 +113,7 @@ def ls(*, as_json: bool) -> None:
 )
 @json_option
 def rm(*, name: str, force: bool, purge: bool, as_json: bool) -> None:
-    """Remove a secret; refused while a run is to be given it.
+    """Remove a secret; refused while a run needs it.
 
     Its values stay sealed on the server, to be hidden in the logs of runs that had them.
     """
@@ -137,7 +137,7 @@ def rotate(*, as_json: bool) -> None:
 
 
 def _value(name: str, path: Path | None) -> str:
-    """The value as it is typed, piped in or read from a file."""
+    """The value, typed, piped in or read from a file."""
     if path is None and sys.stdin.isatty():
         typed: str = click.prompt(f"value of {name}", hide_input=True, err=True)
         return typed

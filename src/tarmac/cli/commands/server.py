@@ -40,14 +40,14 @@ def server() -> None:
 )
 @json_option
 def start(*, take_over: bool, as_json: bool) -> None:
-    """Start it, if it does not run already."""
-    _tell(connect(server_options=("--take-over",) if take_over else ()).version(), as_json=as_json)
+    """Start the server, if it does not run already."""
+    _print_version(connect(server_options=("--take-over",) if take_over else ()).version(), as_json=as_json)
 
 
 @server.command()
 @json_option
 def stop(*, as_json: bool) -> None:
-    """Stop it. Runs go on; the next command that needs a server starts one that finds them."""
+    """Stop the server. Runs go on; the next command that needs a server starts one, which finds them."""
     stopped = _stop()
     if as_json:
         print_json({"stopped": stopped["pid"] if stopped else None})
@@ -60,23 +60,23 @@ def stop(*, as_json: bool) -> None:
 @server.command()
 @json_option
 def restart(*, as_json: bool) -> None:
-    """Stop it and start it again, as after an upgrade. Runs go on meanwhile."""
+    """Stop the server and start it again, as after an upgrade. Runs go on meanwhile."""
     _stop()
-    _tell(connect().version(), as_json=as_json)
+    _print_version(connect().version(), as_json=as_json)
 
 
 @server.command()
 @json_option
 def status(*, as_json: bool) -> None:
-    """Say whether it runs; exit code 1 when it does not."""
-    found = _found()
+    """Say whether the server runs; exit code 1 when it does not."""
+    found = _running_server()
     if found is None:
         if as_json:
             print_json({"running": False, "home": str(connect(start=False).home.root)})
         else:
             remark("no server is running; the next command that needs one starts it")
         sys.exit(NOT_RUNNING)
-    _tell(found, as_json=as_json)
+    _print_version(found, as_json=as_json)
 
 
 @server.command()
@@ -103,7 +103,7 @@ def logs(*, following: bool, tail: int) -> None:
         sys.exit(NOT_RUNNING)
 
 
-def _tell(version: api.Version, *, as_json: bool) -> None:
+def _print_version(version: api.Version, *, as_json: bool) -> None:
     if as_json:
         print_json({"running": True, **version})
         return
@@ -113,8 +113,8 @@ def _tell(version: api.Version, *, as_json: bool) -> None:
     )
 
 
-def _found() -> api.Version | None:
-    """The server that stands, if any."""
+def _running_server() -> api.Version | None:
+    """The running server, if any."""
     try:
         return connect(start=False).version()
     except Unavailable:
@@ -123,7 +123,7 @@ def _found() -> api.Version | None:
 
 def _stop() -> api.Version | None:
     """Stop the server and wait until its process is gone; None when there was none."""
-    found = _found()
+    found = _running_server()
     if found is None:
         return None
     connect(start=False).stop_server()
@@ -141,7 +141,7 @@ def _stop() -> api.Version | None:
 def _alive(pid: int) -> bool:
     """Whether the process runs on this machine. A server elsewhere ends unseen: its answer has to do."""
     if "TARMAC_URL" in os.environ:
-        return _found() is not None
+        return _running_server() is not None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -166,8 +166,8 @@ def _print_tail(file: int, path: Path, lines: int) -> None:
     while start > 0 and content.count(b"\n") <= lines:
         start = max(0, start - _BLOCK_BYTES)
         content = os.pread(file, end - start, start)
-    kept = content.splitlines(keepends=True)[-lines:] if lines else []
-    click.echo(b"".join(kept).decode(errors="replace"), nl=False)
+    content_lines = content.splitlines(keepends=True)[-lines:] if lines else []
+    click.echo(b"".join(content_lines).decode(errors="replace"), nl=False)
     os.lseek(file, end, os.SEEK_SET)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarmac.cli.displays.registry import as_option, display, worded
+from tarmac.cli.displays.registry import as_option, display, with_statuses
 from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
@@ -56,7 +56,7 @@ def show(*, run: str, events: bool, source: bool, system: str | None, as_json: b
     history = client.events(record["id"]) if events or system else []
     latest = reports[-1] if reports else None
     if as_json:
-        shown = record if system is None else worded([record], system)[0]
+        shown = record if system is None else with_statuses([record], system)[0]
         document = {"run": shown, "attempts": attempts, "report": latest}
         print_json({**document, "events": history} if events else document)
         return
@@ -77,7 +77,7 @@ def page(
     now: float,
     terminal: Terminal,
 ) -> str:
-    """Everything on one page: fields, attempts, the newest attempt's workers, the history if given."""
+    """One page: fields, attempts, the newest attempt's workers, the history where there is one."""
     parts = [
         "\n".join(_fields(run, attempts, reports, now, terminal)),
         _attempt_table(attempts, now, terminal),
@@ -205,7 +205,7 @@ def _fields(
 
 
 def _notices(attempts: Sequence[api.Attempt]) -> Iterator[str]:
-    """What the nodes of the newest attempt told, oldest first; what several said alike comes once."""
+    """The notices of the nodes of the newest attempt, oldest first; equal ones of several nodes come once."""
     if not attempts:
         return
     sayers: dict[str, dict[str, None]] = {}

@@ -1,6 +1,6 @@
 """`tarmac simulate`: traces, or the cluster's own history, played through the scheduler in virtual time.
 
-Here are the options alone; `cli.simulation` does it, and is imported when there is something to do.
+This module holds the options alone; `cli.simulation` does the work, and is imported only then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
 
 @click.command()
 @click.argument("traces", metavar="TRACE...", nargs=-1, type=click.Path())
-@click.option("--form", type=click.Choice(FORMS), help="The form of the traces (told by their content).")
+@click.option(
+    "--form", type=click.Choice(FORMS), help="The form of the traces (default: found from their content)."
+)
 @click.option(
     "--columns", metavar="M=NAME,...", help="Columns of a CSV: submitted=, duration=, slots=, user= ..."
 )
@@ -40,14 +42,14 @@ EXAMPLES = "nodes=+4, policy=fair_share, shares=alice:2,bob:1, preemption=on"
     "--limits",
     type=click.FloatRange(min=1.0),
     metavar="FACTOR",
-    help="Time limits of so many times the true duration.",
+    help="Time limits as a multiple of the true duration.",
 )
 @click.option("--restart-cost", "restart_s", type=Duration(), default=0.0, help="What every start costs.")
 @click.option("--what-if", multiple=True, metavar="CHANGE", help=f"The same, changed: {EXAMPLES}.")
 @click.option("--history", is_flag=True, help="Play what ended on your own cluster, on that cluster.")
 @click.option("--estimates", is_flag=True, help="Measure the estimates of starts as well.")
 @click.option("--table", "as_table", is_flag=True, help="One table over all traces.")
-@click.option("--published", multiple=True, metavar="NAME=S", help="A result of others, to stand beside.")
+@click.option("--published", multiple=True, metavar="NAME=S", help="A published result, to compare with.")
 @click.option("--jobs", "rows_to", type=click.Path(), help="Write what became of each job: FILE.csv.")
 @click.option("--plot", "plot_to", type=click.Path(), help="Draw queue and utilisation: FILE.png or .svg.")
 @json_option

@@ -25,7 +25,7 @@ _COLUMNS = heads("NODE, REASON", flexible="REASON")
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 NARROWEST = 30
-"""Sentences are not broken into shorter lines than this."""
+"""Sentences are not broken into lines shorter than this."""
 
 NAMES_SHOWN = 4
 """At most so many nodes with the same reason are named."""
@@ -45,7 +45,7 @@ def why(*, run: str, as_json: bool) -> None:
 
 
 def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
-    """What the worker that made a run fail wrote last."""
+    """The last lines of the worker whose failure ended the run."""
     cause = client.run(answer["run_id"])["cause"] if answer["state"] == "ended" else None
     if cause is not None and cause["tail"]:
         yield "its last lines"
@@ -54,18 +54,18 @@ def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
 
 
 def explanation(answer: api.Why, terminal: Terminal) -> str:
-    """The answer as text: the headline, what holds for the run as a whole, then node by node."""
-    told = [f"lost: {answer['lost']}"] if answer["lost"] else []
-    told += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
+    """The answer as text: the headline, reasons for the run as a whole, then reasons node by node."""
+    sentences = [f"lost: {answer['lost']}"] if answer["lost"] else []
+    sentences += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
     if answer["ahead"]:
-        told.append(f"ahead of it: {_ahead(answer)}")
+        sentences.append(f"ahead of it: {_ahead(answer)}")
     if answer["estimate"]:
-        told += _SENTENCES.split(answer["estimate"]["text"])
-    told += [sentence for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
+        sentences += _SENTENCES.split(answer["estimate"]["text"])
+    sentences += [sentence for sentence in _SENTENCES.split(answer["unblocked_by"]) if sentence]
     if answer["largest"]:
-        told.append(f"the largest that fits: {answer['largest']}")
+        sentences.append(f"the largest that fits: {answer['largest']}")
     lines = [terminal.paint(answer["headline"], "bold")]
-    lines += [line for text in told for line in _wrapped(text, terminal)]
+    lines += [line for text in sentences for line in _wrapped(text, terminal)]
     grouped = _grouped(answer)
     if grouped:
         lines += ["", render(_COLUMNS, grouped, terminal)]
@@ -73,7 +73,7 @@ def explanation(answer: api.Why, terminal: Terminal) -> str:
 
 
 def _wrapped(text: str, terminal: Terminal) -> list[str]:
-    """A sentence below the headline; on a terminal broken between words, further in where it goes on."""
+    """A sentence below the headline; on a terminal broken between words, with further lines indented."""
     flat = one_line(text)
     if terminal.width is None:
         return [f"  {flat}"]
@@ -88,7 +88,7 @@ def _wrapped(text: str, terminal: Terminal) -> list[str]:
 
 
 def _ahead(answer: api.Why) -> str:
-    """Who is asked before it: "digits (r1), other (r2) and 3 more runs"."""
+    """The runs ahead of it: "digits (r1), other (r2) and 3 more runs"."""
     count, first = answer["ahead"], [named(run) for run in answer["ahead_first"]]
     if not first:
         return f"{count} run{'s' if count != 1 else ''}"

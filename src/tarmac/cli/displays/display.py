@@ -25,7 +25,7 @@ class Display(Protocol):
     """What `--as NAME` shows. Texts come without a last line end."""
 
     def status(self, report: Report) -> str:
-        """The system's own word for how a run stands, as its dialect says it."""
+        """The system's own word for the status of a run, from its dialect."""
         ...
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
@@ -37,18 +37,18 @@ class Display(Protocol):
         ...
 
     def log_prefix(self, run: Json, chunk: Json) -> str | None:  # noqa: ARG002 some have one
-        """What stands before each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""
+        """The prefix of each line of a `LogChunk` of the run; None: tarmac's own prefix, if any."""
         return None
 
 
-def labelled(fields: Mapping[str, str], terminal: Terminal, *, width: int) -> str:
-    """A line for each field that says something, its name before it."""
-    said = ((name, value) for name, value in fields.items() if value)
-    return "\n".join(f"{terminal.paint(name.ljust(width - 1), 'dim')} {value}" for name, value in said)
+def field_lines(fields: Mapping[str, str], terminal: Terminal, *, width: int) -> str:
+    """A line for each field with a value, with the name before it."""
+    lines = ((name, value) for name, value in fields.items() if value)
+    return "\n".join(f"{terminal.paint(name.ljust(width - 1), 'dim')} {value}" for name, value in lines)
 
 
 def utc_time(at: float) -> str:
-    """A time to the second, as the systems write it that tell all the world the same one."""
+    """A time in UTC to the second, as several systems write it."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -58,13 +58,13 @@ def status_cell(word: str, colours: Mapping[str, str]) -> Cell:
 
 
 def facts_of(run: Json) -> Mapping[str, Any]:
-    """What the run's own system keeps of it beyond the spec."""
+    """The fields that the run's own system has beyond the spec."""
     facts: Mapping[str, Any] = run["spec"].get("conventions", {}).get("facts", {})
     return facts
 
 
 def every_report() -> Iterator[Report]:
-    """All that a run can be reported as, as far as any system has words for it."""
+    """Every report of a run for which a system may have a word of its own."""
     causes = (None, *CauseCode)
     for mode, attempt, preempted in product(Mode, (0, 1), (False, True)):
         for state in RunState:
@@ -77,7 +77,7 @@ def every_report() -> Iterator[Report]:
 
 
 def report_of(run: Json) -> Report:
-    """What a dialect needs to know to put the status of a `Run` or a `RunSummary` into its words."""
+    """The report of a `Run` or `RunSummary`, from which a dialect makes its status."""
     cause = run.get("cause_code") or (run.get("cause") or {}).get("code")
     return Report(
         state=RunState(run["state"]),

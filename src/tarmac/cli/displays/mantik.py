@@ -41,7 +41,7 @@ class MantikDisplay(Display):
     def run(self, run: Json, attempts: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         site = run["spec"].get("site") or {}
         firecrest = site.get("firecrest") or {}
-        asked = {
+        resources = {
             "Queue": site.get("queue"),
             "Nodes": site.get("nodes"),
             "CPUsPerNode": site.get("cpus_per_node"),
@@ -55,7 +55,7 @@ class MantikDisplay(Display):
             "start_time": _when(run["started_at"]),
             "end_time": _when(run["ended_at"]),
             "site": site.get("unicore_url") or firecrest.get("machine"),
-            "resources": ", ".join(f"{key} {value}" for key, value in asked.items() if value is not None),
+            "resources": ", ".join(f"{key} {value}" for key, value in resources.items() if value is not None),
             "image": run["spec"].get("environment", {}).get("image"),
             "entry_point": (run["spec"]["roles"][0]["processes"][0]["command"]).get("script"),
         }

@@ -86,26 +86,26 @@ def _submitted(run: Json) -> str:
 def _metadata(run: Json, attempts: Sequence[Json]) -> Iterator[str]:
     spec = run["spec"]
     placed = attempts[-1]["cluster"].removesuffix(f"-{run['id']}") if attempts else None
-    asked = spec["roles"][0].get("slot_type")
-    given = [kind for kind in (attempts[-1]["slot_types"] if attempts else ()) if kind != CPU_ONLY]
+    slot_type = spec["roles"][0].get("slot_type")
+    slot_types = [kind for kind in (attempts[-1]["slot_types"] if attempts else ()) if kind != CPU_ONLY]
     fields = {
         "Run Name": run["name"],
         "Cluster": placed or spec.get("target", {}).get("cluster"),
         "Image": spec.get("environment", {}).get("image"),
-        "GPU Type": ", ".join(given) or (asked if asked != ACCELERATOR else None),
+        "GPU Type": ", ".join(slot_types) or (slot_type if slot_type != ACCELERATOR else None),
         "GPU Num": run["slots"],
     }
     return (f"{name:<{_LABEL_WIDTH}}{one_line(str(value))}" for name, value in fields.items())
 
 
-def _lifecycle(run: Json, now_as: Status) -> Iterator[str]:
+def _lifecycle(run: Json, end_status: Status) -> Iterator[str]:
     """Waiting, running, the end: three rows, whatever has come of them yet."""
     created, started, ended = run["created_at"], run["started_at"], run["ended_at"]
-    waited_until = started if started is not None else ended
-    last = now_as if ended is not None else Status.COMPLETED
+    wait_end = started if started is not None else ended
+    last = end_status if ended is not None else Status.COMPLETED
     rows = (
         _STAGES,
-        ("PENDING", _when(created), _when(waited_until), _took(created, waited_until)),
+        ("PENDING", _when(created), _when(wait_end), _took(created, wait_end)),
         ("RUNNING", _when(started), _when(ended if started is not None else None), _took(started, ended)),
         (last.value.upper(), _when(ended), "--", ""),
     )

@@ -1,4 +1,4 @@
-"""The displays by name, each imported when it is asked for, and the option `--as`.
+"""The displays by name, each imported when it is used, and the option `--as`.
 
 Used by the commands that show runs.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tarmac.cli.views.messages import Json
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 if TYPE_CHECKING:
     from tarmac.cli.displays.display import Display
@@ -29,20 +29,19 @@ DISPLAYS: Mapping[str, str] = {
 """Where each display lives: a module with a `DISPLAY`."""
 
 _PORT = "tarmac.cli.displays.display"
-"""Imported late as well, for what it imports: the dialects."""
+"""Imported late as well, because it imports the dialects."""
 
 
 class SystemName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a system whose display there is."""
+    """The name of a system that has a display."""
 
     name = "system"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         name = str(value).lower()
         if name not in DISPLAYS:
-            meant = nearest(name, list(DISPLAYS))
-            said = f"did you mean {meant}?" if meant else f"known: {', '.join(sorted(DISPLAYS))}"
-            self.fail(f"no display is called {value!r}; {said}", param, ctx)
+            hint = suggestion(name, DISPLAYS, f"known: {', '.join(sorted(DISPLAYS))}")
+            self.fail(f"no display is called {value!r}; {hint}", param, ctx)
         return name
 
 
@@ -64,12 +63,12 @@ def display(system: str) -> Display:
 
 
 def statuses_of(system: str) -> list[str]:
-    """Every word that the system has for how a run stands."""
+    """Every word that the system has for the status of a run."""
     shown, port = display(system), import_module(_PORT)
     return sorted({shown.status(report) for report in port.every_report()})
 
 
-def worded(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
-    """The runs with an additional `status`: the system's own word for how each stands."""
+def with_statuses(runs: Sequence[Json], system: str) -> list[dict[str, Any]]:
+    """The runs with an additional `status`: the system's own word for the status of each."""
     shown, report_of = display(system), import_module(_PORT).report_of
     return [{**run, "status": shown.status(report_of(run))} for run in runs]

@@ -1,6 +1,6 @@
 """What a follower of a run sees: workers' output on stdout, all else as dim remarks on stderr; or JSON lines.
 
-`TextView` and `JsonView` take the same calls from `following`, which knows nothing of how it looks.
+`TextView` and `JsonView` take the same calls from `following`, which knows nothing of their form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class View(Protocol):
     def submitted(self, run: Json) -> None: ...
     def expect(self, workers: Iterable[Json]) -> None: ...
     def log(self, chunk: Json) -> None: ...
-    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None: ...
+    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None: ...
     def notice(self, notice: Json) -> None: ...
     def waiting(self, why: Json) -> None: ...
     def report(self, report: Json) -> None: ...
@@ -40,9 +40,9 @@ SETUP = "setup"
 
 
 class TextView:
-    """For people. `quiet` (`tarmac logs -f`) leaves out what is as expected: it runs, it completed.
+    """For people. `quiet` (`tarmac logs -f`) leaves out the expected: the run started, it completed.
 
-    What setup steps write is no output of the run: it goes beside the remarks, unless logs were asked for.
+    Output of setup steps is not output of the run: it goes to stderr like remarks, except with `quiet`.
     `prefix` is what another system writes before each line of a log.
     """
 
@@ -65,7 +65,7 @@ class TextView:
         self._quiet = quiet
         self._previous: str | None = None
         self._last_from: tuple[str, int, int] | None = None
-        self._told: set[tuple[Json, Json]] = set()
+        self._shown_notices: set[tuple[Json, Json]] = set()
 
     def submitted(self, run: Json) -> None:
         for warning in run.get("warnings") or ():
@@ -82,17 +82,17 @@ class TextView:
         self._last_from = (str(chunk["role"]), int(chunk["replica"]), int(chunk["worker"]))
         self._logs.write(chunk)
 
-    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:
-        text = _state_text(summary, nodes, self._previous, told)
+    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None:
+        text = _state_text(summary, nodes, self._previous, detail)
         self._previous = str(summary["state"])
         if text and not (self._quiet and self._previous == "running"):
             self._remark(text)
 
     def notice(self, notice: Json) -> None:
-        """What is so on every node of an attempt is said once."""
-        told = (notice["attempt"], notice["text"])
-        if notice["node"] is None or told not in self._told:
-            self._told.add(told)
+        """Show a notice; one that several nodes of an attempt send is shown once."""
+        key = (notice["attempt"], notice["text"])
+        if notice["node"] is None or key not in self._shown_notices:
+            self._shown_notices.add(key)
             self._remark(one_line(notice["text"]))
 
     def waiting(self, why: Json) -> None:
@@ -118,7 +118,7 @@ class TextView:
         self._logs.finish()
         cause = run.get("cause") or {}
         failing = (cause.get("role"), cause.get("replica"), cause.get("worker") or 0)
-        # Among the lines of several workers those of the failing one are hard to find: they are told again.
+        # Among the lines of several workers those of the failing one are hard to find: they are shown again.
         shown = self._last_from == failing and not self._logs.mixed
         lines = ending(run, self._terminal, tail_shown=shown)
         if not (self._quiet and run.get("outcome") == "completed"):
@@ -132,7 +132,7 @@ class TextView:
         self._write(self._terminal.paint(f"tarmac: {text}", "dim"))
 
     def _write(self, text: str) -> None:
-        """Onto stderr, on a line of its own even where a worker has left one open on the same screen."""
+        """Onto stderr, on a line of its own even after an unfinished line of a worker on the same screen."""
         if self._cuts_lines and not self._logs.at_line_start:
             text = "\n" + text
             self._logs.cut()
@@ -155,7 +155,7 @@ class JsonView:
     def log(self, chunk: Json) -> None:
         self._line("log", **chunk)
 
-    def state(self, summary: Json, nodes: Sequence[str], told: str = "") -> None:  # noqa: ARG002 words
+    def state(self, summary: Json, nodes: Sequence[str], detail: str = "") -> None:  # noqa: ARG002 words
         self._line("state", run=summary, nodes=list(nodes))
 
     def notice(self, notice: Json) -> None:
@@ -212,22 +212,24 @@ class SharedView:
             yield self._view
 
 
-def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, told: str) -> str | None:
-    """What a new state is worth saying, if anything (short waits are silent); `told` is known beside it."""
+def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, detail: str) -> str | None:
+    """The text for a new state, if any (short waits are silent), with `detail` where there is one."""
     state, attempt, identifier = summary["state"], summary.get("attempt") or 0, summary["id"]
     if state == previous:
         return None
     if state == "running":
         where = f" on {', '.join(nodes)}" if nodes else ""
-        return f"running{where}" + (f", {told}" if told else f", attempt {attempt}" if attempt > 1 else "")
-    if state == "queued" and told:
-        return "queued again" if previous == "preempting" else f"{told}; queued again"
+        return f"running{where}" + (
+            f", {detail}" if detail else f", attempt {attempt}" if attempt > 1 else ""
+        )
+    if state == "queued" and detail:
+        return "queued again" if previous == "preempting" else f"{detail}; queued again"
     if state == "queued" and attempt:
         message = (summary.get("cause") or {}).get("message") or summary.get("message")
         return "queued again" + (f": {message}" if message else "")
     return {
         "pausing": "pausing: its workers have been asked to leave",
-        "paused": f"paused{told and f' (lost: {told})'}; it goes on with: tarmac resume {identifier}",
-        "preempting": f"{told or 'giving way'}: its workers have been asked to leave",
+        "paused": f"paused{detail and f' (lost: {detail})'}; it goes on with: tarmac resume {identifier}",
+        "preempting": f"{detail or 'giving way'}: its workers have been asked to leave",
         "stopping": "stopping: its workers have been asked to leave",
     }.get(state)

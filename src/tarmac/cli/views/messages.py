@@ -38,7 +38,7 @@ _STYLES = {
 
 
 def state_of(record: Json) -> str:
-    """The one word for a run or an attempt: its outcome once there is one, else its state."""
+    """The word for a run or an attempt: its outcome once there is one, else its state."""
     return str(record.get("outcome") or record["state"])
 
 
@@ -48,7 +48,7 @@ def state_cell(word: str) -> Cell:
 
 
 def worker_cell(worker: Json) -> Cell:
-    """How a worker stands: it waits, runs, or how it left."""
+    """The state of a worker: waiting, running, or how it left."""
     if worker["signal"] is not None:
         return Cell(worker["signal"], "red")
     if worker["exit_code"] is not None:
@@ -69,7 +69,7 @@ _IDLE = frozenset({"pending", "queued", "paused"})
 
 
 def running_s(run: Json, now: float) -> float | None:
-    """How long a run has been at it, or was; None for one that waits, whatever it did before."""
+    """How long a run has been running, or ran; None for one that waits, also after earlier attempts."""
     return None if run["state"] in _IDLE else elapsed_s(run, now)
 
 
@@ -85,9 +85,9 @@ def worker_name(record: Json) -> str | None:
 def culprit(cause: Json) -> str | None:
     """Which worker on which node, and how it ended: "worker main.1.0 on n-1 exited with code 7"."""
     worker, node = worker_name(cause), cause.get("node")
-    who = f"worker {worker}" if worker else ""
-    where = f"{'on ' if who else ''}node {node}" if node else ""
-    subject = " ".join(part for part in (who, where) if part)
+    worker_text = f"worker {worker}" if worker else ""
+    where = f"{'on ' if worker_text else ''}node {node}" if node else ""
+    subject = " ".join(part for part in (worker_text, where) if part)
     if cause.get("exit_code") is not None:
         return f"{subject or 'it'} exited with code {cause['exit_code']}"
     if cause.get("signal") is not None:
@@ -96,13 +96,13 @@ def culprit(cause: Json) -> str | None:
 
 
 def ending(run: Json, terminal: Terminal, *, tail_shown: bool) -> list[str]:
-    """What to say about a run that has ended: lines for stderr, the last log lines unless just shown."""
+    """The lines for stderr about a run that has ended, with the last log lines unless just shown."""
     outcome, cause = str(run.get("outcome")), run.get("cause") or {}
     took = elapsed_s(run, run.get("ended_at") or 0.0)
     after = f" after {duration(took)}" if took is not None else ""
     if outcome == "completed":
         took_text = f" in {duration(took)}" if took is not None else ""
-        shown = cause.get("message")  # a cycle run that has not shown all it was to show
+        shown = cause.get("message")  # a cycle run that has not proven pause and resume
         if shown:
             return [f"{terminal.paint('tarmac:', 'yellow')} {shown}{took_text and f' ({took_text.strip()})'}"]
         turns = f" after {run['turns']} of {run['max_turns']} turns" if run.get("max_turns") else ""
@@ -141,14 +141,14 @@ def failure_hint(run: Json) -> str:
 
 
 def _why_failed(cause: Json) -> str:
-    """The cause in one sentence that names worker, node and exit code, whatever its message leaves out."""
-    message, who = harmless(str(cause.get("message") or "")), culprit(cause)
+    """The cause in one sentence with worker, node and exit code, also where its message leaves them out."""
+    message, subject = harmless(str(cause.get("message") or "")), culprit(cause)
     if not message:
-        return who or "no cause is known"
-    told = all(
+        return subject or "no cause is known"
+    complete = all(
         str(cause[key]) in message for key in ("node", "exit_code", "signal") if cause.get(key) is not None
     )
     worker = worker_name(cause)
-    if who is None or (told and (worker is None or worker in message)):
+    if subject is None or (complete and (worker is None or worker in message)):
         return message
-    return f"{message} ({who})"
+    return f"{message} ({subject})"

@@ -1,6 +1,6 @@
-"""What a follower is told while the stream is silent: why the run waits, how far it is. Used by `following`.
+"""News for a follower while the stream is silent: why the run waits, how far it is. Used by `following`.
 
-A thread beside the stream. It gives the reason of each wait once, and progress only when it has moved.
+A thread beside the stream. It shows the reason of each wait once, and progress only when it has changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAITING = frozenset({"pending", "queued"})
 
 
 class News(threading.Thread):
-    """Watches for silence; `became` and `wrote` tell it what the stream brings."""
+    """Watches for silence; `note_state` and `note_output` tell it what the stream brings."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class News(threading.Thread):
         self._stopped = False
         self._latest: Json | None = None
 
-    def became(self, state: str) -> None:
+    def note_state(self, state: str) -> None:
         """The run has entered a state."""
         with self._condition:
             if state not in _WAITING or self._state not in _WAITING:
@@ -59,30 +59,30 @@ class News(threading.Thread):
             self._heard += 1
             self._condition.notify()
 
-    def wrote(self) -> None:
+    def note_output(self) -> None:
         """A worker has written."""
         with self._condition:
             self._heard += 1
 
     def stop(self) -> None:
-        """Nothing more is to be shown."""
+        """Show nothing more."""
         with self._condition:
             self._stopped = True
             self._condition.notify()
 
     def run(self) -> None:
-        """Until stopped: wait for a silence, break it."""
+        """Until stopped: wait for a silence, then show news."""
         while (state := self._silence()) is not None:
             try:
                 if state == "running":
-                    self._tell_progress()
+                    self._show_progress()
                 elif state in _WAITING:
-                    self._tell_reason()
+                    self._show_reason()
             except (TarmacError, OSError):  # the stream itself will say what is wrong with the server
                 continue
 
     def _silence(self) -> str | None:
-        """The state, once nothing has been heard for a while; None when all is over."""
+        """The state, once the stream was silent for a while; None after `stop`."""
         with self._condition:
             while not self._stopped:
                 heard = self._heard
@@ -92,7 +92,7 @@ class News(threading.Thread):
                     return self._state
         return None
 
-    def _tell_reason(self) -> None:
+    def _show_reason(self) -> None:
         if self._explained:
             return
         why = self._client.why(self._run_id)
@@ -101,7 +101,7 @@ class News(threading.Thread):
             if self._state in _WAITING and not self._stopped:
                 view.waiting(why)
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         reports = self._client.reports(self._run_id)
         if not reports or reports[-1] == self._latest:
             return

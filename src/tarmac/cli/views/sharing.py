@@ -1,4 +1,4 @@
-"""How a run shares its pool over time, in words: turns and their verdict, blocks, whom it gave way to.
+"""How a run shares its pool over time, in words: turns and the cycle report, blocks, preemption.
 
 Used by `show`, `ls` and whoever follows a run. The records are the JSON objects of docs/api.md.
 """
@@ -21,8 +21,8 @@ def submitted_text(run: Json) -> str:
     if run.get("mode", BATCH) == BATCH:
         return ""
     turns = run.get("max_turns")
-    told = f", {turns} turn{'s' if turns != 1 else ''}" if turns else ""
-    return f" ({run['mode']}{told})"
+    turns_text = f", {turns} turn{'s' if turns != 1 else ''}" if turns else ""
+    return f" ({run['mode']}{turns_text})"
 
 
 def turns_text(run: Json) -> str:
@@ -51,38 +51,38 @@ def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
     used_s = share["used_s"]
     if attempts and attempts[-1]["ended_at"] is None:
         used_s += max(0.0, now - max(attempts[-1]["created_at"], share["period_at"]))
-    told = [
+    parts = [
         f"{duration(share['allotted_s'])} of the period begun {age(share['period_at'], now)}",
         f"{duration(used_s)} used",
     ]
     if share["credit_s"] > 0:
-        told.append(f"{duration(share['credit_s'])} owed from before")
-    return ", ".join(told)
+        parts.append(f"{duration(share['credit_s'])} owed from before")
+    return ", ".join(parts)
 
 
-def story(client: Client, summary: Json) -> str:
-    """What to say beside a new state: "turn 2 of 3", "giving way to digits (r1)", what was lost.
+def state_detail(client: Client, summary: Json) -> str:
+    """The text beside a new state: "turn 2 of 3", "giving way to digits (r1)", what was lost.
 
-    `summary` is a `state` message. Only where there is a story is the server asked for it.
+    `summary` is a `state` message. The server is asked only in states that have such a text.
     """
     state, identifier = summary["state"], summary["id"]
     if state == "running" and summary.get("mode") == CYCLE:
         run = client.run(identifier)
         return f"turn {min(run['turns'] + 1, run['max_turns'] or 1)} of {run['max_turns']}"
     if state == "preempting" or (state == "queued" and summary.get("attempt")):
-        return _left(client, identifier, again=state == "queued")
+        return _leave_reason(client, identifier, again=state == "queued")
     if state == "paused" and summary.get("attempt"):
         return lost_text(client.attempts(identifier))
     return ""
 
 
-def _left(client: Client, identifier: str, *, again: bool) -> str:
-    """Why the scheduler asked the newest attempt to leave; nothing if a run queued `again` was not asked."""
+def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
+    """Why the scheduler preempted the newest attempt; empty if a run queued `again` was not preempted."""
     events = [event for event in client.events(identifier) if event["event"] != "reordered"]
-    asked = [event for event in events if event["event"] == "preempt_asked"]
-    if not asked or (again and [event["event"] for event in events[-2:]] != ["preempt_asked", "vacated"]):
+    requests = [event for event in events if event["event"] == "preempt_asked"]
+    if not requests or (again and [event["event"] for event in events[-2:]] != ["preempt_asked", "vacated"]):
         return ""
-    detail = asked[-1]["detail"]
+    detail = requests[-1]["detail"]
     match detail.get("reason"):
         case "turn_over":
             run = client.run(identifier)
@@ -106,11 +106,11 @@ def _after(seconds: float) -> str:
 
 def _milestones(verdict: Json, *, over: bool) -> Sequence[str]:
     first_s = verdict["first_output_s"]
-    said = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
+    output = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
     if verdict["committed"]:
         read = "a later turn read it" if verdict["resumed"] else "no later turn read it"
         if not verdict["resumed"] and over and verdict["turns"] <= 1:
             read = "there was no second turn to read it"
         left = "a checkpoint was left" if verdict["kept"] else "a checkpoint was left, but none was kept"
-        return said, left, read
-    return said, "no checkpoint was left"
+        return output, left, read
+    return output, "no checkpoint was left"

@@ -64,8 +64,8 @@ def _clean(cell: Cell | str) -> Cell:
 
 def _narrow(heads: Sequence[Column], widths: dict[int, int], width: int) -> None:
     """Make the columns fit, in place: leave some out, then cut the flexible one."""
-    by_worth = sorted(widths, key=lambda i: (not heads[i].optional, heads[i].flexible, -i))
-    for i in by_worth[:-1]:
+    removal_order = sorted(widths, key=lambda i: (not heads[i].optional, heads[i].flexible, -i))
+    for i in removal_order[:-1]:
         if _smallest(heads, widths) <= width:
             break
         del widths[i]

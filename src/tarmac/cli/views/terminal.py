@@ -74,13 +74,13 @@ def fit(text: str, width: int) -> str:
     """`text`, cut to `width` columns; a cut is marked by an ellipsis."""
     if columns(text) <= width:
         return text
-    kept, used = [], 0
+    characters, used = [], 0
     for character in text:
         used += _columns_of(character)
         if used > width - 1:
             break
-        kept.append(character)
-    return "".join(kept).rstrip() + ELLIPSIS
+        characters.append(character)
+    return "".join(characters).rstrip() + ELLIPSIS
 
 
 def one_line(text: str) -> str:
