@@ -135,9 +135,6 @@ START_ALLOWANCE_S = 120.0
 TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 """Every descendant of an attempt carries it: what a lost runner left behind is found by it."""
 
-MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
-"""For the sidecar alone: where it finds the /proc of the whole machine."""
-
 PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
 POLL_VARIABLE = "TARMAC_POLL_FILE"
 FINISHED_VARIABLE = "TARMAC_FINISHED_FILE"

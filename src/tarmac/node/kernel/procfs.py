@@ -7,8 +7,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Collection, NamedTuple, Optional
 
-from tarmac.node.attempt import protocol
 from tarmac.node.kernel.kernelfiles import content
+
+MACHINE_VARIABLE = "TARMAC_MACHINE_PROC"
+"""For the sidecar alone: where it finds the /proc of the whole machine."""
 
 
 class Process(NamedTuple):
@@ -103,7 +105,7 @@ def pids(proc: str = "/proc") -> list[int]:
 
 def of_machine() -> str:
     """The /proc of the machine: a sidecar whose run has processes of its own (`namespaces`) is handed it."""
-    return os.environ.get(protocol.MACHINE_VARIABLE, "/proc")
+    return os.environ.get(MACHINE_VARIABLE, "/proc")
 
 
 def group(number: int) -> list[Process]:

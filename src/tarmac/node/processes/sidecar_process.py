@@ -13,12 +13,12 @@ import time
 from contextlib import suppress
 from typing import Any, Optional, Sequence
 
-from tarmac.node.attempt import protocol
 from tarmac.node.attempt.document import AttemptDocument, NodePart
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.files import untrusted
+from tarmac.node.kernel import procfs
 from tarmac.node.kernel.namespaces import Apart
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.spawn import CannotStart
@@ -145,7 +145,7 @@ class SidecarProcess:
         if self._apart is not None:
             # It looks for whoever still writes, on all nodes that this machine stands for.
             os.set_inheritable(self._apart.proc, True)
-            env[protocol.MACHINE_VARIABLE] = f"/proc/self/fd/{self._apart.proc}"
+            env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._apart.proc}"
         try:
             self._child = self._children.start_aside(
                 self.command("sync"),
