@@ -46,8 +46,8 @@ def fetch_file(
 
 
 def _copy(answer: Any, path: Path, progress: Callable[[int, int | None], None], *, piece_bytes: int) -> None:
-    said = answer.headers.get("Content-Length")
-    total = int(said) if said is not None and said.isdigit() else None
+    length = answer.headers.get("Content-Length")
+    total = int(length) if length is not None and length.isdigit() else None
     done = 0
     with path.open("xb") as writing:
         while piece := answer.read(piece_bytes):

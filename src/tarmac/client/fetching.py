@@ -48,8 +48,8 @@ def selected(entries: list[api.ArtifactEntry], path: str | None) -> list[api.Art
     """The entries at a path of the artifact or below it; raises InvalidInput where there is none."""
     if path is None:
         return entries
-    wanted = path.strip("/")
-    found = [entry for entry in entries if entry["path"] == wanted or entry["path"].startswith(f"{wanted}/")]
+    prefix = path.strip("/")
+    found = [entry for entry in entries if entry["path"] == prefix or entry["path"].startswith(f"{prefix}/")]
     if not found:
         known = sorted({entry["path"].split("/")[0] for entry in entries})
         raise InvalidInput(f"the artifact holds no {path!r}", hint=f"at its top: {', '.join(known[:10])}")

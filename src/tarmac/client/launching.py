@@ -142,10 +142,10 @@ def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
     """What the field `code` says."""
     if isinstance(code, str):
         return code
-    said = {name: value for name, value in _mapping(code).items() if value not in ((), [], False)}
+    fields = {name: value for name, value in _mapping(code).items() if value not in ((), [], False)}
     if isinstance(code, GitRepo):
-        return {"git": said.pop("url"), **said}
-    return code.path if set(said) == {"path"} else said
+        return {"git": fields.pop("url"), **fields}
+    return code.path if set(fields) == {"path"} else fields
 
 
 def _mapping(record: Any) -> dict[str, Any]:

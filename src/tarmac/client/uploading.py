@@ -52,7 +52,7 @@ class Uploads:
     ) -> None:
         self._leave_out = leave_out
         self._transport = transport
-        self._told = on_upload or _nobody
+        self._on_upload = on_upload or _nobody
         self._memory = HashMemory(cache_directory(os.environ, user_home=Path.home()) / HASHES)
         self._digests: dict[str, str] = {}
 
@@ -119,18 +119,18 @@ class Uploads:
             self._send_pack(pack, partial(self._tell, sent_bytes, of_bytes))
             sent_bytes += sum(size_bytes for _, size_bytes in pack.values())
         if missing:
-            self._told(of_bytes, of_bytes)
+            self._on_upload(of_bytes, of_bytes)
 
-    def _send_pack(self, files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) -> None:
+    def _send_pack(self, files: Mapping[str, tuple[Path, int]], progress: Callable[[int], None]) -> None:
         size_bytes = sum(HEADER.size + size_bytes for _, size_bytes in files.values())
-        pack = Pieces(size_bytes=size_bytes, begin=partial(_pieces, files, told))
+        pack = Pieces(size_bytes=size_bytes, begin=partial(_pieces, files, progress))
         try:
             self._transport.request("POST", "/code/packs", body=pack)
         except InvalidInput:  # a content is not what it was hashed as
             raise ChangedMeanwhile from None
 
     def _tell(self, before_bytes: int, of_bytes: int, sent_bytes: int) -> None:
-        self._told(before_bytes + sent_bytes, of_bytes)
+        self._on_upload(before_bytes + sent_bytes, of_bytes)
 
     def _ask(self, path: str, body: Mapping[str, Any]) -> Any:
         answer = self._transport.request("POST", path, body=json.dumps(body).encode())
@@ -152,7 +152,7 @@ def _packed(contents: Sequence[str], files: Mapping[str, tuple[Path, int]]) -> I
         yield pack
 
 
-def _pieces(files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) -> Iterator[bytes]:
+def _pieces(files: Mapping[str, tuple[Path, int]], progress: Callable[[int], None]) -> Iterator[bytes]:
     """A pack as it goes over the wire; raises ChangedMeanwhile for a file that is longer or shorter now."""
     sent_bytes = 0
     for content, (path, size_bytes) in files.items():
@@ -165,7 +165,7 @@ def _pieces(files: Mapping[str, tuple[Path, int]], told: Callable[[int], None]) 
             yield header + chunk
             header = b""
             sent_bytes += len(chunk)
-            told(sent_bytes)
+            progress(sent_bytes)
         if left_bytes > 0:
             raise ChangedMeanwhile
         if header:

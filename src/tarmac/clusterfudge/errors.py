@@ -53,12 +53,12 @@ class AuthenticationError(Exception):
 
     def user_friendly_message(self) -> str:
         """What a person is told."""
-        told = "\n\nAuthentication failed. Please refresh your credentials with 'fudge login'."
+        text = "\n\nAuthentication failed. Please refresh your credentials with 'fudge login'."
         if self.details:
-            told += f"\n\tDetails: {self.details}"
+            text += f"\n\tDetails: {self.details}"
         if self.status_code:
-            told += f"\n\tStatus code: {self.status_code}"
-        return told
+            text += f"\n\tStatus code: {self.status_code}"
+        return text
 
 
 OURS = (RequestError, UnsupportedError, TarmacError, SchedulingError, AuthenticationError)

@@ -38,7 +38,7 @@ class Gateway:
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
-    _said: list[str] = field(default_factory=list)
+    _notices: list[str] = field(default_factory=list)
     _clients: dict[tuple[str | None, str | None], Client] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -49,8 +49,8 @@ class Gateway:
             form = {"answer": self._answer(question, notices)}
         except TarmacError as error:
             form = {"error": error_form(error)}
-        said, self._said[:] = list(self._said), []
-        return {**form, "notices": said + notices}
+        earlier, self._notices[:] = list(self._notices), []
+        return {**form, "notices": earlier + notices}
 
     def close(self) -> None:
         """Close the connections. What was launched goes on."""
@@ -90,7 +90,7 @@ class Gateway:
         address = (question.get("url"), question.get("token"))
         with self._lock:
             if address not in self._clients:
-                self._clients[address] = Client(address[0], token=address[1], on_notice=self._said.append)
+                self._clients[address] = Client(address[0], token=address[1], on_notice=self._notices.append)
             return self._clients[address]
 
 
@@ -119,8 +119,8 @@ def error_form(error: TarmacError) -> dict[str, Any]:
     if isinstance(error, _NoRoom):
         return {**form, "kind": "scheduling", "log": error.log}
     if isinstance(error, InvalidInput):
-        told = [f"{item.message} ({item.hint})" if item.hint else item.message for item in error.problems]
-        return {**form, "kind": "request", "message": "\n".join(told)}
+        lines = [f"{item.message} ({item.hint})" if item.hint else item.message for item in error.problems]
+        return {**form, "kind": "request", "message": "\n".join(lines)}
     if isinstance(error, Unauthorized):
         return {**form, "kind": "authentication", "message": str(error)}
     if isinstance(error, NeverFits):

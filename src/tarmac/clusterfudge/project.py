@@ -74,5 +74,5 @@ def _packed_bytes(path: str) -> int:
 
 def _largest(root: str) -> str:
     largest = sorted(_files(root), key=lambda file: -file[1])[:3]
-    told = (f"{os.path.relpath(path, root)} ({size / (1024 * 1024):.1f}MB)" for path, size in largest)
-    return ", ".join(told)
+    sizes = (f"{os.path.relpath(path, root)} ({size / (1024 * 1024):.1f}MB)" for path, size in largest)
+    return ", ".join(sizes)

@@ -33,8 +33,8 @@ def batch_script(
         "output": log,
         "error": log,
     }
-    asked = [(key, str(value)) for key, value in directives.items() if value is not None]
-    lines = [f"#SBATCH --{key}={directive(value)}" for key, value in asked]
+    options = [(key, str(value)) for key, value in directives.items() if value is not None]
+    lines = [f"#SBATCH --{key}={directive(value)}" for key, value in options]
     # Some sites do not heed --chdir of what comes through firecREST.
     place = [f"cd {quote(directory)} || exit"] if directory is not None else []
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"

@@ -97,9 +97,9 @@ def _threads(assignment: Assignment, node: Node, *, cpus: float, neighbours: int
     Processors asked for are the worker's own. Otherwise its share of the node's `cpus` is that of its slots;
     a worker without slots shares them with the other workers of its attempt.
     """
-    asked = assignment.process.resources.cpus
-    if asked > 0:
-        share = asked
+    own_cpus = assignment.process.resources.cpus
+    if own_cpus > 0:
+        share = own_cpus
     elif assignment.slots and node.capacity.slots > 0:
         share = cpus * len(assignment.slots) / node.capacity.slots
     else:

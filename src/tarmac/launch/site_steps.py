@@ -88,12 +88,12 @@ def modules_if_there(modules: tuple[str, ...]) -> list[str]:
     """Lines that load modules where there are modules, and say that they are not loaded elsewhere."""
     if not modules:
         return []
-    said = quote(f"tarmac: there is no command 'module' here; not loaded: {', '.join(modules)}")
+    message = quote(f"tarmac: there is no command 'module' here; not loaded: {', '.join(modules)}")
     return [
         find_module_command(),
         "if type module &>/dev/null; then",
         *(f"  module load {quote(name)} || exit" for name in modules),
-        f"else echo {said} >&2; fi",
+        f"else echo {message} >&2; fi",
     ]
 
 
@@ -110,10 +110,10 @@ def _rehearsed_application(spec: RunSpec) -> str:
     command = _command(spec)
     if image is None:
         return shell(command)
-    said = quote(f"tarmac: there is no 'apptainer' here; without the image {image.path}: {command}")
+    message = quote(f"tarmac: there is no 'apptainer' here; without the image {image.path}: {command}")
     return (
         f"if type apptainer &>/dev/null; then {_in_image(image, image.source or image.path, command)}; "
-        f"else echo {said} >&2; {shell(command)}; fi"
+        f"else echo {message} >&2; {shell(command)}; fi"
     )
 
 
@@ -145,8 +145,10 @@ def _activation_if_there(spec: RunSpec) -> Iterator[str]:
         yield from _activation(spec)
         return
     path = expandable(f"{venv}/bin/activate")
-    said = quote(f"tarmac: the virtual environment {venv} is not on this machine; the usual python is used")
-    yield f"if [ -e {path} ]; then source {path} || exit; else echo {said} >&2; fi"
+    message = quote(
+        f"tarmac: the virtual environment {venv} is not on this machine; the usual python is used"
+    )
+    yield f"if [ -e {path} ]; then source {path} || exit; else echo {message} >&2; fi"
 
 
 def _around(application: str, after: tuple[Command, ...]) -> list[str]:

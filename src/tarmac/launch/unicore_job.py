@@ -79,7 +79,7 @@ def _on_login_node(spec: RunSpec, commands: tuple[Command, ...]) -> str | None:
 
 def _resources(site: SiteRequest, time_limit_s: float | None, slots_key: str) -> dict[str, Any]:
     memory = site.memory_per_node_bytes
-    asked = {
+    fields = {
         "Queue": site.queue,
         "Runtime": None if time_limit_s is None else _runtime(int(time_limit_s)),
         "Nodes": site.nodes,
@@ -91,7 +91,7 @@ def _resources(site: SiteRequest, time_limit_s: float | None, slots_key: str) ->
         "NodeConstraints": site.constraints,
         "QoS": site.qos,
     }
-    return {key: value for key, value in asked.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _runtime(limit_s: int) -> str:

@@ -154,11 +154,11 @@ def rehearsal_cluster(run_id: str) -> str:
     return REHEARSAL_PREFIX + run_id
 
 
-def admits(cluster: str, wanted: str | None) -> bool:
-    """Whether a run whose target names `wanted` (None: any) may use nodes of `cluster`.
+def admits(cluster: str, target: str | None) -> bool:
+    """Whether a run whose target names `target` (None: any) may use nodes of `cluster`.
 
     Nodes of a rehearsal are only for runs that name it: "any cluster" never means somebody's rehearsal.
     """
-    if wanted is None:
+    if target is None:
         return not cluster.startswith(REHEARSAL_PREFIX)
-    return cluster == wanted
+    return cluster == target

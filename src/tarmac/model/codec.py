@@ -168,5 +168,5 @@ def _plain(kind: type) -> Decoder:
     return decoder
 
 
-def _mismatch(path: str, wanted: str, value: Any) -> InvalidInput:
-    return InvalidInput(f"{path}: {wanted} is expected, not {type(value).__name__} {value!r:.60}")
+def _mismatch(path: str, expected: str, value: Any) -> InvalidInput:
+    return InvalidInput(f"{path}: {expected} is expected, not {type(value).__name__} {value!r:.60}")

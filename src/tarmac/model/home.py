@@ -70,7 +70,7 @@ class Home:
         return self.root / "settings.toml"
 
     @property
-    def slots_note_said(self) -> Path:
+    def slots_note_marker(self) -> Path:
         """Exists once the user was told what this machine's slots are."""
         return self.root / "slots-note-said"
 

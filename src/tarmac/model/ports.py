@@ -339,8 +339,10 @@ class StreamsCode(Protocol):
 class FetchesCode(Protocol):
     """A code store that can fetch repositories beside other work, and give up."""
 
-    def fetch(self, code: Repository, wanted: Callable[[], bool], *, secret: str | None = None) -> StagedCode:
-        """As `CodeStore.stage`; soon after `wanted` says no it raises Unavailable, having kept nothing.
+    def fetch(
+        self, code: Repository, proceed: Callable[[], bool], *, secret: str | None = None
+    ) -> StagedCode:
+        """As `CodeStore.stage`; soon after `proceed` returns false it raises Unavailable and keeps nothing.
 
         `secret` names the SSH key of the run, which takes the place of the server's own deploy key.
         May be called from several threads at once.

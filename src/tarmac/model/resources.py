@@ -59,16 +59,16 @@ class Resources:
 
 
 @lru_cache(maxsize=1024)
-def is_of_type(offered: str | None, wanted: str | None) -> bool:
-    """Whether slots of the `offered` type are what a request for the `wanted` one means.
+def is_of_type(offered: str | None, target: str | None) -> bool:
+    """Whether slots of the `offered` type satisfy a request for the `target` type.
 
     `a100` asks for one of any memory, `gpu` for any accelerator.
     """
-    if wanted is None or offered == wanted:
+    if target is None or offered == target:
         return True
     if offered is None:
         return False
-    if wanted == ACCELERATOR:
+    if target == ACCELERATOR:
         return offered != CPU_ONLY
     sized = _WITH_MEMORY.fullmatch(offered)
-    return (sized is not None and sized[1] == wanted) or _ONE_SIZE.get(wanted) == offered
+    return (sized is not None and sized[1] == target) or _ONE_SIZE.get(target) == offered

@@ -105,5 +105,5 @@ def max_turns_of(spec: RunSpec) -> int | None:
 
 def slot_type_of(spec: RunSpec) -> str | None:
     """The slot type asked for; several are joined by commas, None is any."""
-    asked = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
-    return ",".join(sorted(name for name in asked if name)) or None
+    slot_types = {role.slot_type or role.replica_resources.slot_type for role in spec.roles}
+    return ",".join(sorted(name for name in slot_types if name)) or None

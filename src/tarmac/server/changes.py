@@ -40,7 +40,7 @@ class Changes:
         self.stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watches: dict[str, set[Watch]] = {}
-        self._told: set[str] = set()
+        self._pending: set[str] = set()
         self._lock = threading.Lock()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,10 +66,10 @@ class Changes:
         if not watched or self._loop is None or self._loop.is_closed():
             return
         with self._lock:
-            scheduled = bool(self._told)
-            self._told.update(watched)
+            scheduled = bool(self._pending)
+            self._pending.update(watched)
         if not scheduled:
-            self._loop.call_soon_threadsafe(self._wake_told)
+            self._loop.call_soon_threadsafe(self._wake_pending)
 
     def stop(self) -> None:
         """End every stream: the server is leaving."""
@@ -78,9 +78,9 @@ class Changes:
             for watch in watches:
                 watch.wake()
 
-    def _wake_told(self) -> None:
+    def _wake_pending(self) -> None:
         with self._lock:
-            told, self._told = self._told, set()
-        for run_id in told:
+            run_ids, self._pending = self._pending, set()
+        for run_id in run_ids:
             for watch in self._watches.get(run_id, ()):
                 watch.wake()

@@ -59,7 +59,7 @@ class DatabaseCheck:
             self._thread.join()
 
     def _look(self) -> None:
-        found = self._store.damage(limit_s=LIMIT_S, wanted=lambda: not self._ending.is_set())
+        found = self._store.damage(limit_s=LIMIT_S, proceed=lambda: not self._ending.is_set())
         if found is None:
             return
         log.error("%s", self._error(found))

@@ -187,7 +187,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
         pid=os.getpid(),
         started_at=parts.clock.now(),
         ended_days=settings.ended_days,
-        slots_note=SlotsNotice(None if settings.local else parts.engine.note, home.slots_note_said),
+        slots_note=SlotsNotice(None if settings.local else parts.engine.note, home.slots_note_marker),
         attempt_directory=lambda attempt: _directory(layout, attempt),
         stop=stop,
         dialects=for_cluster(read_defaults(settings.determined, filename=str(home.settings))),

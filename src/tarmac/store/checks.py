@@ -58,14 +58,14 @@ def check_cluster(cluster: Cluster) -> None:
 def check_dataset(dataset: Dataset) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
     texts = {"the id of the dataset": dataset.id, "its source": dataset.source}
-    if problems := tuple(problem for what, told in texts.items() for problem in _bad_text(what, told)):
+    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
         raise InvalidInput(problems)
 
 
 def check_secret(version: SecretVersion) -> None:
     """Raise InvalidInput for texts that some database cannot hold."""
     texts = {"the name of the secret": version.name, "its user": version.user}
-    if problems := tuple(problem for what, told in texts.items() for problem in _bad_text(what, told)):
+    if problems := tuple(problem for what, text in texts.items() for problem in _bad_text(what, text)):
         raise InvalidInput(problems)
 
 
@@ -74,7 +74,7 @@ def guard_states(step: RunStep) -> frozenset[RunState]:
     return sources(step.events[0].event) if step.events else frozenset({step.before.state})
 
 
-def told_apart(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[Run], list[NewRun]]:
+def split_known(new: Sequence[NewRun], known: Mapping[Key, Run]) -> tuple[list[Run], list[NewRun]]:
     """The run that stands for each of `new`, and those of them that are to be stored.
 
     `known` are the stored runs by user and idempotency key; within `new`, the first of a key stands for all.
@@ -96,7 +96,7 @@ def key_of(run: Run) -> Key | None:
     return (run.user, run.idempotency_key) if run.idempotency_key is not None else None
 
 
-def wanted_pool(run: Run) -> str | None:
+def target_pool(run: Run) -> str | None:
     """Where a run wants to be: where a person put it, else as its spec says."""
     return run.place.pool or run.spec.target.pool
 

@@ -15,12 +15,12 @@ _STEPS = 20_000
 """How many steps SQLite takes before it is asked whether to go on."""
 
 
-def damage(path: Path, *, limit_s: float, wanted: Callable[[], bool]) -> str | None:
-    """What is wrong with the file; None when nothing was found in this time, or while it was `wanted`."""
+def damage(path: Path, *, limit_s: float, proceed: Callable[[], bool]) -> str | None:
+    """What is wrong with the file; None when nothing was found in this time, while `proceed()`."""
     deadline = time.monotonic() + limit_s
     connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
-        connection.set_progress_handler(lambda: not wanted() or time.monotonic() > deadline, _STEPS)
+        connection.set_progress_handler(lambda: not proceed() or time.monotonic() > deadline, _STEPS)
         found = [row[0] for row in connection.execute(f"PRAGMA quick_check({FINDINGS})")]
     except sqlite3.DatabaseError as error:
         damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (

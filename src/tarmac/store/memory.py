@@ -38,8 +38,8 @@ from tarmac.store.checks import (
     check_step,
     guard_states,
     key_of,
-    told_apart,
-    wanted_pool,
+    split_known,
+    target_pool,
 )
 from tarmac.store.failures import Conflict
 from tarmac.store.memory_secrets import MemorySecrets
@@ -110,7 +110,7 @@ class MemoryStore:
         if not new:
             return []
         with self._write:
-            standing, fresh = told_apart(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
+            standing, fresh = split_known(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
             ids = [item.run.id for item in fresh]
             if len(set(ids)) < len(ids) or not self._runs.keys().isdisjoint(ids):
                 raise Conflict("a run of this id exists")
@@ -272,7 +272,7 @@ class MemoryStore:
         run, state = new.run, INITIAL_STATE
         self._runs[run.id] = run
         self._live.add(run.id)
-        self._where[run.id] = run.spec.target.cluster, wanted_pool(run)
+        self._where[run.id] = run.spec.target.cluster, target_pool(run)
         if (key := key_of(run)) is not None:
             self._by_key[key] = run.id
         self._append(run.id, INITIAL_EVENT, state, at=run.created_at, detail={}, actor=run.user)

@@ -39,7 +39,7 @@ from tarmac.model.run import (
 from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
-from tarmac.store.checks import guard_states, wanted_pool
+from tarmac.store.checks import guard_states, target_pool
 from tarmac.store.statements import GUARD_STATES
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def of_new_run(run: Run) -> Values:
         "mode": spec.mode.value,
         "slots": spec.slots,
         "cluster": spec.target.cluster,
-        "pool": wanted_pool(run),
+        "pool": target_pool(run),
         "created_at": run.created_at,
         "idempotency_key": run.idempotency_key,
         "slot_type": slot_type_of(spec),

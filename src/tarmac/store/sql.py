@@ -27,8 +27,8 @@ from tarmac.store.checks import (
     check_new,
     check_step,
     key_of,
+    split_known,
     storable,
-    told_apart,
 )
 from tarmac.store.database import Database
 from tarmac.store.failures import Conflict
@@ -82,10 +82,10 @@ class SqlStore:
         path = self._database.path
         return path.stat().st_size if path is not None else 0
 
-    def damage(self, *, limit_s: float, wanted: Callable[[], bool] = lambda: True) -> str | None:
+    def damage(self, *, limit_s: float, proceed: Callable[[], bool] = lambda: True) -> str | None:
         """What is wrong with the file of a SQLite database, as far as it can be found in this time."""
         path = self._database.path
-        return damage(path, limit_s=limit_s, wanted=wanted) if path is not None else None
+        return damage(path, limit_s=limit_s, proceed=proceed) if path is not None else None
 
     # --- runs -------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class SqlStore:
 
     def _create(self, new: Sequence[NewRun]) -> list[Run]:
         with self._database.writing() as connection:
-            standing, fresh = told_apart(new, _known_by_key(connection, new))
+            standing, fresh = split_known(new, _known_by_key(connection, new))
             if fresh:
                 _insert(connection, fresh)
         return standing

@@ -111,9 +111,9 @@ class Receiver:
         view = memoryview(piece)
         while view:
             if self._content is None:
-                wanted = HEADER.size - len(self._header)
-                self._header += bytes(view[:wanted])
-                view = view[wanted:]
+                missing_bytes = HEADER.size - len(self._header)
+                self._header += bytes(view[:missing_bytes])
+                view = view[missing_bytes:]
                 if len(self._header) < HEADER.size:
                     return
                 self._begin()
@@ -227,9 +227,9 @@ class _Window(RawIOBase):
 
     def read(self, count_bytes: int | None = -1, /) -> bytes:
         left_bytes = max(0, self._place.size_bytes - self._at)
-        wanted = left_bytes if count_bytes is None or count_bytes < 0 else min(count_bytes, left_bytes)
+        size_bytes = left_bytes if count_bytes is None or count_bytes < 0 else min(count_bytes, left_bytes)
         self._pack.seek(self._place.offset + self._at)
-        piece = self._pack.read(wanted)
+        piece = self._pack.read(size_bytes)
         self._at += len(piece)
         return piece
 

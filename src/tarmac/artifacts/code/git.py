@@ -78,21 +78,23 @@ class RepositoryCodeStore:
     def check_sent(self, code: LocalDirectory) -> None:
         self._directories.check_sent(code)
 
-    def fetch(self, code: Repository, wanted: Callable[[], bool], *, secret: str | None = None) -> StagedCode:
+    def fetch(
+        self, code: Repository, proceed: Callable[[], bool], *, secret: str | None = None
+    ) -> StagedCode:
         if secret is None:
-            return self._fetch(code, wanted, self._rules, owner="")
+            return self._fetch(code, proceed, self._rules, owner="")
         value = self._secrets([secret])[secret]
         with key_in_memory(value) as path:
             rules = self._rules._replace(key=path)
-            return self._fetch(code, wanted, rules, owner=hashlib.sha256(value.encode()).hexdigest())
+            return self._fetch(code, proceed, rules, owner=hashlib.sha256(value.encode()).hexdigest())
 
     def _fetch(
-        self, code: Repository, wanted: Callable[[], bool], rules: GitRules, *, owner: str
+        self, code: Repository, proceed: Callable[[], bool], rules: GitRules, *, owner: str
     ) -> StagedCode:
         """`owner` names the key: what one key has opened is not given from the cache to runs with another."""
         url = gitrules.shown(code.url)
         bounds = Bounds(
-            deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, wanted=wanted
+            deadline=time.monotonic() + self._timeout_s, limit_bytes=self._limit_bytes, proceed=proceed
         )
         git = Git(rules=rules, bounds=bounds, owner=owner)
         budget = _Budget(self._limit_bytes, MOST_ENTRIES, MOST_SUBMODULES)
@@ -116,11 +118,11 @@ class RepositoryCodeStore:
         try:
             return self._directories.stage(LocalDirectory(path=str(tree), whole=True))
         except InvalidInput as refused:
-            told = [
+            problems = [
                 f"{(problem.file or '').removeprefix(f'{tree}/')} {problem.message}".strip()
                 for problem in refused.problems
             ]
-            raise InvalidInput(f"{name}: {'; '.join(told)}") from None
+            raise InvalidInput(f"{name}: {'; '.join(problems)}") from None
 
     def _place(self, git: Git, code: Repository, tree: Path, budget: _Budget, *, depth: int) -> str:
         """Write the files of a repository into `tree`; the commit they are of."""

@@ -63,9 +63,9 @@ class Repo:
             if branch is None
             else [f"refs/heads/{branch}", f"refs/tags/{branch}^{{}}", f"refs/tags/{branch}"]
         )
-        told = self._git.run("ls-remote", "--quiet", "--", self._url, *names, around=self.objects.parent)
+        output = self._git.run("ls-remote", "--quiet", "--", self._url, *names, around=self.objects.parent)
         found = {}
-        for line in told.decode().splitlines():
+        for line in output.decode().splitlines():
             commit, _, name = line.partition("\t")
             found[name] = commit
         for name in names:
@@ -105,8 +105,8 @@ class Repo:
 
     def _commits(self, short: str) -> list[str]:
         """The commits in the history that begin so."""
-        told = self._git.run("rev-parse", f"--disambiguate={short}", around=self._history)
-        names = told.decode().split()
+        output = self._git.run("rev-parse", f"--disambiguate={short}", around=self._history)
+        names = output.decode().split()
         kinds = []
         for name in names:
             with suppress(GitFailed):
@@ -161,7 +161,7 @@ def _take(lock: int, git: Git) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not git.bounds.wanted():
+            if not git.bounds.proceed():
                 raise GaveUp("nobody waits for this code any more") from None
             if time.monotonic() >= git.bounds.deadline:
                 raise InvalidInput("another fetch of this repository does not come to its end") from None

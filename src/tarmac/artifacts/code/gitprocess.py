@@ -39,11 +39,11 @@ class GaveUp(Unavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far a fetch may go: until `deadline` (monotonic), while `wanted`, within `limit_bytes`."""
+    """How far a fetch may go: until `deadline` (monotonic), while `proceed()`, within `limit_bytes`."""
 
     deadline: float
     limit_bytes: int
-    wanted: Callable[[], bool]
+    proceed: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +71,15 @@ class Git:
         case that it outlives us.
         """
         before_bytes = _size_bytes(grows)
-        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             try:
                 process = subprocess.Popen(
                     gitrules.argv(*arguments),
                     cwd=around,
                     env={**gitrules.environment(self.rules, os.environ), **(variables or {})},
                     stdin=subprocess.DEVNULL,
-                    stdout=printed,
-                    stderr=said,
+                    stdout=output,
+                    stderr=errors,
                     start_new_session=True,
                     pass_fds=() if held is None else (held,),
                 )
@@ -92,18 +92,18 @@ class Git:
                 look_s = _FIRST_LOOK_S
                 while not _left(process, look_s):
                     look_s = min(look_s * 2, _LAST_LOOK_S)
-                    grown_bytes = _size_bytes(grows) - before_bytes + os.fstat(printed.fileno()).st_size
+                    grown_bytes = _size_bytes(grows) - before_bytes + os.fstat(output.fileno()).st_size
                     self._check(grown_bytes)
             finally:
                 _end(process)
-            printed.seek(0)
-            said.seek(0)
+            output.seek(0)
+            errors.seek(0)
             if process.returncode != 0:
-                raise GitFailed(_lines(said.read()))
-            return printed.read()
+                raise GitFailed(_lines(errors.read()))
+            return output.read()
 
     def _check(self, grown_bytes: int) -> None:
-        if not self.bounds.wanted():
+        if not self.bounds.proceed():
             raise GaveUp("nobody waits for this code any more")
         if time.monotonic() >= self.bounds.deadline:
             raise InvalidInput(
@@ -144,7 +144,7 @@ def _size_bytes(directory: Path | None) -> int:
     return total_bytes
 
 
-def _lines(said: bytes) -> list[str]:
-    text = said[-16384:].decode("utf-8", "replace").replace("\r", "\n")
+def _lines(output: bytes) -> list[str]:
+    text = output[-16384:].decode("utf-8", "replace").replace("\r", "\n")
     lines = [gitrules.without_secrets(line.strip())[:300] for line in text.split("\n")]
     return [line for line in lines if line and not line.startswith(_SAYS_NOTHING)][-SHOWN_LINES:]

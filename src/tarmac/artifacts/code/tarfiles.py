@@ -45,9 +45,9 @@ class XzReader:
 
     def read(self, count_bytes: int = -1, /) -> bytes:
         """At most so many bytes; none at the end."""
-        wanted = CHUNK_BYTES if count_bytes < 0 else count_bytes
+        limit_bytes = CHUNK_BYTES if count_bytes < 0 else count_bytes
         while not self._ended:
-            piece = self._inflater.decompress(self._left, wanted)
+            piece = self._inflater.decompress(self._left, limit_bytes)
             self._left = b""
             if self._inflater.eof:
                 self._next_stream()

@@ -23,7 +23,7 @@ from tarmac.server.records.copying import copy_fields
 from tarmac.server.requests import ContentsBody, SubmissionBody
 from tarmac.server.routes.submitting import draft_of
 from tarmac.server.service import Service
-from tarmac.server.submitting.submissions import directory_wanted
+from tarmac.server.submitting.submissions import code_directory
 
 LARGEST_TREE_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
@@ -42,7 +42,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
     @uploads.post("/code/needed", response_model=api.CodeNeeded)
     def needed(request: Request, body: SubmissionBody) -> Response:
         """Which directory of the client's machine a submission brings, and what of it stays behind."""
-        code = directory_wanted(draft_of(request, body, service), plane)
+        code = code_directory(draft_of(request, body, service), plane)
         if code is None:
             return JsonAnswer({"directory": None})
         limit_bytes = arrivals.limit_bytes if code.limit_bytes is None else code.limit_bytes

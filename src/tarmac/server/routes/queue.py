@@ -42,7 +42,7 @@ def queue_routes(router: APIRouter, service: Service) -> None:
     @router.get("/queue", response_model=list[api.QueuePool])
     def queue(actor: CallingActor, parameters: Annotated[QueueParameters, Depends()]) -> Response:
         """The queue of each pool: what holds slots and what waits, in scheduling order."""
-        pools = _wanted(plane.pools(actor), parameters)
+        pools = _selected_pools(plane.pools(actor), parameters)
         part = Part(
             limit=parameters.limit,
             after=parameters.after - 1,
@@ -72,7 +72,7 @@ def _key(page: QueuePage) -> tuple[str, str]:
     return page.cluster, page.pool
 
 
-def _wanted(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:
+def _selected_pools(pools: tuple[Pool, ...], parameters: QueueParameters) -> list[Pool]:
     """The pools that are asked for; NotFound for a name that none has."""
     for what, name, known in (
         ("cluster", parameters.cluster, {pool.cluster for pool in pools}),

@@ -80,7 +80,7 @@ def prepare(draft: Draft, plane: ControlPlane) -> Prepared:
     return prepared
 
 
-def directory_wanted(draft: Draft, plane: ControlPlane) -> LocalDirectory | None:
+def code_directory(draft: Draft, plane: ControlPlane) -> LocalDirectory | None:
     """The directory of the submitter's machine that a draft brings, if it is not here already."""
     code = _spec(draft, plane).spec.code
     return code if isinstance(code, LocalDirectory) and code.digest is None else None
