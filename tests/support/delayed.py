@@ -97,11 +97,15 @@ class Delays:
 
     def is_cut(self, stay: Stay) -> bool:
         """Whether an attempt was asked to leave in the middle of the block of that period."""
-        asked_at, run_id = stay.attempt.leave_requested_at, stay.attempt.run_id
-        granted = [share for share in self.shares[run_id] if asked_at and share.period_at <= asked_at]
-        if asked_at is None or not granted:
+        leave_requested_at, run_id = stay.attempt.leave_requested_at, stay.attempt.run_id
+        granted = [
+            share
+            for share in self.shares[run_id]
+            if leave_requested_at and share.period_at <= leave_requested_at
+        ]
+        if leave_requested_at is None or not granted:
             return False
-        had_s = sum(each.served_s(granted[-1].period_at, asked_at) for each in self.stays(run_id))
+        had_s = sum(each.served_s(granted[-1].period_at, leave_requested_at) for each in self.stays(run_id))
         return 0.0 < had_s < granted[-1].allotted_s - 0.01
 
     def _note_shares(self) -> None:

@@ -69,6 +69,10 @@ INSTEAD = {
     "seat": "placement",
     "seats": "placements",
     "evidence": "milestones",
+    "told": "what the value is: message, record, fields ...",
+    "said": "what the value is: text, report ...",
+    "asked": "request, or what the value is",
+    "wanted": "what the value is: target, expected ...",
 }
 """Words that the glossary gives up, and the one it keeps."""
 
@@ -89,6 +93,7 @@ CORE = {
 NATIVE = {
     "tarmac.client": {"host"},  # the address of a server
     "tarmac.server": {"host", "task", "tasks", "cancel"},  # the same, and asyncio's own words
+    "tarmac.dialects": {"told", "said", "asked", "wanted"},  # not renamed yet
 }
 """Packages that speak of a foreign system in its own words, and those words."""
 

@@ -36,7 +36,7 @@ PACK_BYTES = 8 << 20
 TRIES = 3
 HASHES = "hashes"
 
-Told = Callable[[int, int], None]
+OnUpload = Callable[[int, int], None]
 """Told how many bytes were sent, of how many."""
 
 
@@ -48,7 +48,7 @@ class Uploads:
     """What one call brings: the same directory is sent once, however many runs ask for it."""
 
     def __init__(
-        self, transport: Transport, *, on_upload: Told | None = None, leave_out: Sequence[Path] = ()
+        self, transport: Transport, *, on_upload: OnUpload | None = None, leave_out: Sequence[Path] = ()
     ) -> None:
         self._leave_out = leave_out
         self._transport = transport

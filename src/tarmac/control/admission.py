@@ -71,7 +71,7 @@ class Admission:
         self._refuse_what_never_fits(run)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
-            events = (*events, RunEvent.PAUSE_ASKED)
+            events = (*events, RunEvent.PAUSE_REQUEST)
         state = steps(INITIAL_STATE, events)
         if run.state is not state:
             run = changed(run, state=state, seq=1 + len(events))
@@ -131,28 +131,28 @@ def _unequal(allocation: Allocation) -> Iterator[str]:
 
 def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
     """Refuse a run for a pool that no cluster it may run on has, naming those there are."""
-    wanted = spec.target.pool
+    pool = spec.target.pool
     pools = {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)}
-    if wanted is not None and pools and wanted not in pools:
-        near = nearest(wanted, pools)
+    if pool is not None and pools and pool not in pools:
+        near = nearest(pool, pools)
         meant = f"did you mean {near}? " if near else ""
         raise Refused(
-            f"{spec.name} wants pool {wanted!r}, and there is none of that name",
+            f"{spec.name} wants pool {pool!r}, and there is none of that name",
             hint=f"{meant}pools: {', '.join(sorted(pools))}",
         )
 
 
 def refuse_elsewhere(control: ControlState, spec: RunSpec) -> None:
     """Refuse a run for a cluster that another server on the same database serves."""
-    wanted = spec.target.cluster
-    if wanted is None or any(node.cluster == wanted for node in control.lasting_nodes()):
+    cluster = spec.target.cluster
+    if cluster is None or any(node.cluster == cluster for node in control.lasting_nodes()):
         return
     servers = {record.cluster: record for record in control.store.servers()}
     owners = {cluster.name: cluster.server for cluster in control.store.clusters()}
-    record = servers.get(owners.get(wanted, wanted))
+    record = servers.get(owners.get(cluster, cluster))
     if record is not None and record.cluster != control.server:
         raise Refused(
-            f"{spec.name} wants cluster {wanted}, which {record.home} serves",
+            f"{spec.name} wants cluster {cluster}, which {record.home} serves",
             hint="submit it to the server there",
         )
 
@@ -186,10 +186,10 @@ def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:
     """Whether two submissions ask for the same, apart from what is found out when they arrive."""
-    return one is other or _as_asked(one) == _as_asked(other)
+    return one is other or _comparable(one) == _comparable(other)
 
 
-def _as_asked(spec: RunSpec) -> RunSpec:
+def _comparable(spec: RunSpec) -> RunSpec:
     """The spec less what depends on the moment and the place of its submission."""
     code = spec.code
     if isinstance(code, LocalDirectory):

@@ -23,7 +23,7 @@ from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.resources import Resources
 from tarmac.model.run import CauseCode, Run
-from tarmac.model.text import listed, nearest
+from tarmac.model.text import listed, suggestion
 from tarmac.sched import Candidate, Refusal, Snapshot, explain
 
 NAMED = 4
@@ -69,7 +69,7 @@ class Clusters:
         return [report for report in self._reports() if report.kind is not ClusterKind.REHEARSAL]
 
     def show(self, actor: Actor, name: str) -> ClusterReport:
-        """The cluster of this name, of a rehearsal too; raises NotFound with the nearest."""
+        """The cluster of this name, of a rehearsal too; raises NotFound with the nearest name."""
         check(actor, Action.READ)
         return self._find(name)
 
@@ -169,8 +169,7 @@ class Clusters:
         kind = engines.kinds.get(cluster.engine)
         if kind is None:
             known = sorted({LOCAL_ENGINE, *engines.kinds})
-            near = nearest(cluster.engine, known)
-            hint = f"did you mean {near}?" if near else f"engines: {', '.join(known)}"
+            hint = suggestion(cluster.engine, known, f"engines: {', '.join(known)}")
             raise InvalidInput(f"there is no engine {cluster.engine!r} here", hint=hint)
         kind.check(cluster)
 
@@ -253,7 +252,7 @@ def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[
     for run, attempt in control.live():
         if attempt.allocation.cluster != name:
             continue
-        told: set[str] = set()
+        reported: set[str] = set()
         if attempt.held_from is None:
             yield f"{run.name} ({run.id}) waits in its queue"
             continue
@@ -272,8 +271,8 @@ def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[
                 lack = f"would have {node.capacity.cpus:g} cpus"
             elif held[placement.node].memory_bytes > node.capacity.memory_bytes:
                 lack = "would have too little memory"
-            if lack is not None and placement.node not in told:
-                told.add(placement.node)
+            if lack is not None and placement.node not in reported:
+                reported.add(placement.node)
                 yield f"{run.name} ({run.id}) holds {placement.node}, which {lack}"
 
 
@@ -326,8 +325,5 @@ def _refuse_namesakes(nodes: Sequence[Node]) -> None:
 
 
 def _unknown(name: str, known: dict[str, ClusterReport]) -> NotFound:
-    near = nearest(name, known)
-    return NotFound(
-        f"there is no cluster {name!r}",
-        hint=f"did you mean {near}?" if near else f"clusters: {', '.join(sorted(known))}",
-    )
+    hint = suggestion(name, known, f"clusters: {', '.join(sorted(known))}")
+    return NotFound(f"there is no cluster {name!r}", hint=hint)

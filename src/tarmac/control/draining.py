@@ -12,7 +12,7 @@ from tarmac.control.reports import NodeReport, node_reports
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import REHEARSAL_PREFIX, Node
 from tarmac.model.errors import InvalidInput, NotFound, Refused
-from tarmac.model.text import listed, nearest
+from tarmac.model.text import listed, suggestion
 
 NAMES_SHOWN = 8
 
@@ -55,10 +55,10 @@ def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport
 
 def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
     parts = {"cluster": choice.cluster, "pool": choice.pool, "shard": choice.shard}
-    given = {part: wanted for part, wanted in parts.items() if wanted is not None}
+    given = {part: value for part, value in parts.items() if value is not None}
     if not given and not choice.names:
         raise InvalidInput("which nodes? Name them, or a cluster, pool or shard")
-    within = [node for node in nodes if all(getattr(node, part) == wanted for part, wanted in given.items())]
+    within = [node for node in nodes if all(getattr(node, part) == value for part, value in given.items())]
     if not within:
         raise NotFound(_nothing_there(nodes, given))
     if not choice.names:
@@ -81,15 +81,14 @@ def _meant(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str
         )
     if meant:
         return meant[0]
-    near = nearest(name, known | by_hostname.keys())
-    hint = f"did you mean {near}?" if near else f"nodes: {listed(sorted(known), NAMES_SHOWN)}"
+    hint = suggestion(name, known | by_hostname.keys(), f"nodes: {listed(sorted(known), NAMES_SHOWN)}")
     raise NotFound(f"there is no node {name!r}", hint=hint)
 
 
 def _nothing_there(nodes: Collection[Node], given: dict[str, str]) -> str:
     """Which part of the choice leaves nothing over."""
-    for part, wanted in given.items():
+    for part, value in given.items():
         there = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
-        if wanted not in there:
-            return f"no node is in {part} {wanted!r}; there is {listed(there, NAMES_SHOWN) or 'none'}"
-    return f"no node is in {' and '.join(f'{part} {wanted!r}' for part, wanted in given.items())}"
+        if value not in there:
+            return f"no node is in {part} {value!r}; there is {listed(there, NAMES_SHOWN) or 'none'}"
+    return f"no node is in {' and '.join(f'{part} {value!r}' for part, value in given.items())}"

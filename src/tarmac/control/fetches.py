@@ -28,7 +28,7 @@ class Fetches:
         self._store = store
         self._ready = ready
         self._lock = threading.Lock()
-        self._wanted: frozenset[str] = frozenset()
+        self._run_ids: frozenset[str] = frozenset()
         self._under_way: dict[str, str] = {}
         self._done: dict[str, Outcome] = {}
         self._threads: set[threading.Thread] = set()
@@ -36,8 +36,8 @@ class Fetches:
     def want(self, run_ids: Collection[str]) -> None:
         """These runs alone still wait for their code: every other fetch is given up."""
         with self._lock:
-            self._wanted = frozenset(run_ids)
-            self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._wanted}
+            self._run_ids = frozenset(run_ids)
+            self._done = {run_id: done for run_id, done in self._done.items() if run_id in self._run_ids}
 
     def outcome(self, run: Run, code: Repository) -> Outcome | None:
         """What came of the fetch for this run, once; None while it is under way, or has to wait."""
@@ -69,7 +69,7 @@ class Fetches:
         outcome: Outcome | None = None
         try:
             outcome = self._store.fetch(
-                code, lambda: run_id in self._wanted, secret=deploy_key(run.spec.secrets)
+                code, lambda: run_id in self._run_ids, secret=deploy_key(run.spec.secrets)
             )
         except TarmacError as problem:
             outcome = problem
@@ -77,6 +77,6 @@ class Fetches:
             with self._lock:
                 del self._under_way[run_id]
                 self._threads.discard(threading.current_thread())
-                if outcome is not None and run_id in self._wanted:
+                if outcome is not None and run_id in self._run_ids:
                     self._done[run_id] = outcome
             self._ready()

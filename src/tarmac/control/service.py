@@ -285,16 +285,16 @@ class ControlPlane:
 def _stop(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
     if run.state in (RunState.ENDED, RunState.STOPPING):
         return None
-    return steps.stop_asked(run, attempt, now)
+    return steps.stop_run(run, attempt, now)
 
 
 def _pause(run: Run, attempt: Attempt | None, now: float) -> RunStep | None:
     if run.state in (RunState.PAUSED, RunState.PAUSING):
         return None
-    return steps.pause_asked(run, attempt, now)
+    return steps.pause_run(run, attempt, now)
 
 
 def _resume(run: Run, _attempt: Attempt | None, now: float) -> RunStep | None:
     if run.state in GOING_STATES:
         return None
-    return steps.resume_asked(run, now)
+    return steps.resume_run(run, now)

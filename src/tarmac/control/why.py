@@ -88,12 +88,12 @@ def why(control: ControlState, run: Run) -> Why:
             lost=_lost(control, run),
         )
     if run.state is RunState.QUEUED:
-        told = replace(_why_queued(control, run), lost=_lost(control, run))
-        pauses = any(reason.code is ReasonCode.RESTS for reason in told.reasons)
+        answer = replace(_why_queued(control, run), lost=_lost(control, run))
+        pauses = any(reason.code is ReasonCode.RESTS for reason in answer.reasons)
         return (
-            replace(told, headline=_pausing(control, run), estimate=_after_pause(run, told))
+            replace(answer, headline=_pausing(control, run), estimate=_after_pause(run, answer))
             if pauses
-            else told
+            else answer
         )
     with control.lock:
         attempt = control.run_cache().attempts.get(run.id)
@@ -114,8 +114,8 @@ def _before_the_cluster(control: ControlState, run: Run, engine: AttachedEngine)
     """Why a run is not in the queue of its cluster yet."""
     if run.retry is not None and run.retry.at > control.clock.now():
         return _pausing(control, run)
-    said = engine.trouble(control.clock.now())
-    trouble = f": {said}" if said else ""
+    reason = engine.trouble(control.clock.now())
+    trouble = f": {reason}" if reason else ""
     return f"queued: it is submitted to cluster {run.spec.target.cluster} once more is known of it{trouble}"
 
 
@@ -141,9 +141,9 @@ def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:
     return WhyEstimate(start_at=start_at, latest_at=None, basis=EstimateBasis.CLUSTER, text=text)
 
 
-def _after_pause(run: Run, told: Why) -> WhyEstimate | None:
+def _after_pause(run: Run, answer: Why) -> WhyEstimate | None:
     """When it is likely to start, where that is when its pause is over: nothing else is to be told then."""
-    estimate = told.estimate
+    estimate = answer.estimate
     if estimate is None or estimate.start_at is None or run.retry is None:
         return estimate
     return None if estimate.start_at <= run.retry.at + 1.0 else estimate
@@ -190,18 +190,18 @@ def _why_queued(control: ControlState, run: Run) -> Why:
         )
     estimate = control.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots
-    wanted = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
+    slots_text = f"{slots} slot{'s' if slots != 1 else ''}" if slots else "a node"
     return Why(
         run_id=run.id,
         state=run.state,
-        headline=f"queued: it waits for {wanted}",
+        headline=f"queued: it waits for {slots_text}",
         reasons=verdict.reasons,
         ahead=verdict.ahead,
         ahead_first=_named(control, verdict.ahead_first),
         awaits=len(verdict.awaits),
         awaits_first=_named(control, verdict.awaits[:NAMES_SHOWN]),
         unblocked_by=verdict.unblocked_by,
-        estimate=_told(estimate, now),
+        estimate=_why_estimate(estimate, now),
     )
 
 
@@ -212,7 +212,7 @@ def _named(control: ControlState, run_ids: Sequence[str]) -> tuple[NamedRun, ...
         return tuple(NamedRun(run_id=run_id, name=runs[run_id].name) for run_id in run_ids if run_id in runs)
 
 
-def _told(estimate: Estimate, now: float) -> WhyEstimate:
+def _why_estimate(estimate: Estimate, now: float) -> WhyEstimate:
     """An estimate with its basis in words."""
     return WhyEstimate(
         start_at=estimate.start_at,
@@ -253,8 +253,8 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case RunState.SUBMITTED:
             return _in_its_queue(control, run, attempt)
         case RunState.STARTING:
-            said = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
-            trouble = f". Its cluster does not answer now: {said}" if said else ""
+            reason = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
+            trouble = f". Its cluster does not answer now: {reason}" if reason else ""
             return f"its workers are being started{where}{trouble}"
         case RunState.RUNNING:
             return f"it runs{where}"

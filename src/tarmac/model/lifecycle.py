@@ -41,15 +41,15 @@ class RunEvent(StrEnum):
     GRANTED = "granted"  # that cluster has given it nodes
     STARTED = "started"  # every worker of the attempt runs
     RELEASED = "released"  # replicas have ended while others go on: their slots are free
-    PAUSE_ASKED = "pause_asked"
+    PAUSE_REQUEST = "pause_asked"
     ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
-    RESUME_ASKED = "resume_asked"
-    PREEMPT_ASKED = "preempt_asked"
+    RESUME_REQUEST = "resume_asked"
+    PREEMPT_REQUEST = "preempt_asked"
     VACATED = "vacated"  # the preempted attempt left: back in the queue
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
     REORDERED = "reordered"  # a person gave it another place in the queue
-    STOP_ASKED = "stop_asked"
+    STOP_REQUEST = "stop_asked"
     FINISHED = "finished"  # nothing more to come
 
 
@@ -72,31 +72,31 @@ _E = RunEvent
 RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.PENDING: {
         _E.STAGED: _S.QUEUED,
-        _E.STOP_ASKED: _S.ENDED,
+        _E.STOP_REQUEST: _S.ENDED,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PENDING,
     },
     _S.QUEUED: {
         _E.PLACED: _S.STARTING,
         _E.SUBMITTED: _S.SUBMITTED,
-        _E.PAUSE_ASKED: _S.PAUSED,
-        _E.STOP_ASKED: _S.ENDED,
+        _E.PAUSE_REQUEST: _S.PAUSED,
+        _E.STOP_REQUEST: _S.ENDED,
         _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
         _E.REORDERED: _S.QUEUED,
     },
     _S.SUBMITTED: {
         _E.GRANTED: _S.STARTING,
-        _E.PAUSE_ASKED: _S.PAUSING,
-        _E.STOP_ASKED: _S.STOPPING,
+        _E.PAUSE_REQUEST: _S.PAUSING,
+        _E.STOP_REQUEST: _S.STOPPING,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,
-        _E.PAUSE_ASKED: _S.PAUSING,
-        _E.PREEMPT_ASKED: _S.PREEMPTING,
-        _E.STOP_ASKED: _S.STOPPING,
+        _E.PAUSE_REQUEST: _S.PAUSING,
+        _E.PREEMPT_REQUEST: _S.PREEMPTING,
+        _E.STOP_REQUEST: _S.STOPPING,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
@@ -104,9 +104,9 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RELEASED: _S.STARTING,
     },
     _S.RUNNING: {
-        _E.PAUSE_ASKED: _S.PAUSING,
-        _E.PREEMPT_ASKED: _S.PREEMPTING,
-        _E.STOP_ASKED: _S.STOPPING,
+        _E.PAUSE_REQUEST: _S.PAUSING,
+        _E.PREEMPT_REQUEST: _S.PREEMPTING,
+        _E.STOP_REQUEST: _S.STOPPING,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
@@ -115,23 +115,23 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
-        _E.RESUME_ASKED: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
-        _E.STOP_ASKED: _S.STOPPING,
+        _E.RESUME_REQUEST: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
+        _E.STOP_REQUEST: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PAUSING,
         _E.RELEASED: _S.PAUSING,
     },
     _S.PAUSED: {
-        _E.RESUME_ASKED: _S.QUEUED,
-        _E.STOP_ASKED: _S.ENDED,
+        _E.RESUME_REQUEST: _S.QUEUED,
+        _E.STOP_REQUEST: _S.ENDED,
         _E.REORDERED: _S.PAUSED,
     },
     _S.PREEMPTING: {
         _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
-        _E.PAUSE_ASKED: _S.PAUSING,
-        _E.STOP_ASKED: _S.STOPPING,
+        _E.PAUSE_REQUEST: _S.PAUSING,
+        _E.STOP_REQUEST: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PREEMPTING,
         _E.RELEASED: _S.PREEMPTING,
@@ -143,7 +143,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.ENDED: {},
 }
 
-USER_ASKS = (RunEvent.PAUSE_ASKED, RunEvent.RESUME_ASKED, RunEvent.STOP_ASKED)
+USER_ASKS = (RunEvent.PAUSE_REQUEST, RunEvent.RESUME_REQUEST, RunEvent.STOP_REQUEST)
 """The events that a person brings about."""
 
 INITIAL_EVENT = RunEvent.ACCEPTED
@@ -206,10 +206,10 @@ def attempt_step(state: AttemptState, following: AttemptState) -> AttemptState:
 
 
 _PHRASES = {
-    RunEvent.PAUSE_ASKED: "paused",
-    RunEvent.RESUME_ASKED: "resumed",
-    RunEvent.PREEMPT_ASKED: "preempted",
-    RunEvent.STOP_ASKED: "stopped",
+    RunEvent.PAUSE_REQUEST: "paused",
+    RunEvent.RESUME_REQUEST: "resumed",
+    RunEvent.PREEMPT_REQUEST: "preempted",
+    RunEvent.STOP_REQUEST: "stopped",
     RunEvent.PLACED: "placed",
     RunEvent.REORDERED: "given another place in the queue",
 }

@@ -80,8 +80,8 @@ class Candidate:
 class Holding:
     """A run that occupies slots: its facts as a candidate, what it holds, and how far it got.
 
-    `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it has been
-    asked (at `asked_at`) to pause, stop or give way: its slots come free soon, within `grace_s`. `requeues`
+    `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it was asked (at
+    `leave_requested_at`) to pause, stop or give way: its slots come free soon, within `grace_s`. `requeues`
     is true if it then queues again: it gives way, and is neither paused nor stopped. `allotted_s` is the time
     it was promised when it was placed (None: nothing).
     """
@@ -94,7 +94,7 @@ class Holding:
     leaving: bool
     grace_s: float = 0.0
     requeues: bool = False
-    asked_at: float | None = None
+    leave_requested_at: float | None = None
     allotted_s: float | None = None
 
 

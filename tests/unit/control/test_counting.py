@@ -94,7 +94,7 @@ def turn_over(run: Run, milestones: Milestones = UNSEEN, **fields: object) -> Ru
     """The end of a turn: asked at 102 to leave, gone at 110."""
     attempt = an_attempt(allotted_s=90.0, number=run.attempt)
     preemption = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.TURN_OVER)
-    asked = steps.preempt_asked(run, attempt, preemption, 102.0)
+    asked = steps.preempt_run(run, attempt, preemption, 102.0)
     assert asked.attempt is not None
     return end(asked.after, replace(asked.attempt, **fields), left(Outcome.PREEMPTED, milestones=milestones))
 
@@ -206,7 +206,7 @@ def test_a_turn_that_was_cut_short_is_none(outcome: Outcome) -> None:
 def test_a_run_preempted_before_its_time_is_preempted_and_has_had_no_turn() -> None:
     run, attempt = a_run(mode=Mode.CYCLE), an_attempt(allotted_s=90.0)
     moved = Preemption(run_id="r1", seq=run.seq, reason=PreemptionReason.POOL_CHANGED)
-    asked = steps.preempt_asked(run, attempt, moved, 50.0)
+    asked = steps.preempt_run(run, attempt, moved, 50.0)
     assert asked.attempt is not None
     after = end(asked.after, asked.attempt, left(Outcome.PREEMPTED)).after
     assert (after.turns, after.preemptions) == (0, 1)

@@ -185,7 +185,7 @@ def test_i12_a_slow_start_and_a_slow_end_use_nothing_of_a_block():
     unborn = replace(slow, started_at=None)
     assert Member(unborn.candidate, unborn).used_s(START, START + 100) == 0
     assert Member(unborn.candidate, unborn).used_s(START, START + 200) == 70, "setup of its own counts"
-    leaving = replace(slow, leaving=True, asked_at=START + 60)
+    leaving = replace(slow, leaving=True, leave_requested_at=START + 60)
     assert Member(leaving.candidate, leaving).used_s(START, START + 100) == 20
 
 

@@ -46,13 +46,13 @@ def test_liveness_every_admitted_run_starts_under_finite_load(count, slots, subm
 def test_m3_a_big_run_starts_in_bounded_time_under_an_endless_stream_of_small_ones():
     """Small runs come faster than they end; the big one waits its patience, then for the longest of them."""
     stream = [(NOW + 10 * step, candidate(f"s{step:05}", gang(1)), 400.0) for step in range(1000)]
-    asked_at = NOW + 25
-    life = Life(nodes(2, 4), [(asked_at, candidate("big", gang(8)), 1.0), *stream])
+    leave_requested_at = NOW + 25
+    life = Life(nodes(2, 4), [(leave_requested_at, candidate("big", gang(8)), 1.0), *stream])
     life.run(until=lambda life: "big" in life.started_at)
-    assert PATIENCE_S < life.started_at["big"] - asked_at <= PATIENCE_S + 400
-    passed = [at for run_id, at in life.started_at.items() if run_id != "big" and at > asked_at]
+    assert PATIENCE_S < life.started_at["big"] - leave_requested_at <= PATIENCE_S + 400
+    passed = [at for run_id, at in life.started_at.items() if run_id != "big" and at > leave_requested_at]
     assert passed, "until then smaller ones passed it"
-    assert max(passed) < asked_at + PATIENCE_S
+    assert max(passed) < leave_requested_at + PATIENCE_S
 
 
 @given(

@@ -17,7 +17,7 @@ from tarmac.artifacts.versions.listed import latest, read_chunk, read_manifest, 
 from tarmac.artifacts.versions.manifest import Broken, Chunk, Manifest, Version, parse_id
 from tarmac.artifacts.versions.stores import open_blobs
 from tarmac.model.errors import NotFound
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 REMEMBERED = 20_000
 
@@ -113,8 +113,7 @@ class Catalog:
     def unknown(self, reference: str, *, others: Sequence[str] = ()) -> NotFound:
         """The error for a text that names no artifact, with the nearest name."""
         ids = [version.id for version in versions(self.blobs)]
-        near = nearest(reference, [*ids, *others])
-        hint = f"did you mean {near}?" if near else "tarmac artifacts ls lists them"
+        hint = suggestion(reference, [*ids, *others], "tarmac artifacts ls lists them")
         return NotFound(f"there is no artifact {reference!r}", hint=hint)
 
     def _read(self, version: Version) -> VersionSummary | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SAID = 20
+NODES_SHOWN = 20
 """More nodes than this are drained in one sentence."""
 
 LISTED = 40
@@ -79,7 +79,7 @@ def drain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **par
     changed = connect().drain(*names, **parts)
     if as_json:
         print_json({"nodes": changed})
-    elif len(changed) > SAID:
+    elif len(changed) > NODES_SHOWN:
         busy = sum(bool(node["runs"]) for node in changed)
         left = f"on {busy} of them there are still runs" if busy else "they are empty"
         print_text(f"{len(changed)} nodes take no new work; {left}")
@@ -98,7 +98,7 @@ def undrain(ctx: click.Context, /, *, names: tuple[str, ...], as_json: bool, **p
     changed = connect().undrain(*names, **parts)
     if as_json:
         print_json({"nodes": changed})
-    elif len(changed) > SAID:
+    elif len(changed) > NODES_SHOWN:
         print_text(f"{len(changed)} nodes take work again")
     else:
         for node in changed:

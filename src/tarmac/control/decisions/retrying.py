@@ -83,8 +83,8 @@ def _end(attempt: Attempt) -> str | None:
     if cause is None or _ran_s(attempt) >= QUICK_S:
         return None
     lines = [_CHANGING.sub("#", line) for line in cause.tail]
-    told = repr((cause.code.value, cause.exit_code, cause.signal, cause.role, lines))
-    return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
+    text = repr((cause.code.value, cause.exit_code, cause.signal, cause.role, lines))
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _ran_s(attempt: Attempt) -> float:

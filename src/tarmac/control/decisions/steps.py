@@ -48,7 +48,7 @@ def staged(run: Run, code: StagedCode, now: float) -> RunStep:
     queued = _step(run, after, RunEvent.STAGED, now, detail)
     if not run.spec.start_paused:
         return queued
-    aside = pause_asked(after, None, now)
+    aside = pause_run(after, None, now)
     return RunStep(before=run, after=aside.after, events=queued.events + aside.events)
 
 
@@ -150,31 +150,31 @@ def granted_nodes(
     return _step(run, after, RunEvent.GRANTED, granted_at, detail, attempt=attempt)
 
 
-def stop_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+def stop_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user ends it for good: at once where nothing runs, else when its attempt has left."""
-    after = _after(run, RunEvent.STOP_ASKED)
+    after = _after(run, RunEvent.STOP_REQUEST)
     if after.state is RunState.ENDED:
         after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
-        return _step(run, after, RunEvent.STOP_ASKED, now, {"outcome": Outcome.STOPPED})
-    return _asking(run, attempt, after, RunEvent.STOP_ASKED, now)
+        return _step(run, after, RunEvent.STOP_REQUEST, now, {"outcome": Outcome.STOPPED})
+    return _asking(run, attempt, after, RunEvent.STOP_REQUEST, now)
 
 
-def pause_asked(run: Run, attempt: Attempt | None, now: float) -> RunStep:
+def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user sets it aside: at once where nothing runs, else when its attempt has left."""
-    return _asking(run, attempt, _after(run, RunEvent.PAUSE_ASKED), RunEvent.PAUSE_ASKED, now)
+    return _asking(run, attempt, _after(run, RunEvent.PAUSE_REQUEST), RunEvent.PAUSE_REQUEST, now)
 
 
-def resume_asked(run: Run, now: float) -> RunStep:
+def resume_run(run: Run, now: float) -> RunStep:
     """A paused run queues again; one that is still pausing queues as soon as it has left."""
-    after = _after(run, RunEvent.RESUME_ASKED)
+    after = _after(run, RunEvent.RESUME_REQUEST)
     if after.state is RunState.QUEUED:
         after = changed(after, queued_at=now)
-    return _step(run, after, RunEvent.RESUME_ASKED, now, {})
+    return _step(run, after, RunEvent.RESUME_REQUEST, now, {})
 
 
-def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
+def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
     """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
-    after = _after(run, RunEvent.PREEMPT_ASKED)
+    after = _after(run, RunEvent.PREEMPT_REQUEST)
     attempt = changed(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
@@ -182,7 +182,7 @@ def preempt_asked(run: Run, attempt: Attempt, preemption: Preemption, now: float
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
-    return _step(run, after, RunEvent.PREEMPT_ASKED, now, detail, attempt=attempt)
+    return _step(run, after, RunEvent.PREEMPT_REQUEST, now, detail, attempt=attempt)
 
 
 def granted(run: Run, share: Share) -> RunStep:

@@ -68,11 +68,11 @@ def queue(
     """This part of the queue of each pool (of this name, of this cluster), in scheduling order."""
     now = control.clock.now()
 
-    def asked_for(key: PoolKey) -> bool:
+    def is_selected(key: PoolKey) -> bool:
         return cluster in (None, key[0]) and pool in (None, key[1])
 
     def question(ledger: Ledger) -> tuple[tuple[PoolPage, ...], Scope]:
-        found = pages(ledger, now, part, pools=asked_for)
+        found = pages(ledger, now, part, pools=is_selected)
         last = max((place.place for page in found for place in page.places), default=-1)
         return found, scope_of_first(ledger, now, last + 1)
 
@@ -148,11 +148,11 @@ class _Named:
 
 def _try(draft: Draft, change: QueueChange, named: _Named) -> Iterator[Problem]:
     """Make one change on the draft; what is wrong with it, told by its own words."""
-    wanted = list(_operations(change))
-    if len(wanted) != 1:
-        yield Problem(message=f"{change.reference}: one change at a time, not {len(wanted)}")
+    operations = list(_operations(change))
+    if len(operations) != 1:
+        yield Problem(message=f"{change.reference}: one change at a time, not {len(operations)}")
         return
-    words, operation = wanted[0]
+    words, operation = operations[0]
     try:
         operation(draft, named.run(change.reference), named)
     except (NotFound, Refused) as error:

@@ -19,7 +19,7 @@ from tarmac.model.errors import Refused
 from tarmac.model.lifecycle import RunEvent, RunState, sources
 from tarmac.model.run import QueuePosition, Run
 from tarmac.model.spec import Mode
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 PoolKey = tuple[str, str]
 """Cluster and name of a pool."""
@@ -86,8 +86,7 @@ class Draft:
             return
         if (cluster, name) not in self._rules:
             known = sorted(pool for of, pool in self._rules if of == cluster)
-            near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else f"its pools: {', '.join(known)}"
+            hint = suggestion(name, known, f"its pools: {', '.join(known)}")
             raise Refused(f"cluster {cluster} has no pool {name!r}", hint=hint)
         if (why_not := self._misfit(run, (cluster, name))) is not None:
             raise Refused(f"pool {name} could never hold {_named(run)}: {why_not}")
@@ -150,12 +149,12 @@ class Draft:
             state = "has ended" if run.state is RunState.ENDED else f"is {run.state}"
             raise Refused(f"{_named(run)} {state}: it has no place in the queue")
 
-    def _check_policy(self, run: Run, wanted: Policy, what: str) -> None:
+    def _check_policy(self, run: Run, required: Policy, what: str) -> None:
         """Whether what is to be set counts for this run at all."""
         self._check_batch(run)
         pool = self._pools[run.id]
         policy = self._policy(pool)
-        if policy is wanted:
+        if policy is required:
             return
         counts, hint = {
             Policy.PRIORITY: ("orders by priority", f"tarmac queue set {run.id} --priority N"),

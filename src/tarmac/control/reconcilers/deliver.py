@@ -45,8 +45,12 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
         unborn = attempt.is_to_be_submitted and not deliveries.submitted(attempt.id)
         if unborn and ask is not LeaveRequest.STOP:  # a stop alone sees to it that it is never born
             unborn = not _submit(control, engine, run, attempt, nodes)
-        told = ask is None or deliveries.asked(attempt.id, ask) or _ask(control, engine, attempt, ask)
-        if told and (ask is LeaveRequest.STOP or not unborn):
+        leave_delivered = (
+            ask is None
+            or deliveries.has_leave_request(attempt.id, ask)
+            or _ask(control, engine, attempt, ask)
+        )
+        if leave_delivered and (ask is LeaveRequest.STOP or not unborn):
             delivered.append(run)
     control.note_delivered(delivered)
     if len(deliveries) > MOST_KEPT:
@@ -95,7 +99,7 @@ def _ask(control: ControlState, engine: AttachedEngine, attempt: Attempt, ask: L
         log.warning("attempt %s could not be asked to %s now: %s", attempt.id, ask, error)
         _postpone(control, engine, attempt, error)
         return False
-    engine.deliveries.note_asked(attempt.id, ask)
+    engine.deliveries.note_leave_request(attempt.id, ask)
     engine.delivery_rest.note_answer()
     return True
 

@@ -65,7 +65,7 @@ def _decisions(control: ControlState, decided: Plan, now: float) -> tuple[list[R
         elif isinstance(item, Preemption):
             attempt = attempts[item.run_id]
             if attempt is not None:
-                found.append(steps.preempt_asked(run, attempt, item, now))
+                found.append(steps.preempt_run(run, attempt, item, now))
         elif starting is not None:
             found.append(starting.step(run, item))
     return found, len(found) == len(every)

@@ -11,7 +11,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._submitted: set[str] = set()
-        self._asked: dict[str, LeaveRequest] = {}
+        self._leave_requests: dict[str, LeaveRequest] = {}
         self._refused: dict[str, str] = {}
         self._not_before: dict[str, float] = {}
         self._kept = 0
@@ -28,12 +28,12 @@ class Deliveries:
         self._submitted.add(attempt_id)
         self._not_before.pop(attempt_id, None)
 
-    def asked(self, attempt_id: str, ask: LeaveRequest) -> bool:
+    def has_leave_request(self, attempt_id: str, ask: LeaveRequest) -> bool:
         """Whether exactly this was passed on last."""
-        return self._asked.get(attempt_id) is ask
+        return self._leave_requests.get(attempt_id) is ask
 
-    def note_asked(self, attempt_id: str, ask: LeaveRequest) -> None:
-        self._asked[attempt_id] = ask
+    def note_leave_request(self, attempt_id: str, ask: LeaveRequest) -> None:
+        self._leave_requests[attempt_id] = ask
 
     def refuse(self, attempt_id: str, reason: str) -> None:
         """The engine will never take this attempt: it is not submitted again, and ends."""
@@ -55,7 +55,7 @@ class Deliveries:
     def keep_only(self, attempt_ids: set[str]) -> None:
         """Forget what is no longer live."""
         self._submitted &= attempt_ids
-        for table in (self._asked, self._refused, self._not_before):
+        for table in (self._leave_requests, self._refused, self._not_before):
             for gone in [key for key in table if key not in attempt_ids]:
                 del table[gone]
         self._kept = len(self._submitted)

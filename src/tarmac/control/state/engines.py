@@ -166,14 +166,14 @@ class Engines:
 
     def open(self, clusters: Iterable[Cluster]) -> None:
         """Have an engine open for each of these clusters that needs its own, and for no other."""
-        wanted = {cluster.name: cluster for cluster in clusters if not self.stands_for(cluster)}
-        if wanted == self._opened:
+        clusters_by_name = {cluster.name: cluster for cluster in clusters if not self.stands_for(cluster)}
+        if clusters_by_name == self._opened:
             return
         others = {name: engine for name, engine in self._others.items() if name not in self._opened}
-        for name, cluster in wanted.items():
+        for name, cluster in clusters_by_name.items():
             same = self._opened.get(name) == cluster
             others[name] = self._others[name] if same else AttachedEngine(name, self._open(cluster))
-        self._others, self._opened = others, wanted
+        self._others, self._opened = others, clusters_by_name
         self._note_others()
         self.changed()
 

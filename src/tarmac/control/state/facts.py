@@ -64,7 +64,7 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
         leaving=run.state in LEAVING_STATES,
         grace_s=run.spec.pause.grace_s,
         requeues=run.state is RunState.PREEMPTING,
-        asked_at=attempt.leave_requested_at,
+        leave_requested_at=attempt.leave_requested_at,
         allotted_s=attempt.allotted_s,
     )
 

@@ -46,7 +46,7 @@ class RunCache:
         self._own_ends: set[str] = set()
         self._last_event_id: int | None = None
         self._changed: dict[str, None] = {}
-        self._told: set[str] = set()
+        self._fact_ids: set[str] = set()
         self._known_shapes = shapes
         self._shapes: dict[str, Shape] = {}
 
@@ -78,9 +78,9 @@ class RunCache:
 
     def reload(self, store: Store, run_ids: Iterable[str]) -> None:
         """Read these runs again, as they are now."""
-        wanted = sorted(set(run_ids))
-        found = store.load_runs(wanted) if wanted else {}
-        for run_id in wanted:
+        ids = sorted(set(run_ids))
+        found = store.load_runs(ids) if ids else {}
+        for run_id in ids:
             run = found.get(run_id)
             before = self.runs.get(run_id)
             if run is None:
@@ -136,9 +136,9 @@ class RunCache:
         for run_id in changed:
             fact = self._fact(run_id)
             if fact is not None:
-                self._told.add(run_id)
-            elif run_id in self._told:
-                self._told.discard(run_id)
+                self._fact_ids.add(run_id)
+            elif run_id in self._fact_ids:
+                self._fact_ids.discard(run_id)
             else:
                 continue  # it was never anything to the scheduler
             yield run_id, fact
@@ -208,7 +208,7 @@ class RunCache:
         return shape
 
     def _drop(self, run_id: str) -> None:
-        if run_id in self._told:
+        if run_id in self._fact_ids:
             self._changed[run_id] = None
         else:
             self._changed.pop(run_id, None)  # a server that never plans remembers no run that ended

@@ -151,7 +151,7 @@ class Simulation:
 
     def _preempt(self, preemption: Preemption) -> None:
         holding = self._holdings[preemption.run_id]
-        holding = replace(holding, leaving=True, requeues=True, asked_at=self.now)
+        holding = replace(holding, leaving=True, requeues=True, leave_requested_at=self.now)
         self._ledger.hold(holding)
         self._take_up(holding, self._bases.get(preemption.run_id, EstimateBasis.TIME_LIMITS))
 

@@ -21,7 +21,7 @@ _STATE_REASONS = {
     NodeState.LOST: (ReasonCode.NODE_LOST, "lost: nothing has been heard of it"),
 }
 
-HOLDERS_TOLD = 4
+HOLDERS_SHOWN = 4
 """So many of the runs that hold something on a node are named."""
 
 
@@ -170,7 +170,7 @@ def _held_by(holders: Sequence[Candidate]) -> str:
     """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
     if not holders:
         return ""
-    return f"; held by {listed([candidate.label for candidate in holders], HOLDERS_TOLD)}"
+    return f"; held by {listed([candidate.label for candidate in holders], HOLDERS_SHOWN)}"
 
 
 def _free(space: Space, need: Resources) -> str:

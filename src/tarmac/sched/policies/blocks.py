@@ -59,8 +59,8 @@ class Member:
         holding = self.holding
         if holding is None:
             return 0.0
-        if holding.asked_at is not None:
-            until = min(until, holding.asked_at)
+        if holding.leave_requested_at is not None:
+            until = min(until, holding.leave_requested_at)
         return max(0.0, until - max(block_begins_at(holding.granted_at, holding.started_at), since))
 
 

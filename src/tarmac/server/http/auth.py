@@ -25,7 +25,7 @@ from tarmac.server.http.errors import response
 API_USER = "api"
 """The user of requests that come with the token."""
 
-_TOKEN_WANTED = (
+_TOKEN_HINT = (
     "set TARMAC_TOKEN to the content of the file `token` in the server's home; "
     "a program sends the header Authorization: Bearer TOKEN"
 )
@@ -73,7 +73,7 @@ class AuthMiddleware:
 
         caller = self._caller(scope)
         if caller is None:
-            refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_WANTED))
+            refusal = response(Unauthorized("this server wants its token", hint=_TOKEN_HINT))
             await refusal(scope, receive, send_with_version)
             return
         scope[_CALLER] = caller

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tarmac.model.errors import NotFound
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import Role
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 
 def check_choice(
@@ -29,8 +29,7 @@ def check_choice(
         raise NotFound(f"there is no attempt {attempt} of {run.name} ({run.id}): {had}")
     roles = {each.name: each for each in run.spec.roles}
     if role is not None and role != setup_role and role not in roles:
-        near = nearest(role, roles)
-        hint = f"did you mean {near}?" if near else f"its roles: {', '.join(sorted(roles))}"
+        hint = suggestion(role, roles, f"its roles: {', '.join(sorted(roles))}")
         raise NotFound(f"there is no role {role!r} in {run.name} ({run.id})", hint=hint)
     if role == setup_role and role not in roles:
         return

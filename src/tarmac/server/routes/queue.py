@@ -13,7 +13,7 @@ from tarmac.control.queue.queue_entries import QueuePage
 from tarmac.control.queue.queueing import QueueChange
 from tarmac.model.cluster import Pool
 from tarmac.model.errors import NotFound
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 from tarmac.sched import Part
 from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
@@ -79,9 +79,8 @@ def _selected_pools(pools: tuple[Pool, ...], parameters: QueueParameters) -> lis
         ("pool", parameters.pool, {pool.name for pool in pools}),
     ):
         if name is not None and name not in known:
-            near = nearest(name, known)
-            listed = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(known))}"
-            raise NotFound(f"there is no {what} {name!r}", hint=listed)
+            hint = suggestion(name, known, f"there are: {', '.join(sorted(known))}")
+            raise NotFound(f"there is no {what} {name!r}", hint=hint)
     return [
         pool
         for pool in pools

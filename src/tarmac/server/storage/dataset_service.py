@@ -23,7 +23,7 @@ from tarmac.model.errors import InvalidInput, NotFound, Problem, Refused, Tarmac
 from tarmac.model.launch import ApplyConventions, Launch
 from tarmac.model.ports import Clock, Store
 from tarmac.model.run import Attempt, Run
-from tarmac.model.text import nearest
+from tarmac.model.text import suggestion
 
 NOTE_EVERY_S = 1.0
 """How often the progress of a fetch is stored."""
@@ -201,7 +201,6 @@ def _not_ready(dataset: Dataset) -> str:
 
 
 def _nearest(dataset_id: str, known: Iterable[str]) -> str:
-    near = nearest(dataset_id, known)
-    if near:
-        return f"did you mean {near}?"
-    return f"datasets: {', '.join(known)}" if known else "tarmac datasets add ID PATH adds one"
+    names = list(known)
+    otherwise = f"datasets: {', '.join(names)}" if names else "tarmac datasets add ID PATH adds one"
+    return suggestion(dataset_id, names, otherwise)
