@@ -110,7 +110,7 @@ class NodeRun:
         self.limit_due = None if limit_s is None else self._claimed + limit_s
 
     def settle(self, document: AttemptDocument, part: NodePart) -> None:
-        """What the attempt left open is known now."""
+        """Replace document and part by those without placeholders."""
         self.document, self.part = document, part
         for worker, settled in zip(self.workers, part.workers):  # noqa: B905 - the same workers
             worker.part = settled
@@ -121,7 +121,7 @@ class NodeRun:
         return sorted({worker.directory for worker in self.workers}) or [self.node.work]
 
     def _start_of(self, worker: WorkerPart) -> str:
-        """Where a worker starts. What steps and hooks make is for all to see, so it is shared with them."""
+        """The directory of a worker. With steps or hooks all workers share one, to see their files."""
         shared = self.document.setup or self.document.hooks or len(self.part.workers) < 2
         if shared or not self.document.own_directories:
             return self.node.work
@@ -138,13 +138,13 @@ class NodeRun:
         return self.leave_request.kind if self.leave_request else None
 
     def let_go(self) -> None:
-        """The attempt is over and this process lives on: close what was opened for it."""
+        """Close what was opened for the attempt: this process serves another one."""
         self.wake_channel.close()
         if self.progress is not None:
             self.progress.let_go()
 
     def leave_at(self) -> Optional[float]:
-        """When workers that start now are to be asked to leave, in seconds since the epoch; None: never."""
+        """When workers that start now will be asked to leave, in seconds since the epoch; None: never."""
         now, dues = time.monotonic(), [self.limit_due]
         if self.document.allotted_s is not None:
             allowed = self._claimed + protocol.START_ALLOWANCE_S if self.document.allots_setup else now
@@ -183,12 +183,12 @@ class NodeRun:
         return cause if isinstance(cause, dict) else None
 
     def take_secrets(self, values: dict[str, str]) -> None:
-        """The values of the attempt's secrets: none of them stands in what is reported from now on."""
+        """Take the values of the attempt's secrets, and mask them in all later reports."""
         self.secret_values = values
         self.events.mask = self.mask = Mask(values.values())
 
     def note_failure(self, cause: Cause) -> None:
-        """This failure ends the attempt: tell the other nodes on this disk, unless another was first."""
+        """This failure ends the attempt: report it to the other nodes, unless another was first."""
         cause = self.mask.tree(cause)
         record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
@@ -234,7 +234,7 @@ def _read_json(path: str) -> Optional[dict[str, Any]]:
     try:
         return untrusted.read_object(path)
     except (OSError, ValueError):
-        return None  # not there, or not whole yet: it is looked at again
+        return None  # missing, or not whole yet: it is read again later
 
 
 def _remove(path: str) -> None:

@@ -71,7 +71,7 @@ def run_attempt(
 
     `apart` if this process is the first of a namespace. `secrets` are the values of those that attempt.json
     names, `granted` is what the cluster gave to it, where that has a queue of its own. True when this process
-    is then as if it had run none.
+    can serve another attempt.
     """
     syscalls.become_subreaper()
     attempt = AttemptPaths(directory)
@@ -97,7 +97,7 @@ def run_attempt(
 
 
 def _supervise(run: NodeRun) -> ExitOutcome:
-    """Take every hook; whatever happens, say how it ended."""
+    """Run every hook; returns the outcome, whatever happens."""
     try:
         for hook in HOOKS:
             hook(run)
@@ -107,27 +107,27 @@ def _supervise(run: NodeRun) -> ExitOutcome:
     except OSError as error:
         return _fault(run, f"{run.node_name} could not run it: {error}")
     except Exception as error:  # noqa: BLE001
-        # The rim of the runner: a bug here must not leave workers behind, nor an attempt without an end.
+        # The outermost handler: a bug must not leave workers behind, nor an attempt without an end.
         with suppress(OSError):
             untrusted.append_text(run.node.runner_log, traceback.format_exc())
         return _fault(run, f"the runner on {run.node_name} failed: {type(error).__name__}: {error}")
 
 
 def _fault(run: NodeRun, message: str) -> ExitOutcome:
-    """The platform's fault, not the run's: the other nodes are told, and it is retried by itself."""
+    """A platform fault: the other nodes learn of it, and the attempt is retried by itself."""
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return outcome_of(run)
 
 
 def _end_everything(run: NodeRun) -> None:
-    """Whatever the hooks left running when they were broken off is ended."""
+    """End all processes that interrupted hooks left running."""
     run.children.reap()
     while not run.children.none_left:
         aside = run.children.aside
         refusing = descendants.end(but=aside)
         run.children.reap()
         if run.children.none_left or len(refusing) >= len(descendants.living(but=aside)):
-            return  # nothing is left but what belongs to another user
+            return  # only processes of another user are left
         run.wake_channel.wait(time.monotonic() + _LOOK_AGAIN_S)
 
 
@@ -140,7 +140,7 @@ def _deliver(run: NodeRun) -> None:
 
 
 def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional[Apart]) -> None:
-    """Report that attempt.json is of no use, where there is a directory to report in."""
+    """Report an unreadable attempt.json, where there is a directory to report in."""
     if not os.path.isdir(attempt.directory):
         return
     run = claim(unreadable(node_name), node_name, attempt, apart)

@@ -125,18 +125,23 @@ def failure(item: Exit, *, node: str) -> Cause:
         code, message = words.SIGNAL, f"{item.name} on {node} was ended by {item.signal}"
     else:
         code, message = words.EXIT_CODE, f"{item.name} on {node} exited with {item.exit_code}"
-    cause: Cause = {
-        "code": code,
-        "message": message,
-        "role": item.role,
-        "replica": item.replica,
-        "worker": item.worker,
-        "node": node,
-        "exit_code": item.exit_code,
-        "signal": item.signal,
-        "tail": list(item.tail),
-    }
-    return {key: value for key, value in cause.items() if value is not None and value != []}
+    return cause_of(
+        code,
+        message,
+        role=item.role,
+        replica=item.replica,
+        worker=item.worker,
+        node=node,
+        exit_code=item.exit_code,
+        signal=item.signal,
+        tail=list(item.tail),
+    )
+
+
+def cause_of(code: str, message: str, **fields: Any) -> Cause:
+    """A cause, less the fields that are None or empty lists."""
+    known = {name: value for name, value in fields.items() if value is not None and value != []}
+    return {"code": code, "message": message, **known}
 
 
 def left_as_requested(item: Exit, by_signal: Optional[str]) -> bool:

@@ -116,7 +116,7 @@ def _wait_for_others(run: NodeRun, interrupted: _Interruption) -> bool:
 
 
 def _left(node: NodePaths) -> bool:
-    """Whether the workers of a node have ended: it said so, or its part is over."""
+    """Whether the workers of a node have ended: its file says so, or its part is over."""
     return os.path.exists(node.left) or has_ended(node)
 
 
@@ -167,7 +167,7 @@ def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
 
 
 def _end(run: NodeRun, child: Child) -> None:
-    """Let it leave by SIGTERM; what does not is ended like everything else of the node's part."""
+    """Send SIGTERM and wait a moment; a process that stays is ended with the rest of the node's part."""
     child.send(signal.SIGTERM)
     deadline = time.monotonic() + _LEAVE_S
     while not child.left and time.monotonic() < deadline:
@@ -177,19 +177,18 @@ def _end(run: NodeRun, child: Child) -> None:
 
 def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.Cause:
     how = f"was ended by {child.signal}" if child.signal else f"exited with {child.exit_code}"
-    cause: exit_outcome.Cause = {
-        "code": code,
-        "message": f"{what} on {run.node_name} failed: {how}",
-        "node": run.node_name,
-        "exit_code": child.exit_code,
-        "signal": child.signal,
-        "tail": tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.node_name}.log"), run.mask),
-    }
-    return {key: value for key, value in cause.items() if value not in (None, [])}
+    return exit_outcome.cause_of(
+        code,
+        f"{what} on {run.node_name} failed: {how}",
+        node=run.node_name,
+        exit_code=child.exit_code,
+        signal=child.signal,
+        tail=tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.node_name}.log"), run.mask),
+    )
 
 
 def _note(run: NodeRun, cause: exit_outcome.Cause) -> None:
-    """A failure after the workers is the attempt's, unless it had one before."""
+    """A failure after the workers fails the attempt, unless it failed before."""
     if run.failure_cause is None and all(item.good for item in run.exits):
         run.note_failure(cause)
     else:

@@ -1,4 +1,4 @@
-"""Hooks around the workers: artifact directories are there before, and hold nothing half-written after.
+"""Hooks around the workers: make and fill artifact directories before, remove half-written checkpoints after.
 
 Called by `runner`. On a node with a disk of its own, and where a run names artifacts as its input, the last
 whole versions are placed into them first; a run whose artifacts cannot be had does not begin without them.
@@ -38,7 +38,7 @@ def artifacts_in(run: NodeRun) -> None:
 
 
 def place_artifacts(run: NodeRun) -> None:
-    """See to it that the directories hold the last whole versions; raises Leave when that cannot be."""
+    """Fill the directories with the last whole versions; raises Leave when that fails."""
     document, part, state = run.document, run.part, run.part.artifact_state
     if document.sync is None or state is None:
         return
@@ -55,14 +55,14 @@ def place_artifacts(run: NodeRun) -> None:
 
 
 def artifacts_out(run: NodeRun) -> None:
-    """Clear away what this node left unfinished: nothing here writes any more."""
+    """Remove the unfinished checkpoints of this node, whose workers have ended."""
     mine = protocol.unfinished_prefix(run.document.number, run.part.rank)
     _clear(run, lambda name: name.startswith(mine))
 
 
 def _place(run: NodeRun) -> None:
     command = run.sidecar.command("fill")
-    # The surroundings of the runner, not those of the run: they lead to the store.
+    # The environment of the runner, not that of the run: it leads to the store.
     env = dict(os.environ)
     try:
         child = run.children.start(
@@ -93,7 +93,7 @@ def _end(run: NodeRun, child: Child) -> None:
 
 
 def _cannot(run: NodeRun, why: str) -> Leave:
-    """The platform's fault: the attempt is tried again by itself, and never begins from nothing instead."""
+    """A platform fault: the attempt is retried by itself, and never starts without its artifacts."""
     message = f"the run's artifacts could not be placed on {run.node_name}: {why}"
     run.note_failure({"code": words.PLATFORM_FAULT, "message": message, "node": run.node_name})
     return Leave(outcome_of(run))

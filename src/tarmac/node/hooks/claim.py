@@ -1,4 +1,4 @@
-"""First hook: own this node's part of the attempt, or know that it is somebody else's. Called by `runner`."""
+"""First hook: claim this node's part of the attempt, or find it taken. Called by `runner`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def claim(
     apart: Optional[Apart],
     granted: Optional[Granted] = None,
 ) -> Optional[NodeRun]:
-    """The part to run, or None: it is claimed, or fenced, and this runner must leave without a trace."""
+    """The part to run; None where it is claimed or fenced, and this runner must leave without a trace."""
     node = attempt.node(node_name)
     if os.path.exists(node.claim):
         return None
@@ -41,6 +41,6 @@ def claim(
 
 
 def give_up(apart: Optional[Apart]) -> None:
-    """From now on this process does not stand for the claim: what its last event says is the end."""
+    """Drop the name that proves the claim is alive: the last event is the end."""
     if apart is not None:
         procfs.rename_self(namespaces.NAME)

@@ -20,7 +20,7 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 
 
 def copy_code(run: NodeRun) -> None:
-    """Fill each working directory; raises Leave when that cannot be, or the attempt is asked to leave."""
+    """Fill each working directory; raises Leave when that fails, or on a request to leave."""
     for directory in run.directories:
         make_directory(directory)
     if run.document.code is None:
@@ -69,7 +69,7 @@ def make_tree(snapshot: str, target: str, between: Callable[[], None]) -> None:
 
 
 def _clear(directory: str) -> None:
-    """Take away a half-made copy: where it filled the disk, nobody could even write down that it failed."""
+    """Remove a half-made copy: where it filled the disk, not even the failure could be written."""
     import shutil  # noqa: PLC0415 -- costs milliseconds, which only a failure should pay
 
     shutil.rmtree(directory, ignore_errors=True)
@@ -113,7 +113,7 @@ def _make_file(packs: _Packs, entry: List[Any], to: str, between: Callable[[], N
 
 
 def _inside(target: str, path: str) -> str:
-    """Where a path of the snapshot lies; the store has checked it, and it costs little to look again."""
+    """The place of a path of the snapshot; the store has checked it, and checking again costs little."""
     if path.startswith("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} leads out of the directory")
     return os.path.join(target, path)

@@ -1,7 +1,7 @@
-"""Hook: what workers asked for of processors and memory is all they get. Called by `runner`, and by `watch`.
+"""Hook: limit workers to the processors and memory that they request. Called by `runner`, and by `watch`.
 
-By control groups where the node lets us make them. Elsewhere memory is watched, and the run is told what is
-not enforced here.
+By control groups where the node allows them. Elsewhere memory is watched, and a notice says what is not
+enforced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 def limit_workers(run: NodeRun) -> None:
-    """Make the groups that workers will start in, and say what cannot be enforced."""
+    """Make the groups in which workers start, and report limits that cannot be enforced."""
     controllers = sorted({name for worker in run.workers for name in _controllers_of(worker)})
     if not controllers:
         return
@@ -56,9 +56,9 @@ def end_those_over_limit(run: NodeRun) -> None:
 
 
 def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
-    """What to say of the memory of a worker that left badly, if that ran out; None: it did not.
+    """The text about a failed worker that ran out of memory; None where it did not.
 
-    `struck`: by a SIGKILL that was not ours.
+    `struck`: a SIGKILL that the runner did not send ended it.
     """
     may = _size(worker.part.memory_bytes)
     if worker.held_bytes is not None:
@@ -74,7 +74,7 @@ def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
 
 
 def lift(run: NodeRun) -> None:
-    """Nothing runs here any more: take the groups away. The kernel may need a moment to see it."""
+    """Remove the groups after all workers have ended; the kernel may need a moment."""
     for worker in run.workers:
         for _ in range(_LIFTS):
             if worker.group is None or worker.group.remove():

@@ -1,8 +1,8 @@
-"""Hook: where the cluster gave the nodes late, settle where the workers meet. Called by `runner`.
+"""Hook: where the cluster granted nodes late, find the address where workers meet. Called by `runner`.
 
-The node of rank 0 finds a free port and says it in the attempt directory; the others wait for that. Where
-they do not see the same directory, the port follows from the attempt's id; if that one is taken, the attempt
-is tried again by itself, under an id of which another follows.
+The node of rank 0 finds a free port and writes it into the attempt directory; the others wait for that.
+Without a shared directory the port is computed from the attempt's id; if that port is taken, the attempt is
+retried under another id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hook: where processes are not set apart, tell which lines may reach those of others. Called by `runner`."""
+"""Hook: in a shared process namespace, report commands that may end those of others. Called by `runner`."""
 
 from __future__ import annotations
 

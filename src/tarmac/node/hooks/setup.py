@@ -1,7 +1,7 @@
 """Hook: the setup steps, once per node, in order, before any worker. Called by `runner`.
 
-What they install goes into environments of the run's own (see `layers`), which later steps and the workers
-find first on their PATH.
+Installed packages go into environments of the run's own (see `layers`), which come first on the PATH of later
+steps and of the workers.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ def _carry_out(work: SetupWork, layers: Optional[Layers], step: Step) -> None:
 
 
 def _failed(run: NodeRun, number: int, step: Step, failed: StepFailed, *, log: str) -> Leave:
-    """The end of an attempt whose setup failed: the other nodes are told too."""
+    """The end of an attempt whose setup failed; the other nodes learn of it."""
     lines: Sequence[str] = [gitrules.without_secrets(line) for line in tail.last_lines(log, run.mask)]
     run.events.append(
         "setup_failed", step=number, exit_code=failed.exit_code, signal=failed.ended_by, tail=lines
     )
     how = f"{failed.how} ({failed.hint})" if failed.hint else failed.how
-    cause = {
-        "code": words.SETUP_FAILED,
-        "message": f"setup step {number + 1} ({in_words(step)}) on {run.node_name} failed: {how}",
-        "node": run.node_name,
-        "exit_code": failed.exit_code,
-        "signal": failed.ended_by,
-        "tail": lines,
-    }
-    run.note_failure({key: value for key, value in cause.items() if value not in (None, [])})
+    cause = exit_outcome.cause_of(
+        words.SETUP_FAILED,
+        f"setup step {number + 1} ({in_words(step)}) on {run.node_name} failed: {how}",
+        node=run.node_name,
+        exit_code=failed.exit_code,
+        signal=failed.ended_by,
+        tail=lines,
+    )
+    run.note_failure(cause)
     return Leave(exit_outcome.ExitOutcome(words.FAILED, run.failure_cause))

@@ -6,7 +6,7 @@
        +------- all workers left -------> what they left behind: SIGTERM, a moment, SIGKILL
 
 But for a stop, the signal is withheld from roles that poll (see `polls`): they leave by themselves. The other
-workers of the attempt get it once nobody who polls lives any more, as those may need them until then.
+workers of the attempt get it once no polling worker lives any more, as those may need them until then.
 
 SIGKILL goes to every descendant, again and again until none is left. All that differs is when it is due
 (`sweep_due`), which only ever comes closer.
@@ -30,7 +30,7 @@ from tarmac.node.progress.budget import Budget
 from tarmac.node.progress.watcher import ProgressWatcher
 
 MOMENT_S = 0.3
-"""Between SIGTERM and SIGKILL where nobody was asked politely: peers of a failed worker, leftovers."""
+"""Between SIGTERM and SIGKILL for peers of a failed worker and for leftovers."""
 
 _SWEEP_AGAIN_S = 0.05
 _LISTEN_AGAIN_S = 0.05
@@ -126,7 +126,7 @@ class Watch:
         )
 
     def _look_for_failure(self) -> None:
-        """End everybody when a worker here failed whose failure ends others, or one on another node did."""
+        """End all workers when one failed, here or on another node, whose failure ends others."""
         run = self._run
         if run.failure_cause is not None:
             return
@@ -164,7 +164,7 @@ class Watch:
         self._sweep_within(self._run.document.grace_s)
 
     def _pass_signal_on(self) -> None:
-        """Send the signal of what was asked to the workers who wait for one, each once."""
+        """Send the signal of the request to the workers that have not had it, each once."""
         if self._leave_signal is None or not self._unsignalled:
             return
         run, due = self._run, set(self._unsignalled)
@@ -190,7 +190,7 @@ class Watch:
                     worker.child.send(signal.Signals[name])
 
     def _look_for_leftovers(self) -> None:
-        """Once all workers left, end what they left behind; what is in their groups keeps its grace."""
+        """Once all workers left, end their leftover processes; those in their groups keep the grace."""
         started = [worker.child for worker in self._run.workers if worker.child]
         if not all(child.left for child in started):
             return
@@ -207,7 +207,7 @@ class Watch:
         self._sweep_due = due if self._sweep_due is None else min(due, self._sweep_due)
 
     def _sweep(self) -> bool:
-        """SIGKILL to everything, when it is due; True when all that is left is out of our reach."""
+        """SIGKILL to every descendant, when it is due; True when only processes of other users are left."""
         now = time.monotonic()
         if self._sweep_due is None or now < self._sweep_due:
             return False
@@ -229,7 +229,7 @@ class Watch:
         self._progress.look()
 
     def _wait(self) -> None:
-        """Until there may be news. Who saves is looked at at once where somebody may be struck any moment."""
+        """Wait for news. During the end of workers a change of the checkpoints is looked at at once."""
         due = self._next_due()
         if not self._leave_began and not self._listening.is_left():
             again = time.monotonic() + _LISTEN_AGAIN_S
