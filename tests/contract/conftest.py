@@ -6,11 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
 from postgres import Missing, Server, running_server
+from slurm_clusters import Missing as MissingSlurm
+from slurm_clusters import install_standin, running_slurm
+from slurm_harness import RealSlurmHarness, StandInHarness
 from tarmac.model.ports import Store
 from tarmac.store import open_store
 from tarmac.store.memory import MemoryStore
@@ -80,6 +84,30 @@ ENGINES: dict[str, Callable[[Path], Harness]] = {
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     """An engine: one test for each kind."""
     made = ENGINES[request.param](tmp_path / "home")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What the user of a real Slurm needs; the test is skipped where there is none."""
+    try:
+        with running_slurm(tmp_path_factory.mktemp("cluster") / "slurm", cpus_per_node=4) as variables:
+            yield variables
+    except MissingSlurm as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(params=["sim-batch", "slurm-standin", "slurm"])
+def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """An engine whose system has a queue of its own: one test for each kind."""
+    made: Any
+    if request.param == "sim-batch":
+        made = SimBatchHarness()
+    elif request.param == "slurm-standin":
+        made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+    else:
+        made = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
     yield made
     made.close()
 

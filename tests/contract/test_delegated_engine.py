@@ -12,7 +12,13 @@ from tarmac.model.errors import NotFound
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import LeaveRequest, Outcome
 
-pytestmark = pytest.mark.parametrize("harness", ["sim-batch"], indirect=True)
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture
+def harness(delegated: Any) -> Any:
+    """One for each kind."""
+    return delegated
 
 
 def seen(harness: Any, attempt: str) -> Observation:
@@ -30,7 +36,7 @@ def test_it_offers_no_nodes_and_says_what_can_be_asked_for(harness: Any) -> None
 
 def test_an_attempt_waits_there_as_a_native_job_and_then_says_where_it_runs(harness: Any) -> None:
     harness.hold_the_queue(True)
-    attempt = submit(harness, Work(output="here"), nodes=2)
+    attempt = submit(harness, Work(output="here", lasts=True), nodes=2)
     waits = seen(harness, attempt)
     assert waits.state is ObservedState.SUBMITTED
     assert waits.native is not None
@@ -47,7 +53,8 @@ def test_an_attempt_waits_there_as_a_native_job_and_then_says_where_it_runs(harn
     assert runs.granted_at is not None
     assert len(set(runs.nodes)) == 2
     assert {worker.node for worker in harness.engine.workers(attempt)} == set(runs.nodes)
-    assert harness.settle(attempt, ended).outcome is Outcome.COMPLETED
+    harness.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert harness.settle(attempt, ended).outcome is Outcome.STOPPED
 
 
 @pytest.mark.parametrize(

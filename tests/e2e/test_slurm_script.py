@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from slurm_clusters import Missing, running_slurm
 from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
 from tarmac.launch.unicore_job import unicore_description
 from tarmac.model.spec import RunSpec
 
-CLUSTER = Path(__file__).parents[2] / "benchmarks/slurm_cluster.sh"
-PROGRAMS = ("sbatch", "srun", "slurmctld", "slurmd", "munged")
 NAME = r"""it's \ a "name" # $(x) ü"""
 VALUE = 'it\'s "one" $(touch x) `y`\n#SBATCH --nodes=9 ü'
 CONFIGURATION = f"""
@@ -52,31 +48,11 @@ pytestmark = pytest.mark.xdist_group("slurm")
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a user of a Slurm of two nodes."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"Slurm is not installed: {', '.join(missing)}")
-    directory = tmp_path_factory.mktemp("cluster") / "slurm"
-    ports = {**os.environ, "SLURM_CLUSTER_PORT": str(_three_free_ports())}
     try:
-        subprocess.run(
-            ["bash", str(CLUSTER), "up", str(directory), "tuned"], check=True, timeout=60, env=ports
-        )
-        yield {**os.environ, "SLURM_CONF": str(directory / "etc/slurm.conf")}
-    finally:
-        subprocess.run(["bash", str(CLUSTER), "down", str(directory)], check=True, timeout=60)
-
-
-def _three_free_ports() -> int:
-    """The first of three in a row that nobody listens on, below the range of outgoing connections."""
-    for first in range(20_000 + os.getpid() % 3_000 * 3, 32_000, 3):
-        with ExitStack() as stack:
-            try:
-                for port in range(first, first + 3):
-                    stack.enter_context(socket.socket()).bind(("", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no three free ports in a row")
+        with running_slurm(tmp_path_factory.mktemp("cluster") / "slurm") as variables:
+            yield {**os.environ, **variables}
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture

@@ -214,6 +214,7 @@ class _Reconcile:
         only: Collection[str] | None = self._news.take()
         if only:
             self._period_s = pace.observe_s
+            self._look_at = min(self._look_at, now + pace.observe_s)  # more may follow
         if now >= self._look_at:
             only = None
         if only is None or only:

@@ -24,6 +24,7 @@ from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
+from tarmac.engines.slurm import SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
@@ -124,6 +125,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
+        kinds={"slurm": _slurm(settings, directories)},
     )
     plane.clusters.check()
     loops = Loops(plane)
@@ -140,6 +142,15 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         check=check,
         code=CodeCleaner(directories, store, clock, keep_days=settings.code.keep_days),
         remains=_remains(plane, settings, store, clock),
+    )
+
+
+def _slurm(settings: Settings, code: DirectoryCodeStore) -> SlurmKind:
+    return SlurmKind(
+        code=code,
+        git=settings.git.rules,
+        own_packages=settings.shared,
+        log_limit_bytes=settings.logs_limit_bytes,
     )
 
 

@@ -1,0 +1,327 @@
+"""`SlurmEngine`: attempts as jobs of a Slurm whose commands run here; its nodes see a directory of ours.
+
+Made by `SlurmKind`, one for each cluster. Everything that must outlive the server is in the attempt
+directories and in Slurm's own queue: the job's name is the attempt's id.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock, Timer
+
+from tarmac.engines.attempts import clearing, staging, writing
+from tarmac.engines.attempts.aggregate_outcome import Phase
+from tarmac.engines.attempts.files import read_inside
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
+from tarmac.engines.attempts.view import AttemptView, Views
+from tarmac.engines.slurm import observing
+from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.delivery import Delivery
+from tarmac.engines.slurm.examining import examined
+from tarmac.engines.slurm.queue import Job, Queue, Snapshot
+from tarmac.engines.slurm.script import SlurmRequest, job_script
+from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.site import Site
+from tarmac.engines.slurm.states import Stage, meaning
+from tarmac.model.abilities import Pace
+from tarmac.model.cluster import Cluster, Node
+from tarmac.model.engine_kinds import Finding
+from tarmac.model.errors import InvalidInput, NotFound, Unavailable
+from tarmac.model.launch import Launch
+from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
+from tarmac.model.run import LeaveRequest
+from tarmac.node.files.gitrules import GitRules
+
+ABSENT = Observation(state=ObservedState.ABSENT)
+NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
+
+LOOK_S = 1.0
+"""How often runners look at what they are asked: nothing can wake them on another machine."""
+
+CANCEL_AFTER_S = 30.0
+"""A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """How often Slurm is asked at most, and how long reports may take to be seen on the shared disk."""
+
+    query_s: float = 2.0
+    idle_s: float = 30.0
+    report_lag_s: float = 15.0
+
+
+DEFAULT_TEMPO = Tempo()
+
+
+class SlurmEngine:
+    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch."""
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        cluster: str,
+        settings: SlurmSettings,
+        *,
+        code: StreamsCode | None = None,
+        git: GitRules = NO_RULES,
+        own_packages: bool = False,
+        log_limit_bytes: int | None = None,
+        commands: Commands | None = None,
+        tempo: Tempo = DEFAULT_TEMPO,
+    ) -> None:
+        self._settings = settings
+        self._commands = commands or Commands()
+        self._tempo = tempo
+        self._layout = Layout(settings.directory)
+        self._views = Views(self._layout)
+        self._queue = Queue(self._commands, every_s=tempo.query_s)
+        self._site = Site(cluster, settings, self._commands)
+        self._delivery = Delivery(settings, self._layout, self._commands, self._queue, code)
+        self._node_settings = NodeSettings(
+            sdk=self._delivery.installation.sdk,
+            look_s=LOOK_S,
+            git=git,
+            own_packages=own_packages,
+            log_limit_bytes=log_limit_bytes,
+        )
+        self._lock = Lock()
+        self._over_since: dict[str, float] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def render(self, launch: Launch) -> SlurmRequest:
+        """Pure but for what is known of the partition: which type of slots it has."""
+        partition = self._site.partition()
+        attempt = render(launch, self._layout, self._node_settings)
+        script = job_script(
+            launch,
+            attempt.directory,
+            settings=self._settings,
+            partition=partition,
+            installation=self._delivery.installation,
+        )
+        longest_s = partition.longest_s
+        if launch.time_limit_s is not None and longest_s is not None and launch.time_limit_s > longest_s:
+            raise InvalidInput(
+                f"its time limit of {launch.time_limit_s:g} s is more than partition "
+                f"{self._settings.partition} allows, which is {longest_s:g} s"
+            )
+        return SlurmRequest(attempt=attempt, script=script)
+
+    def submit(self, request: SlurmRequest) -> None:
+        self._delivery.deliver(request)
+        self._tell(request.attempt_id)
+
+    def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
+        found: dict[str, Observation] = {}
+        open_views: dict[str, AttemptView] = {}
+        for attempt_id in attempt_ids:
+            view = self._views.find(attempt_id)
+            if view is None:
+                found[attempt_id] = ABSENT
+            elif view.final is not None:
+                found[attempt_id] = view.final
+            else:
+                open_views[attempt_id] = view
+        if open_views:
+            snapshot = self._queue.now()
+            recorded = self._recorded(open_views, snapshot)
+            for attempt_id, view in open_views.items():
+                found[attempt_id] = self._observe(view, snapshot, recorded)
+        return found
+
+    def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
+        view = self._views.find(attempt_id)
+        if view is None and ask is LeaveRequest.STOP:
+            view = self._fenced(attempt_id, ask)
+        if view is None:
+            return
+        with view.lock:
+            view.refresh()
+            if view.nodes and all(node.over for node in view.nodes):
+                return
+            writing.pass_on(view, ask)
+            never_begins = self._take_back(view)
+            if ask is LeaveRequest.STOP:
+                writing.fence(view)
+        if never_begins:
+            self._cancel(view)
+        self._tell(attempt_id)
+
+    def workers(self, attempt_id: str) -> Sequence[WorkerStatus]:
+        view = self._views.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            begun = [node for node in view.nodes if node.facts.name is not None]
+            return tuple(worker for node in begun for worker in node.workers.values())
+
+    def notices(self, attempt_id: str) -> Sequence[Notice]:
+        view = self._views.find(attempt_id)
+        if view is None:
+            return ()
+        with view.lock:
+            view.refresh()
+            told = [notice for node in view.nodes for notice in node.notices]
+            first = view.nodes[0].name if view.nodes else ""
+            return [*told, *clearing.cleared_notices(view.directory, first)]
+
+    def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
+        directory = self._layout.attempt(attempt_id)
+        content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
+        if content is None:
+            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+        return content
+
+    # --- optional abilities ----------------------------------------------------------------------
+
+    def capacity(self) -> Sequence[Node]:
+        return self._site.partition().nodes
+
+    def read_capacity(self) -> None:
+        """Read what the partition has now, instead of when it is next due. Raises Unavailable."""
+        self._site.read()
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """What we do ourselves is news: the queue is then worth a look sooner than when nothing happens."""
+        self._listeners.append(listener)
+
+    def pace(self) -> Pace:
+        return Pace(
+            observe_s=self._tempo.query_s,
+            idle_s=self._tempo.idle_s,
+            read_s=0.5,
+            rest_s=2.0,
+            longest_rest_s=60.0,
+        )
+
+    def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
+        return examined(self._settings, self._commands, self._site)
+
+    def reap(self, attempt_id: str) -> None:
+        view = self._views.find(attempt_id) or self._fenced(attempt_id, None)
+        if view is None:
+            return
+        with view.lock:
+            view.refresh()
+            self._take_back(view)
+            writing.fence(view)
+            view.reaped = True
+        self._cancel(view)
+
+    def remains(self) -> Collection[str]:
+        return clearing.remains(self._layout)
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _tell_later(self, attempt_id: str) -> None:
+        """It has all but ended: what is missing is known at the next look."""
+        if self._listeners:
+            timer = Timer(self._tempo.query_s, self._tell, (attempt_id,))
+            timer.daemon = True
+            timer.start()
+
+    def _tell(self, attempt_id: str) -> None:
+        for listener in self._listeners:
+            listener(attempt_id)
+
+    def _job_id(self, view: AttemptView) -> str | None:
+        """The job that runs the attempt, else the one that was submitted."""
+        begun = observing.begun(view.directory)
+        return begun if begun not in (None, observing.TAKEN_BACK) else observing.submitted(view.directory)
+
+    def _recorded(self, views: Mapping[str, AttemptView], snapshot: Snapshot) -> dict[str, Job]:
+        """What accounting says of the jobs that the queue has forgotten, all in one query."""
+        missing = []
+        for attempt_id, view in views.items():
+            job_id = self._job_id(view)
+            if job_id is not None and snapshot.job(attempt_id, job_id) is None:
+                missing.append(job_id)
+        return self._queue.recorded(missing)
+
+    def _observe(self, view: AttemptView, snapshot: Snapshot, recorded: Mapping[str, Job]) -> Observation:
+        with view.lock:
+            if view.damage is not None:
+                return observing.damaged(view.damage)
+            if observing.begun(view.directory) == observing.TAKEN_BACK:
+                return observing.taken_back(view)
+            job_id = self._job_id(view)
+            job = snapshot.job(view.attempt_id, job_id)
+            if job is None and job_id is not None:
+                job = recorded.get(job_id)
+            seen = observing.reported(view)
+            if not observing.left_as_asked(seen):
+                judged = self._judge(view, snapshot, job, job_id, seen)
+                if judged.state is not ObservedState.ENDED:
+                    if seen.state is ObservedState.ENDED or view.attempt_id in self._over_since:
+                        self._tell_later(view.attempt_id)
+                    return judged
+                seen = judged
+            if seen.native is None and job_id is not None:
+                seen = observing.with_job(seen, job, job_id)
+            view.final = seen
+            self._over_since.pop(view.attempt_id, None)
+            return seen
+
+    def _judge(
+        self, view: AttemptView, snapshot: Snapshot, job: Job | None, job_id: str | None, seen: Observation
+    ) -> Observation:
+        """What an attempt is whose runners have not said how it ended."""
+        if job is None:
+            if job_id is None:
+                return NOT_SUBMITTED
+            if self._delivery.submitted_after(view.attempt_id, snapshot.began_at):
+                return observing.just_submitted(job_id)
+        stage = Stage.OVER if job is None else meaning(job.state).stage
+        claimed = any(node.facts.phase is not Phase.UNCLAIMED for node in view.nodes)
+        if job is not None and stage is Stage.WAITS and claimed:
+            return observing.requeued(job)
+        if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
+            self._end_what_does_not_stop(view, job)
+            return observing.going_on(view, job, seen)
+        if job is not None and stage is Stage.UNKNOWN:
+            return Observation(state=ObservedState.UNKNOWN, native_state=job.state)
+        since = self._over_since.setdefault(view.attempt_id, time.monotonic())
+        late = seen.state is not ObservedState.ENDED  # what the runners said may be on its way
+        if late and time.monotonic() - since < self._tempo.report_lag_s:
+            return Observation(state=ObservedState.UNKNOWN, native_state=job.state if job else "gone")
+        assert job is not None or job_id is not None
+        return observing.ended(view, job, job.id if job is not None else job_id or "", seen)
+
+    def _end_what_does_not_stop(self, view: AttemptView, job: Job) -> None:
+        """Cancel the job of an attempt that was stopped and should have ended long ago."""
+        due_s = observing.stop_overdue_s(view)
+        if due_s is not None and due_s > CANCEL_AFTER_S:
+            self._commands.cancel([job.id])
+
+    def _take_back(self, view: AttemptView) -> bool:
+        try:
+            return observing.take_back(view.directory)
+        except OSError as error:
+            raise Unavailable(f"cannot take back attempt {view.attempt_id}: {error.strerror}") from None
+
+    def _cancel(self, view: AttemptView) -> None:
+        """Cancel the job of an attempt, where one is known or can be found. Raises Unavailable."""
+        job_id = self._job_id(view) or self._queue.named(view.attempt_id)
+        if job_id is not None:
+            self._commands.cancel([job_id])
+
+    def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
+        """Fence an attempt that was never submitted here; None if that can be no attempt."""
+        directory = self._layout.attempt(attempt_id)
+        if directory is None:
+            return None
+        with self._lock:
+            self._delivery.prepare()
+            staging.stage_fence(attempt_id, directory, self._layout, ask)
+        return self._views.find(attempt_id)

@@ -1,0 +1,190 @@
+"""From what the runners report and what Slurm says of its job to what an attempt is. Called by `SlurmEngine`.
+
+What runners say counts: they know which worker failed, and by what. Where Slurm ended the job, or they could
+say nothing, the job's state says why. A job that nobody knows any more is never
+taken for completed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tarmac.engines.attempts.aggregate_outcome import Phase, observation
+from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.slurm.queue import Job
+from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
+from tarmac.model.ports import Observation, ObservedState
+from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
+from tarmac.node.attempt.document import Unreadable, read_document
+from tarmac.node.files import untrusted
+
+TAKEN_BACK = "taken back"
+"""In the place of a job's id: no job of the attempt ever begins."""
+
+LEFT_AS_REQUESTED = {
+    LeaveRequest.PAUSE: Outcome.PAUSED,
+    LeaveRequest.PREEMPT: Outcome.PREEMPTED,
+    LeaveRequest.STOP: Outcome.STOPPED,
+    LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
+}
+_SLURMS_DOING = frozenset(
+    {CauseCode.USER_REQUEST, CauseCode.PREEMPTION, CauseCode.TIME_LIMIT, CauseCode.NODE_LOST}
+)
+"""Ends of a job that Slurm brought about, whatever the workers made of its signal."""
+
+_TAIL_BYTES = 2000
+_TAIL_LINES = 5
+
+
+def take_back(directory: Path) -> bool:
+    """See to it that no job of the attempt ever begins; False where one has. Raises OSError."""
+    draft = directory / f"{BEGUN_FILE}.{os.urandom(6).hex()}"
+    untrusted.write_new(str(draft), TAKEN_BACK.encode())
+    try:
+        os.link(draft, directory / BEGUN_FILE)
+    except FileExistsError:
+        return begun(directory) == TAKEN_BACK
+    finally:
+        draft.unlink()
+    return True
+
+
+def begun(directory: Path) -> str | None:
+    """The id of the job that runs the attempt, TAKEN_BACK, or None where none has begun."""
+    return _read(directory / BEGUN_FILE)
+
+
+def submitted(directory: Path) -> str | None:
+    """The id of the job that was submitted, as far as its answer was heard."""
+    return _read(directory / SUBMITTED_FILE)
+
+
+def taken_back(view: AttemptView) -> Observation:
+    """What an attempt is that never began, and never will."""
+    ask = view.leave_request()
+    if ask is not None:
+        return Observation(state=ObservedState.ENDED, outcome=LEFT_AS_REQUESTED[ask])
+    cause = Cause(code=CauseCode.PLATFORM_FAULT, message="its job was taken back before it began")
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+
+
+def reported(view: AttemptView) -> Observation:
+    """What the runners say; with the last word of each that has one."""
+    view.refresh()
+    for node in view.nodes:
+        if node.done:
+            node.take_last_word()
+    over = all(node.over for node in view.nodes)
+    return observation([node.facts for node in view.nodes], view.leave_request() if over else None)
+
+
+def left_as_asked(seen: Observation) -> bool:
+    """Whether an end needs no word from Slurm: tarmac asked for it.
+
+    Every other may be Slurm's doing: it signals the workers too, who then fail, or save and exit with 0.
+    """
+    asked = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
+    return seen.state is ObservedState.ENDED and seen.outcome in asked
+
+
+def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
+    """Of a job that waits or has nodes: waiting until every node has said its name."""
+    native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
+    if meaning(job.state).stage is Stage.WAITS:
+        native = replace(native, expected_start_at=job.start_at)
+    if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
+        seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
+    elif any(node.facts.phase is Phase.UNCLAIMED for node in view.nodes) or not seen.nodes:
+        return Observation(state=ObservedState.SUBMITTED, native=native, native_state=job.state)
+    return replace(seen, native=replace(native, reason=""), granted_at=job.start_at or seen.claimed_at)
+
+
+def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) -> Observation:
+    """How an attempt ended whose job is over, or gone (None)."""
+    end = GONE if job is None else meaning(job.state)
+    reported_end = seen.state is ObservedState.ENDED and seen.outcome is not Outcome.LOST
+    if reported_end and end.code not in _SLURMS_DOING:
+        if (
+            end.code is not CauseCode.OUT_OF_MEMORY
+            or seen.outcome is not Outcome.FAILED
+            or seen.cause is None
+        ):
+            return seen
+        return replace(seen, cause=replace(seen.cause, code=end.code, message=_sentence(view, job_id, end)))
+    ask = view.leave_request()
+    outcome, cause = end.outcome, Cause(code=end.code, message=_sentence(view, job_id, end))
+    if ask is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
+        outcome, cause = LEFT_AS_REQUESTED[ask], replace(cause, message=f"left as asked: {cause.message}")
+    if outcome is Outcome.LOST and all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes):
+        cause = replace(cause, tail=_tail(view.directory / LOG_FILE))
+    return replace(
+        seen,
+        state=ObservedState.ENDED,
+        outcome=outcome,
+        cause=cause,
+        native=NativeStatus(id=job_id, state=job.state if job is not None else ""),
+    )
+
+
+def requeued(job: Job) -> Observation:
+    """Of a job that had begun and waits again: its attempt is over, another takes its place."""
+    message = f"job {job.id} was put back into Slurm's queue after it had begun"
+    cause = Cause(code=CauseCode.PLATFORM_FAULT, message=message)
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+
+
+def with_job(seen: Observation, job: Job | None, job_id: str) -> Observation:
+    """An end with the job that it was; had it nodes, also since when."""
+    native = NativeStatus(id=job_id, state=job.state if job is not None else "")
+    began_at = seen.claimed_at and (job.start_at if job is not None else None)
+    return replace(seen, native=native, granted_at=began_at or seen.claimed_at)
+
+
+def just_submitted(job_id: str) -> Observation:
+    """Of a job that was submitted after the queue was last looked at."""
+    native = NativeStatus(id=job_id, state="PENDING", reason="just submitted")
+    return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
+
+
+def damaged(why: str) -> Observation:
+    """Of an attempt whose description cannot be read."""
+    cause = Cause(code=CauseCode.PLATFORM_FAULT, message=why)
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+
+
+def stop_overdue_s(view: AttemptView) -> float | None:
+    """How long ago the grace of an attempt that was asked to stop was over; None for every other."""
+    try:
+        ask = untrusted.read_object(view.paths.ask)
+        if ask.get("ask") != LeaveRequest.STOP:
+            return None
+        return time.time() - float(ask["at"]) - read_document(view.paths.description).grace_s
+    except (OSError, ValueError, KeyError, TypeError, Unreadable):
+        return None
+
+
+def _sentence(view: AttemptView, job_id: str, end: Meaning) -> str:
+    silent = all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes)
+    where = (
+        f"; {view.directory / LOG_FILE} has what it said" if silent and end.outcome is Outcome.LOST else ""
+    )
+    return f"job {job_id} {end.text}{where}"
+
+
+def _tail(path: Path) -> tuple[str, ...]:
+    try:
+        text, _ = untrusted.last_bytes(str(path), _TAIL_BYTES)
+    except (OSError, ValueError):
+        return ()
+    return tuple(text.decode(errors="replace").splitlines()[-_TAIL_LINES:])
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return untrusted.read_bytes(str(path), 100).decode(errors="replace").strip() or None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,174 @@
+"""The job of an attempt: one script, pure text, which the dry run prints as well. Called by `SlurmEngine`.
+
+One job is one attempt. Its script starts one runner on each node through `srun` and tells it its rank, the
+names of all nodes and its devices; all else is in the attempt directory. Nothing that a user wrote is in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.engines.attempts.request import AttemptRequest
+from tarmac.engines.slurm.partition import Partition, minutes
+from tarmac.engines.slurm.queue import NAME_PREFIX
+from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.launch.quoting import quote
+from tarmac.model.launch import Launch, NodeLaunch
+from tarmac.model.resources import ACCELERATOR
+from tarmac.node.starting import Installation
+
+SCRIPT_FILE = "slurm.sh"
+LOG_FILE = "slurm.log"
+SUBMITTED_FILE = "slurm-submitted"
+BEGUN_FILE = "slurm-begun"
+"""Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
+
+END_MARGIN_S = 60.0
+"""How much longer than the run's limit and its grace its job may take: the runner is to end it."""
+
+BODY = """
+set -u
+cd /
+attempt={directory}
+# One job runs the attempt: where the answer of sbatch was lost there may be a second, and it leaves here.
+if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null; then
+    echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
+    exit 0
+fi
+# The nodes by rank, each with its address where its name is none.
+nodes=
+for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    address=
+    if ! getent hosts "$name" > /dev/null; then
+        address=$(scontrol show node -o "$name" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/=\\1/p')
+    fi
+    nodes="${{nodes:+$nodes,}}$name$address"
+done
+export attempt nodes
+exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} \\
+    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
+    bash -c {task}
+"""
+
+TASK = """devices=${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}
+exec {runner} ${{devices:+"$devices"}}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmRequest:
+    """What is sent for one attempt: its directory, and the script of its job."""
+
+    attempt: AttemptRequest
+    script: str
+
+    @property
+    def attempt_id(self) -> str:
+        """The id of the attempt."""
+        return self.attempt.attempt_id
+
+    @property
+    def artifact_paths(self) -> Mapping[str, str]:
+        """Where workers find their artifacts, by the variable that says so."""
+        return self.attempt.artifact_paths
+
+    def __str__(self) -> str:
+        return f"{self.attempt.directory / SCRIPT_FILE}:\n{self.script}\n{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResources:
+    """What each node of a job is asked for; memory None: what the site gives by default."""
+
+    nodes: int
+    cpus: int
+    gpus: int = 0
+    memory_mib: int | None = None
+
+
+def job_script(
+    launch: Launch,
+    directory: Path,
+    *,
+    settings: SlurmSettings,
+    partition: Partition,
+    installation: Installation,
+) -> str:
+    """The script of the job of a launch; pure."""
+    wanted = job_resources(launch, partition)
+    directives = dict(_directives(launch, directory, wanted, settings, partition))
+    for name, value in settings.extra.items():
+        if value is None:
+            directives.pop(name, None)
+        else:
+            directives[name] = value
+    runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes")
+    command = " ".join(f'"{word}"' if word.startswith("$") else quote(word) for word in runner)
+    body = BODY.format(
+        directory=quote(str(directory)),
+        begun=BEGUN_FILE,
+        nodes=wanted.nodes,
+        cpus=wanted.cpus,
+        task=quote_script(TASK.format(runner=command)),
+    )
+    lines = [
+        f"#SBATCH --{name}={_value(value)}" if value else f"#SBATCH --{name}"
+        for name, value in directives.items()
+    ]
+    return "\n".join(["#!/bin/bash", *lines]) + body
+
+
+def quote_script(text: str) -> str:
+    """A script of several lines as one word, still to be read: only quotes are escaped."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def job_resources(launch: Launch, partition: Partition) -> JobResources:
+    """What its nodes need: Slurm gives the same on each, so the node that needs most decides."""
+    slots = max(_slots(node) for node in launch.nodes)
+    cpus = max(math.ceil(sum(worker.limits.cpus for worker in node.workers)) for node in launch.nodes)
+    memory = max(sum(worker.limits.memory_bytes for worker in node.workers) for node in launch.nodes)
+    gpus = slots if partition.has_gpus else 0
+    return JobResources(
+        nodes=len(launch.nodes),
+        cpus=max(cpus or gpus * partition.cpus_per_slot, 0 if gpus else slots, 1),
+        gpus=gpus,
+        memory_mib=math.ceil(memory / 2**20) or None,
+    )
+
+
+def _slots(node: NodeLaunch) -> int:
+    return max((slot + 1 for worker in node.workers for slot in worker.slots), default=0)
+
+
+def _directives(
+    launch: Launch, directory: Path, wanted: JobResources, settings: SlurmSettings, partition: Partition
+) -> Iterator[tuple[str, str]]:
+    yield "job-name", f"{NAME_PREFIX}{launch.attempt_id}"
+    yield "comment", launch.attempt_id
+    yield "partition", settings.partition
+    if settings.account is not None:
+        yield "account", settings.account
+    if settings.qos is not None:
+        yield "qos", settings.qos
+    yield "nodes", str(wanted.nodes)
+    yield "ntasks-per-node", "1"
+    yield "cpus-per-task", str(wanted.cpus)
+    if wanted.gpus:
+        kind = "" if partition.slot_type == ACCELERATOR else f"{partition.slot_type}:"
+        yield "gpus-per-node", f"{kind}{wanted.gpus}"
+    if wanted.memory_mib is not None:
+        yield "mem", f"{wanted.memory_mib}M"
+    if launch.time_limit_s is not None:
+        limit_s = launch.time_limit_s + launch.grace_s + END_MARGIN_S
+        yield "time", str(minutes(min(limit_s, partition.longest_s or limit_s)))
+    yield "no-requeue", ""
+    yield "open-mode", "append"
+    yield "output", str(directory / LOG_FILE)
+
+
+def _value(text: str) -> str:
+    """The settings let no quote, backslash or control character through."""
+    return f'"{text}"' if " " in text else text

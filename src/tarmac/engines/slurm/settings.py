@@ -1,0 +1,123 @@
+"""The settings of a cluster whose engine is Slurm, checked without touching anything. Called by `kind`.
+
+Whatever ends in a job script is held to plain characters here, so that no value can become a directive of
+its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tarmac.model.errors import InvalidInput
+from tarmac.model.text import listed, nearest
+
+_PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
+_NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
+_DIRECTIVE = re.compile(r"[a-z][a-z0-9-]{0,60}")
+_VALUE = re.compile(r"[A-Za-z0-9_.,:;@%+=*/&|()\[\]-][A-Za-z0-9_.,:;@%+=*/&|()\[\] -]{0,500}")
+
+RESERVED = frozenset(
+    {
+        "job-name",
+        "comment",
+        "output",
+        "error",
+        "open-mode",
+        "requeue",
+        "no-requeue",
+        "nodes",
+        "array",
+        "export",
+    }
+    | {"ntasks", "ntasks-per-node", "parsable", "wrap", "chdir", "het-group", "input", "test-only", "wait"}
+)
+"""What the engine itself has to say, for an attempt to be found again and started once."""
+
+FIELDS = ("directory", "partition", "account", "qos", "gpu_type", "extra", "python")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """Where runs are kept, and what every job says. `extra`: directives to add, or, with None, to drop."""
+
+    directory: Path
+    partition: str
+    account: str | None = None
+    qos: str | None = None
+    gpu_type: str | None = None
+    extra: Mapping[str, str | None] = field(default_factory=dict)
+    python: str = "python3"
+
+
+def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
+    """The settings as they were described; raises InvalidInput with the first mistake."""
+    for name in settings:
+        if name not in FIELDS:
+            near = nearest(name, FIELDS)
+            hint = f"did you mean {near}?" if near else f"settings: {', '.join(FIELDS)}"
+            raise InvalidInput(f"the engine slurm has no setting {name!r}", hint=hint)
+    for name in ("directory", "partition"):
+        if settings.get(name) is None:
+            raise InvalidInput(f"the engine slurm needs the setting {name!r}", hint=_NEEDED[name])
+    directory = _text(settings, "directory", _PATH, "an absolute path of letters, digits and _./+@-")
+    assert directory is not None, "looked for above"
+    if ".." in directory.split("/"):
+        raise InvalidInput(f"'directory' is {directory!r}: write it without '..'")
+    name = "a name as Slurm has them"
+    partition = _text(settings, "partition", _NAME, name)
+    assert partition is not None, "looked for above"
+    return SlurmSettings(
+        directory=Path(directory),
+        partition=partition,
+        account=_text(settings, "account", _NAME, name),
+        qos=_text(settings, "qos", _NAME, name),
+        gpu_type=_text(settings, "gpu_type", _NAME, name),
+        extra=_extra(settings.get("extra")),
+        python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or "python3",
+    )
+
+
+_NEEDED = {
+    "directory": "one that this machine and all nodes see under the same path, for this cluster alone",
+    "partition": "sinfo lists those there are",
+}
+
+
+def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str | None:
+    value = settings.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise InvalidInput(f"{name!r} is {value!r:.200}, which is not allowed", hint=f"write {allowed}")
+    return value
+
+
+def _extra(value: Any) -> dict[str, str | None]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput("'extra' is no mapping", hint="such as 'extra: {constraint: a100, mem: null}'")
+    found: dict[str, str | None] = {}
+    for name, given in value.items():
+        if not isinstance(name, str) or not _DIRECTIVE.fullmatch(name):
+            raise InvalidInput(
+                f"'extra' has {name!r:.100}, which is no directive", hint="such as 'constraint'"
+            )
+        if name in RESERVED:
+            raise InvalidInput(
+                f"'extra' has {name!r}, which tarmac sets itself",
+                hint=f"not to be changed: {listed(sorted(RESERVED), len(RESERVED))}",
+            )
+        text = None if given is None or given is False else "" if given is True else str(given)
+        if text and not _VALUE.fullmatch(text):
+            raise InvalidInput(
+                f"'extra' has {name}: {text!r:.200}, which is not allowed",
+                hint="no quotes, backslashes, '#', '$' or control characters; null drops a directive",
+            )
+        found[name] = text
+    return found

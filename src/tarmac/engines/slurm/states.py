@@ -1,0 +1,83 @@
+"""What each state of a Slurm job means: one row for each that its manual lists. Called by `observing`.
+
+`squeue` prints one word for a job that has several (COMPLETING hides how it ended); a word that is not here
+is a state of a version to come, and says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tarmac.model.run import CauseCode, Outcome
+
+
+class Stage(StrEnum):
+    """Whether a job waits, has nodes, or is over. `unknown`: this word says nothing about that."""
+
+    WAITS = "waits"
+    ACTIVE = "active"
+    OVER = "over"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Of a state. One that is over has how an attempt ended whose runners could not say it themselves."""
+
+    stage: Stage
+    outcome: Outcome = Outcome.LOST
+    code: CauseCode = CauseCode.PLATFORM_FAULT
+    text: str = ""
+
+
+_WAITS, _ACTIVE = Meaning(Stage.WAITS), Meaning(Stage.ACTIVE)
+_SILENT = Meaning(Stage.OVER, text="ended without a word from its runners")
+UNKNOWN = Meaning(Stage.UNKNOWN)
+GONE = Meaning(Stage.OVER, text="is gone from Slurm's queue, and nothing says how it ended")
+
+MEANINGS = {
+    "PENDING": _WAITS,
+    "CONFIGURING": _WAITS,
+    "POWER_UP_NODE": _WAITS,
+    "EXPEDITING": _WAITS,
+    "REQUEUED": _WAITS,
+    "REQUEUE_FED": _WAITS,
+    "REQUEUE_HOLD": _WAITS,
+    "SPECIAL_EXIT": _WAITS,
+    "RESV_DEL_HOLD": _WAITS,
+    "RUNNING": _ACTIVE,
+    "SUSPENDED": _ACTIVE,
+    "STOPPED": _ACTIVE,
+    "RESIZING": _ACTIVE,
+    "SIGNALING": _ACTIVE,
+    "COMPLETING": _ACTIVE,
+    "STAGE_OUT": _ACTIVE,
+    "UPDATE_DB": _ACTIVE,
+    "COMPLETED": _SILENT,
+    "FAILED": _SILENT,
+    "TIMEOUT": Meaning(Stage.OVER, Outcome.FAILED, CauseCode.TIME_LIMIT, "reached the time limit of its job"),
+    "DEADLINE": Meaning(
+        Stage.OVER, Outcome.FAILED, CauseCode.TIME_LIMIT, "could not end before its deadline"
+    ),
+    "OUT_OF_MEMORY": Meaning(
+        Stage.OVER, Outcome.FAILED, CauseCode.OUT_OF_MEMORY, "used more memory than its job has"
+    ),
+    "NODE_FAIL": Meaning(Stage.OVER, Outcome.LOST, CauseCode.NODE_LOST, "lost a node"),
+    "BOOT_FAIL": Meaning(Stage.OVER, Outcome.LOST, CauseCode.NODE_LOST, "was given a node that did not boot"),
+    "LAUNCH_FAILED": Meaning(Stage.OVER, text="could not be launched on its nodes"),
+    "RECONFIG_FAIL": Meaning(Stage.OVER, text="was given a node that could not be configured"),
+    "REVOKED": Meaning(Stage.OVER, text="was revoked: another cluster of the federation took it"),
+    "PREEMPTED": Meaning(
+        Stage.OVER, Outcome.PREEMPTED, CauseCode.PREEMPTION, "was preempted by Slurm for another job"
+    ),
+    "CANCELLED": Meaning(
+        Stage.OVER, Outcome.STOPPED, CauseCode.USER_REQUEST, "was cancelled in Slurm, not through tarmac"
+    ),
+}
+
+
+def meaning(state: str) -> Meaning:
+    """Of a state as `squeue` or `sacct` prints it: `CANCELLED by 1000` and `CANCELLED+` are CANCELLED."""
+    word = state.partition(" ")[0].rstrip("+")
+    return MEANINGS.get(word, UNKNOWN)

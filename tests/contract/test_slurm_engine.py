@@ -1,0 +1,184 @@
+"""What only an engine of Slurm can meet: lost answers, ends by somebody else, a controller that is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine_harness import Work, ended, started, submit
+from slurm_clusters import install_standin
+from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
+from tarmac.model.cluster import Cluster
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.ports import ObservedState
+from tarmac.model.run import CauseCode, LeaveRequest, Outcome
+from tarmac.node.attempt.protocol import LATE_PORT, late_address
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+SITE = Cluster(name="site", engine="slurm")
+
+
+@pytest.fixture
+def standin(tmp_path: Path) -> Iterator[StandInHarness]:
+    made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["slurm-standin", "slurm"])
+def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SlurmHarness]:
+    if request.param == "slurm":
+        made: SlurmHarness = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
+    else:
+        made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+    yield made
+    made.close()
+
+
+# --- ends -------------------------------------------------------------------------------------------
+
+
+def test_an_attempt_on_two_nodes_knows_them_and_completes(slurm_harness: SlurmHarness) -> None:
+    told = f'echo "$NODE_RANK {late_address(0)} {LATE_PORT}"'
+    argvs = dict.fromkeys((0, 1), ("bash", "-c", told))
+    attempt = submit(slurm_harness, Work(), nodes=2, argvs=argvs)
+    over = slurm_harness.settle(attempt, ended)
+    assert (over.outcome, over.nodes) == (Outcome.COMPLETED, ("n1", "n2"))
+    logs = [slurm_harness.engine.read(attempt, f"logs/main.{rank}.0.log").split() for rank in (0, 1)]
+    assert [log[:2] for log in logs] == [[b"0", b"127.0.0.1"], [b"1", b"127.0.0.1"]]
+    assert logs[0][2] == logs[1][2]
+    assert logs[0][2].isdigit()
+
+
+def test_a_failing_worker_is_named(slurm_harness: SlurmHarness) -> None:
+    attempt = submit(slurm_harness, Work(output="out of luck\n", exit_code=7))
+    over = slurm_harness.settle(attempt, ended)
+    assert over.outcome is Outcome.FAILED
+    assert over.cause is not None
+    assert (over.cause.code, over.cause.exit_code) == (CauseCode.EXIT_CODE, 7)
+    assert (over.cause.node, over.cause.tail) == ("n1", ("out of luck",))
+
+
+@pytest.mark.parametrize(
+    ("ask", "outcome"), [(LeaveRequest.PAUSE, Outcome.PAUSED), (LeaveRequest.STOP, Outcome.STOPPED)]
+)
+def test_one_that_runs_is_asked_through_its_directory(
+    slurm_harness: SlurmHarness, ask: LeaveRequest, outcome: Outcome
+) -> None:
+    attempt = started(slurm_harness, Work(lasts=True), nodes=2)
+    slurm_harness.engine.request_leave(attempt, ask)
+    assert slurm_harness.settle(attempt, ended).outcome is outcome
+
+
+def test_a_job_that_somebody_cancels_is_stopped_and_says_by_whom(slurm_harness: SlurmHarness) -> None:
+    attempt = started(slurm_harness, Work(lasts=True), nodes=2)
+    job = slurm_harness.job(attempt)
+    slurm_harness.command("scancel", job)
+    over = slurm_harness.settle(attempt, ended)
+    assert over.outcome is Outcome.STOPPED
+    assert over.cause is not None
+    assert over.cause.message == f"job {job} was cancelled in Slurm, not through tarmac"
+
+
+def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:
+    attempt = started(slurm_harness, Work(lasts=True, ignores_asks=False))
+    slurm_harness.engine.reap(attempt)
+    assert slurm_harness.settle(attempt, ended).outcome in (Outcome.STOPPED, Outcome.LOST)
+
+
+# --- exactly once -------------------------------------------------------------------------------------
+
+
+def test_a_job_whose_answer_was_lost_is_found_and_not_submitted_again(standin: StandInHarness) -> None:
+    standin.knob("lose-answer", True)
+    launch = standin.launch(Work(output="once\n"))
+    request = standin.engine.render(launch)
+    with pytest.raises(Unavailable, match="timed out"):
+        standin.engine.submit(request)
+    standin.engine = standin.open()  # by another server, even
+    standin.engine.submit(request)
+    assert standin.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+    assert standin.calls("sbatch") == 1
+
+
+def test_of_two_jobs_of_one_attempt_one_runs_it(standin: StandInHarness) -> None:
+    standin.hold_the_queue(True)
+    launch = standin.launch(Work(output="once\n"))
+    request = standin.engine.render(launch)
+    standin.engine.submit(request)
+    standin.command("sbatch", "--parsable", str(request.attempt.directory / "slurm.sh"))
+    standin.hold_the_queue(False)
+    assert standin.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
+    assert standin.engine.read(launch.attempt_id, "logs/main.0.0.log") == b"once\n"
+
+
+def test_an_attempt_taken_back_before_its_answer_was_heard_never_begins(standin: StandInHarness) -> None:
+    standin.hold_the_queue(True)
+    standin.knob("lose-answer", True)
+    launch = standin.launch(Work(output="never"))
+    with pytest.raises(Unavailable):
+        standin.engine.submit(standin.engine.render(launch))
+    standin.engine.request_leave(launch.attempt_id, LeaveRequest.STOP)
+    standin.hold_the_queue(False)
+    over = standin.engine.observe([launch.attempt_id])[launch.attempt_id]
+    assert (over.state, over.outcome) == (ObservedState.ENDED, Outcome.STOPPED)
+    assert "CANCELLED" in standin.command("squeue")
+
+
+def test_what_slurm_will_never_take_is_refused(standin: StandInHarness) -> None:
+    launch = standin.launch(Work())
+    request = standin.engine.render(launch)
+    other = type(request)(
+        attempt=request.attempt, script=request.script.replace("partition=batch", "partition=none")
+    )
+    with pytest.raises(InvalidInput, match="Invalid partition name"):
+        standin.engine.submit(other)
+
+
+# --- asking Slurm -------------------------------------------------------------------------------------
+
+
+def test_one_query_serves_all_attempts(standin: StandInHarness) -> None:
+    standin.hold_the_queue(True)
+    attempts = [submit(standin, Work(), run_id=f"run{number}") for number in range(5)]
+    before = standin.calls("squeue")
+    seen = standin.engine.observe(attempts)
+    assert {each.state for each in seen.values()} == {ObservedState.SUBMITTED}
+    assert standin.calls("squeue") == before + 1
+
+
+def test_a_controller_that_is_down_loses_nothing(standin: StandInHarness) -> None:
+    attempt = started(standin, Work(lasts=True))
+    standin.knob("down", True)
+    with pytest.raises(Unavailable, match="Unable to contact slurm controller"):
+        standin.engine.observe([attempt])
+    standin.engine.request_leave(attempt, LeaveRequest.PAUSE)  # goes through the directory
+    standin.knob("down", False)
+    assert standin.settle(attempt, ended).outcome is Outcome.PAUSED
+
+
+def test_a_server_that_comes_back_finds_its_jobs(slurm_harness: SlurmHarness) -> None:
+    attempt = started(slurm_harness, Work(lasts=True))
+    slurm_harness.engine = slurm_harness.open()
+    assert slurm_harness.engine.observe([attempt])[attempt].state is ObservedState.RUNNING
+    slurm_harness.engine.request_leave(attempt, LeaveRequest.STOP)
+    assert slurm_harness.settle(attempt, ended).outcome is Outcome.STOPPED
+
+
+def test_the_check_tries_command_by_command(slurm_harness: SlurmHarness) -> None:
+    found = {finding.what: finding for finding in slurm_harness.engine.examine(SITE)}
+    assert {"sbatch", "squeue", "sacct", "scancel", "scontrol", "partition", "directory", "python"} <= set(
+        found
+    )
+    assert [finding for finding in found.values() if not finding.ok] == []
+
+
+def test_the_check_says_what_is_missing(standin: StandInHarness) -> None:
+    standin.knob("down", True)
+    found = {finding.what: finding for finding in standin.engine.examine(SITE)}
+    standin.knob("down", False)
+    assert {what for what, finding in found.items() if not finding.ok} == {"controller", "partition"}
+    assert "Unable to contact" in found["controller"].text

@@ -1,0 +1,88 @@
+"""A real Slurm through the command line: runs pause, resume, stop, and are cancelled by somebody else."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell import Shell
+from slurm_clusters import Missing, running_slurm
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+SITE = "name: site\nengine: slurm\nsettings: {{directory: {directory}, partition: batch, python: {python}}}\n"
+ECHO = """name: echo
+cluster: site
+slots: 8
+code: .
+command: |
+  cat greeting
+  echo "rank $NODE_RANK of $NNODES meets at $MASTER_ADDR"
+"""
+LASTS = """name: lasts
+cluster: site
+slots: 2
+command: |
+  if [ -e "$CHECKPOINT_ARTIFACT_PATH/seen" ]; then echo resumed; else echo fresh; fi
+  touch "$CHECKPOINT_ARTIFACT_PATH/seen"
+  exec sleep 3600
+"""
+
+
+@pytest.fixture
+def site(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A Slurm of two nodes with four processors each, added as the cluster `site`; its SLURM_CONF."""
+    try:
+        with running_slurm(tmp_path / "slurm", cpus_per_node=4) as variables:
+            monkeypatch.setenv("SLURM_CONF", variables["SLURM_CONF"])
+            text = SITE.format(directory=tmp_path / "shared", python="python3")
+            shell.tarmac("clusters", "add", shell.write("site.yaml", text), code=0)
+            yield variables["SLURM_CONF"]
+            shell.close()
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+def logged(shell: Shell, run: str, line: str) -> None:
+    """Until a run has written this line."""
+    following = shell.start("logs", "-f", run)
+    assert following.stdout is not None
+    found = any(line in each for each in following.stdout)
+    following.kill()
+    following.communicate()
+    assert found, shell.tarmac("show", run).stdout
+
+
+def test_runs_on_a_real_slurm(shell: Shell, site: str) -> None:
+    assert site
+    check = shell.tarmac("clusters", "check", "site")
+    assert check.returncode == 0, check.stdout
+    shell.write("greeting", "hello from the code\n")
+    echo = shell.tarmac("run", shell.write("echo.yaml", ECHO))
+    assert echo.returncode == 0, (echo.stdout, echo.stderr, shell.tarmac("show", "echo").stdout)
+    for rank in (0, 1):
+        log = shell.tarmac("logs", "echo", "--replica", str(rank), code=0).stdout
+        assert "hello from the code" in log
+        assert f"rank {rank} of 2 meets at 127.0.0.1" in log
+
+    run, other = "lasts", "other"
+    shell.tarmac("run", shell.write("lasts.yaml", LASTS), "--detach", code=0)
+    logged(shell, run, "fresh")
+    shell.tarmac("pause", run, code=0)
+    shell.wait_until(run, "paused")
+    shell.tarmac("resume", run, code=0)
+    logged(shell, run, "resumed")
+    shell.tarmac("stop", "--wait", run, code=0)
+    assert shell.json("show", run)["run"]["outcome"] == "stopped"
+
+    shell.tarmac("run", "lasts.yaml", "--name", other, "--detach", code=0)
+    logged(shell, other, "fresh")
+    job = shell.json("show", other)["attempts"][-1]["native"]["id"]
+    subprocess.run(["scancel", job], check=True, timeout=30)
+    shell.wait_until(other, "ended")
+    shown = shell.json("show", other)["run"]
+    assert shown["outcome"] == "stopped"
+    assert shown["cause"]["message"] == f"job {job} was cancelled in Slurm, not through tarmac"

@@ -1,0 +1,33 @@
+#!/bin/bash
+#SBATCH --job-name=tarmac-run1.1
+#SBATCH --comment=run1.1
+#SBATCH --partition=batch
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=3
+#SBATCH --mem=3073M
+#SBATCH --no-requeue
+#SBATCH --open-mode=append
+#SBATCH --output=/shared/tarmac/runs/run1/attempts/1/slurm.log
+set -u
+cd /
+attempt=/shared/tarmac/runs/run1/attempts/1
+# One job runs the attempt: where the answer of sbatch was lost there may be a second, and it leaves here.
+if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/slurm-begun") 2> /dev/null; then
+    echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
+    exit 0
+fi
+# The nodes by rank, each with its address where its name is none.
+nodes=
+for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    address=
+    if ! getent hosts "$name" > /dev/null; then
+        address=$(scontrol show node -o "$name" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/=\1/p')
+    fi
+    nodes="${nodes:+$nodes,}$name$address"
+done
+export attempt nodes
+exec srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=3 \
+    --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \
+    bash -c 'devices=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-}}
+exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" ${devices:+"$devices"}'

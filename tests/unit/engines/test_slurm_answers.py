@@ -1,0 +1,194 @@
+"""What Slurm's commands answer in several versions, and what is made of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tarmac.engines.slurm.commands import Commands, job_id
+from tarmac.engines.slurm.partition import longest_s, parse_nodes, parse_partitions
+from tarmac.engines.slurm.queue import parse_accounting, parse_queue
+from tarmac.engines.slurm.settings import read_settings
+from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
+from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.run import CauseCode, Outcome
+
+AT = "2026-11-22T15:21:30"
+AT_S = time.mktime(time.strptime(AT, "%Y-%m-%dT%H:%M:%S"))
+NEEDED = {"directory": "/shared/tarmac", "partition": "batch"}
+
+
+# --- sbatch -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("4242\n", "4242"),
+        ("4242;bench\n", "4242"),
+        ("Welcome to the site, 3 news\n\n4242;bench\nhave a nice day\n", "4242"),
+        ("Submitted batch job 4242\n", None),
+        ("", None),
+    ],
+)
+def test_the_id_of_a_job_is_found_among_noise(said: str, number: str | None) -> None:
+    assert job_id(said) == number
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Batch job submission failed: Invalid account or account/partition combination specified",
+        "Batch job submission failed: Invalid qos specification",
+        "Batch job submission failed: Requested node configuration is not available",
+        "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+    ],
+)
+def test_what_will_never_be_taken_is_told_from_what_may_be_later(said: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        saying(tmp_path, said).submit("script")
+    for passing in ("Socket timed out on send/recv operation", "Job violates accounting/QOS policy"):
+        with pytest.raises(Unavailable):
+            saying(tmp_path, passing).submit("script")
+
+
+def saying(directory: Path, text: str) -> Commands:
+    """Commands of which sbatch fails with these words."""
+    program = directory / "sbatch"
+    program.write_text(f'#!/bin/sh\necho "sbatch: error: {text}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    return Commands(variables={"PATH": f"{directory}:/usr/bin:/bin"})
+
+
+def test_a_command_that_hangs_is_given_up() -> None:
+    with pytest.raises(Unavailable, match="did not answer within"):
+        Commands(query_s=0.05).query(["sleep", "60"])
+    with pytest.raises(Unavailable, match="cannot be run here"):
+        Commands().query(["/no/such/squeue"])
+
+
+# --- squeue and sacct ---------------------------------------------------------------------------------
+
+
+def test_the_queue_is_read_through_noise_and_strangers() -> None:
+    text = f"""Last login: Mon
+7|PENDING|{AT}|Priority|tarmac-run1.1
+8|RUNNING|{AT}|None|tarmac-run2.1
+9|PENDING|N/A|ReqNodeNotAvail, Reserved for maintenance|tarmac-run3.2
+10|PENDING|N/A|launch failed requeued held|tarmac-run4.1
+11_[3-16%2]|PENDING|N/A|Priority|tarmac-array
+12|RUNNING|{AT}|None|my|own|job
+"""
+    found = parse_queue(text)
+    assert set(found) == {"run1.1", "run2.1", "run3.2", "run4.1"}
+    (first,), (second,) = found["run1.1"], found["run2.1"]
+    assert (first.id, first.state, first.reason, first.start_at) == ("7", "PENDING", "Priority", AT_S)
+    assert (second.reason, second.start_at) == ("", AT_S)
+    assert found["run3.2"][0].reason == "ReqNodeNotAvail, Reserved for maintenance"
+
+
+def test_accounting_is_read_without_steps() -> None:
+    text = f"""7|CANCELLED by 1000|{AT}|tarmac-run1.1
+7.batch|CANCELLED|{AT}|batch
+8|TIMEOUT|Unknown|tarmac-run2.1
+"""
+    cancelled, late = parse_accounting(text)
+    assert (cancelled.attempt_id, meaning(cancelled.state).outcome) == ("run1.1", Outcome.STOPPED)
+    assert (late.start_at, meaning(late.state).code) == (None, CauseCode.TIME_LIMIT)
+
+
+# --- states -------------------------------------------------------------------------------------------
+
+
+def test_no_state_is_taken_for_completed() -> None:
+    """Only the runners say so."""
+    assert Outcome.COMPLETED not in {each.outcome for each in MEANINGS.values()}
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "code"),
+    [
+        ("COMPLETED", Outcome.LOST, CauseCode.PLATFORM_FAULT),
+        ("TIMEOUT", Outcome.FAILED, CauseCode.TIME_LIMIT),
+        ("OUT_OF_MEMORY", Outcome.FAILED, CauseCode.OUT_OF_MEMORY),
+        ("NODE_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
+        ("BOOT_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
+        ("PREEMPTED", Outcome.PREEMPTED, CauseCode.PREEMPTION),
+        ("CANCELLED+", Outcome.STOPPED, CauseCode.USER_REQUEST),
+    ],
+)
+def test_ends_are_told_apart(state: str, outcome: Outcome, code: CauseCode) -> None:
+    found = meaning(state)
+    assert (found.stage, found.outcome, found.code) == (Stage.OVER, outcome, code)
+
+
+def test_a_word_of_a_version_to_come_says_nothing() -> None:
+    assert meaning("HIBERNATING").stage is Stage.UNKNOWN
+    assert meaning("").stage is Stage.UNKNOWN
+
+
+# --- scontrol -----------------------------------------------------------------------------------------
+
+NODES = "\n".join(
+    [
+        "NodeName=g1 CPUTot=64 Gres=gpu:A100:4(S:0-1),tmp:1 NodeAddr=10.0.0.1 RealMemory=512000 "
+        "State=IDLE Partitions=gpu,all",
+        "NodeName=g2 CPUAlloc=0 CPUEfctv=62 CPUTot=64 Gres=gpu:a100:4,gpu:v100:2 NodeAddr=g2 "
+        "RealMemory=512000 State=DOWN*+DRAIN Reason=a b=c Partitions=gpu,all",
+        "NodeName=g3 CPUTot=32 Gres=gpu:2 NodeAddr=g3 RealMemory=1 State=IDLE Partitions=old",
+        "NodeName=c1 CPUTot=16 Gres=(null) NodeAddr=c1 RealMemory=64000 State=MIXED Partitions=cpu,all",
+    ]
+)
+
+
+def offered(partition: str, gpu_type: str | None = None) -> list[tuple[str, int, str | None]]:
+    found = parse_nodes(NODES, cluster="site", partition=partition, gpu_type=gpu_type)
+    return [(node.hostname, node.capacity.slots, node.capacity.slot_type) for node in found.nodes]
+
+
+def test_slots_are_the_gpus_of_one_type_or_else_processors() -> None:
+    assert offered("gpu") == [("g1", 4, "a100"), ("g2", 4, "a100")]
+    assert offered("gpu", "V100") == [("g2", 2, "v100")]
+    assert offered("cpu") == [("c1", 16, "cpu")]
+    assert offered("old") == [("g3", 2, "gpu")]
+    assert offered("none") == []
+
+
+def test_the_processors_that_jobs_may_use_count() -> None:
+    found = parse_nodes(NODES, cluster="site", partition="gpu", gpu_type=None)
+    assert [node.capacity.cpus for node in found.nodes] == [64.0, 62.0]
+    assert found.cpus_per_slot == 15
+
+
+def test_the_longest_time_of_a_partition() -> None:
+    text = "PartitionName=a MaxTime=1-00:30:00 State=UP\nPartitionName=b MaxTime=UNLIMITED State=UP\n"
+    found = parse_partitions(text)
+    assert longest_s(found["a"]) == 88_200.0
+    assert longest_s(found["b"]) is None
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"partition": "batch"}, "needs the setting 'directory'"),
+        ({"directory": "/shared"}, "needs the setting 'partition'"),
+        (NEEDED | {"acount": "x"}, "no setting 'acount'"),
+        (NEEDED | {"directory": "relative"}, "not allowed"),
+        (NEEDED | {"directory": "/a/../b"}, r"without '\.\.'"),
+        (NEEDED | {"directory": "/a b\n#SBATCH --nodes=9"}, "not allowed"),
+        (NEEDED | {"account": "a\nb"}, "not allowed"),
+        (NEEDED | {"python": "python3; rm"}, "not allowed"),
+        (NEEDED | {"extra": {"nodes": "4"}}, "tarmac sets itself"),
+        (NEEDED | {"extra": {"mem=4": "x"}}, "no directive"),
+        (NEEDED | {"extra": {"mem": '4" --nodes="9'}}, "not allowed"),
+        (NEEDED | {"extra": "mem"}, "no mapping"),
+    ],
+)
+def test_settings_that_are_wrong_are_refused_with_the_value(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read_settings(settings)
