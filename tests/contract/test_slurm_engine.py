@@ -83,6 +83,35 @@ def test_a_job_that_somebody_cancels_is_stopped_and_says_by_whom(slurm_harness: 
     assert over.cause.message == f"job {job} was cancelled in Slurm, not through tarmac"
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome", "code"),
+    [
+        ("TIMEOUT", Outcome.FAILED, CauseCode.TIME_LIMIT),
+        ("OUT_OF_MEMORY", Outcome.FAILED, CauseCode.OUT_OF_MEMORY),
+        ("NODE_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
+        ("PREEMPTED", Outcome.PREEMPTED, CauseCode.PREEMPTION),
+    ],
+)
+def test_what_slurm_ended_is_not_blamed_on_the_workers(
+    standin: StandInHarness, state: str, outcome: Outcome, code: CauseCode
+) -> None:
+    (Path(standin.variables["STANDIN"]) / "ends-as").write_text(state)
+    attempt = started(standin, Work(lasts=True))
+    standin.command("scancel", standin.job(attempt))
+    over = standin.settle(attempt, ended)
+    assert over.cause is not None
+    assert (over.outcome, over.cause.code) == (outcome, code)
+
+
+def test_one_that_saves_when_slurm_ends_it_and_exits_with_0_has_not_completed(
+    slurm_harness: SlurmHarness,
+) -> None:
+    saves = "trap 'exit 0' TERM; echo working; sleep 3600 & wait"
+    attempt = started(slurm_harness, Work(lasts=True), argvs={0: ("bash", "-c", saves)})
+    slurm_harness.command("scancel", slurm_harness.job(attempt))
+    assert slurm_harness.settle(attempt, ended).outcome is Outcome.STOPPED
+
+
 def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:
     attempt = started(slurm_harness, Work(lasts=True, ignores_asks=False))
     slurm_harness.engine.reap(attempt)

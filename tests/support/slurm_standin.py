@@ -2,7 +2,8 @@
 
 Installed by `slurm_clusters.install_standin` under the names of the commands; STANDIN names the directory.
 Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller does not answer), `lose-answer`
-(the next sbatch submits, and says that it timed out), `forgotten/ID` (a job the queue has lost).
+(the next sbatch submits, and says that it timed out), `forgotten/ID` (a job the queue has lost), `ends-as`
+(the state of what scancel ends).
 """
 
 from __future__ import annotations
@@ -133,10 +134,11 @@ def squeue(_arguments: list[str]) -> None:
 
 
 def scancel(arguments: list[str]) -> None:
+    ends_as = HERE / "ends-as"
     with locked():
         for each in jobs():
             if each["id"] in arguments and each["state"] in ("PENDING", "RUNNING"):
-                save({**each, "state": "CANCELLED"})
+                save({**each, "state": ends_as.read_text() if ends_as.exists() else "CANCELLED"})
                 if each["pid"]:
                     os.kill(each["pid"], signal.SIGTERM)
 

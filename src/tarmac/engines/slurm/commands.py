@@ -42,6 +42,10 @@ REFUSALS = (
 """Beginnings of what sbatch says of requests that it will never take, in lower case."""
 
 
+OVER = ("invalid job id", "already completing or completed")
+"""What scancel says of jobs that are over, by version."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a command said."""
@@ -110,7 +114,7 @@ class Commands:
     def cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs; one that is over is no harm. Raises Unavailable where that cannot be."""
         answer = self.run(["scancel", *jobs])
-        if answer.code != 0 and "invalid job id" not in answer.err.lower():
+        if answer.code != 0 and not any(words in answer.err.lower() for words in OVER):
             raise Unavailable(f"scancel: {answer.complaint}")
 
 
