@@ -118,6 +118,15 @@ def test_a_reaped_attempt_is_gone(slurm_harness: SlurmHarness) -> None:
     assert slurm_harness.settle(attempt, ended).outcome in (Outcome.STOPPED, Outcome.LOST)
 
 
+def test_a_job_that_slurm_forgot_while_it_ran_is_lost_and_its_runners_end(standin: StandInHarness) -> None:
+    attempt = started(standin, Work(lasts=True))
+    standin.forget(attempt)
+    lost = standin.settle(attempt, ended)
+    assert lost.outcome is Outcome.LOST
+    standin.engine.reap(attempt)
+    standin.settle(attempt, lambda _: standin.engine.workers(attempt)[0].ended_at is not None)
+
+
 # --- exactly once -------------------------------------------------------------------------------------
 
 

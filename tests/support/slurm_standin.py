@@ -137,6 +137,8 @@ def scancel(arguments: list[str]) -> None:
     ends_as = HERE / "ends-as"
     with locked():
         for each in jobs():
+            if each["id"] in arguments and (HERE / "forgotten" / each["id"]).exists():
+                raise SystemExit("scancel: error: Kill job error on job id 1: Invalid job id specified")
             if each["id"] in arguments and each["state"] in ("PENDING", "RUNNING"):
                 save({**each, "state": ends_as.read_text() if ends_as.exists() else "CANCELLED"})
                 if each["pid"]:

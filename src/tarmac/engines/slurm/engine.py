@@ -213,6 +213,8 @@ class SlurmEngine:
             view.refresh()
             self._take_back(view)
             writing.fence(view)
+            if not all(node.over for node in view.nodes):
+                writing.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
             view.reaped = True
         self._cancel(view)
 
