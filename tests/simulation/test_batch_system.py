@@ -32,6 +32,11 @@ def test_safety_and_liveness_where_a_cluster_has_a_queue_of_its_own(case: int) -
             raise AssertionError(f"history {seed}: {error}") from error
 
 
+def test_usage_that_another_server_records_days_later_is_not_missed() -> None:
+    """The cluster was out of reach for days when the attempt ended there: its end lies far back."""
+    History(1280, batch=True).run()
+
+
 def test_these_histories_reach_everything_too() -> None:
     """They would prove little if the queue were always empty."""
     seen, waited_s, outcomes = Counter[str](), 0.0, set()

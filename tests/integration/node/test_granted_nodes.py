@@ -132,12 +132,14 @@ def test_nodes_that_share_no_directory_agree_on_a_port_by_themselves(tmp_path: P
 
 
 def test_there_a_port_that_is_taken_ends_the_attempt_which_then_gets_another(tmp_path: Path) -> None:
-    attempt = ranks(tmp_path, shared_directory=False)
-    with socket.create_server(("127.0.0.1", ports.derived("run.1"))):
+    attempt = ranks(
+        tmp_path, shared_directory=False, attempt_id="other.1"
+    )  # run.1 may begin beside this test
+    with socket.create_server(("127.0.0.1", ports.derived("other.1"))):
         ends = run(attempt)
     assert ends[0]["cause"]["code"] == "platform_fault"
     assert "is taken" in ends[0]["cause"]["message"]
-    assert ports.derived("run.1") != ports.derived("run.2")
+    assert ports.derived("other.1") != ports.derived("other.2")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,6 @@ class ControlState:
         self.shapes = Shapes()
         self._run_cache = RunCache(self.shapes, self.server, self.engines)
         self._usage = UsageBook()
-        self._foreign_ends = 0
         self._table = NodeTable(())
         self._looked_at = float("-inf")
         self._look_every_s = float("inf") if alone else FEED_PERIOD_S
@@ -290,9 +289,9 @@ class ControlState:
             run_cache, now = self.run_cache(), self.clock.now()
             half_life_s = max((pool.half_life_s for pool in pools), default=0.0)
             self._usage.load(self.store, now - HALF_LIVES * half_life_s)
-            if run_cache.foreign_ends != self._foreign_ends:
-                self._foreign_ends = run_cache.foreign_ends
-                self._usage.catch_up(self.store, now)
+            ends_since = run_cache.take_foreign_ends()
+            if ends_since is not None:
+                self._usage.catch_up(self.store, ends_since)
             return pools, nodes, list(run_cache.changes()), self._usage.take()
 
     def _engine_key(self, run: Run) -> str:

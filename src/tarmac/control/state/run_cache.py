@@ -27,9 +27,9 @@ class RunCache:
     """Live runs and their live attempts by run id.
 
     `undelivered` are those that may have something to tell their engine, by cluster; `masters` the promised
-    ports by first node and run. `foreign_ends` counts ends that others recorded. Runs of another server than
-    `server` are none of its business. `for_delegates` are the queued runs for clusters that place by
-    themselves, by cluster.
+    ports by first node and run. `foreign_ends_since` is the earliest time at which attempts may have ended
+    whose end others recorded, since that was last taken. Runs of another server than `server` are left out.
+    `for_delegates` are the queued runs for clusters that place by themselves, by cluster.
     """
 
     def __init__(self, shapes: Shapes, server: str, engines: Engines) -> None:
@@ -42,7 +42,7 @@ class RunCache:
         self.rehearsals: dict[str, Run] = {}
         self.undelivered: dict[str, dict[str, None]] = {}
         self.masters: dict[str, dict[str, int]] = {}
-        self.foreign_ends = 0
+        self.foreign_ends_since: float | None = None
         self._own_ends: set[str] = set()
         self._last_event_id: int | None = None
         self._changed: dict[str, None] = {}
@@ -59,14 +59,17 @@ class RunCache:
             self._load(store)
             return
         news: set[str] = set()
+        first_at: float | None = None
         while events := store.feed(after_id=self._last_event_id):
             check()
             self._last_event_id = events[-1].id
+            first_at = events[0].at if first_at is None else first_at
             for event in events:
                 known = self.runs.get(event.run_id)
                 if event.state in TERMINAL_STATES:
                     news.discard(event.run_id)
-                    self.foreign_ends += event.run_id not in self._own_ends
+                    if event.run_id not in self._own_ends:
+                        self._note_foreign_end(event.run_id, first_at)
                     self._drop(event.run_id)
                 elif known is None:
                     if event.run_id not in self._own_ends:
@@ -87,9 +90,14 @@ class RunCache:
                 self._drop(run_id)
                 continue
             if before is not None and before.attained_slot_s != run.attained_slot_s:
-                self.foreign_ends += 1
+                self._note_foreign_end(run_id, before.created_at)
             attempts = store.attempts(run_id) if run.state in OCCUPYING_STATES else []
             self.take(run, attempts[-1] if attempts else None)
+
+    def take_foreign_ends(self) -> float | None:
+        """Since when attempts may have ended whose end others recorded; None where none was recorded."""
+        since, self.foreign_ends_since = self.foreign_ends_since, None
+        return since
 
     def absorb(self, step: RunStep) -> bool:
         """Take up a step that was just committed; False if its attempt is not known here: read the run."""
@@ -170,6 +178,12 @@ class RunCache:
             waiting.pop(run_id, None)
             if not waiting:
                 del self.undelivered[cluster]
+
+    def _note_foreign_end(self, run_id: str, at: float) -> None:
+        """An attempt of this run ended; `at` is a time before that, for a run that was not known."""
+        run, attempt = self.runs.get(run_id), self.attempts.get(run_id)
+        began_at = attempt.created_at if attempt is not None else run.created_at if run is not None else at
+        self.foreign_ends_since = min(began_at, self.foreign_ends_since or began_at)
 
     def _release(self, run_id: str) -> None:
         attempt = self.attempts.pop(run_id, None)

@@ -18,7 +18,7 @@ HALF_LIVES = 10
 """Usage from longer ago than so many half-lives counts less than a thousandth, and is not read."""
 
 LATE_S = 2 * HOUR_S
-"""How far back an attempt may have ended that another server records now."""
+"""How much earlier usage may count than its attempt ended: it counts by the hour, and clocks differ."""
 
 Key = tuple[float, str, str, str, str]
 
@@ -48,10 +48,10 @@ class UsageBook:
                 self._known[key] = self._known.get(key, 0.0) + bucket.slot_s
                 self._added.append(bucket)
 
-    def catch_up(self, store: Store, now: float) -> None:
-        """Take up what other servers added of late."""
+    def catch_up(self, store: Store, since: float) -> None:
+        """Take up what other servers added for attempts that ended at `since` or later."""
         if self._since is not None:
-            self._compare(store.usage(max(self._since, now - LATE_S)))
+            self._compare(store.usage(max(self._since, since - LATE_S)))
 
     def take(self) -> list[Usage]:
         """What was added since the last time, as facts."""
