@@ -333,6 +333,16 @@ def test_zstd_is_refused_by_name_where_python_cannot_read_it(
     refused_whole(store, archive, "zstd|damaged", root)
 
 
+def test_a_zip_that_names_a_place_before_its_beginning_is_damaged(
+    store: DirectoryCodeStore, root: Path, tmp_path: Path
+) -> None:
+    content = bytearray(zip_of(("a/b", b"xyz" * 50, 0), ("c", b"d", stat.S_IFLNK | 0o777)))
+    content[188] = 1
+    archive = tmp_path / "any.zip"
+    archive.write_bytes(content[:193])
+    refused_whole(store, archive, "is damaged", root)
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_damaged_archive_gives_a_snapshot_or_an_error_of_ours_c7(

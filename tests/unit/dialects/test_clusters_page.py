@@ -11,14 +11,22 @@ from tarmac.dialects import read
 from tarmac.dialects.clusterfile import CLUSTER, read_cluster
 from tarmac.dialects.node_groups import GROUP
 from tarmac.dialects.pool_rules import POOL
+from tarmac.engines.slurm.settings import FIELDS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/clusters.md").read_text(encoding="utf-8")
 
 
 def test_every_field_has_its_row_and_every_row_its_field() -> None:
-    rows = set(re.findall(r"^\| `([a-z_.]+)` \|", PAGE, re.MULTILINE))
+    page = PAGE.partition("\n## Your Slurm\n")[0]
+    rows = set(re.findall(r"^\| `([a-z_.]+)` \|", page, re.MULTILINE))
     parts = {"": CLUSTER, "nodes.": GROUP, "pools.": POOL}
     assert rows == {f"{prefix}{name}" for prefix, fields in parts.items() for name in fields.known}
+
+
+def test_every_setting_of_slurm_has_its_row_and_every_row_its_setting() -> None:
+    section = PAGE.partition("\n## Your Slurm\n")[2]
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", section, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)} == set(FIELDS)
 
 
 @pytest.mark.parametrize("source", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))

@@ -7,6 +7,7 @@ before it becomes a snapshot. So no name, link or device in an archive can reach
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import re
@@ -79,8 +80,9 @@ def read_archive(
     except NotImplementedError as error:
         raise _refused(code.path, [f"is packed in a way that cannot be read here: {error}"]) from None
     except _DAMAGED as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk's fault, not the archive's
+        # EINVAL: it names a place before its own beginning. Any other number is the disk's fault.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         raise _refused(code.path, [f"is damaged: {error}"]) from None
 
 

@@ -18,7 +18,7 @@ OLDEST_SLURM = (20, 11)
 OLDEST_PYTHON = (3, 9)
 LEAST_FREE_BYTES = 1 << 30
 
-_VERSION = re.compile(r"([0-9]+)\.([0-9]+)[0-9.]*")
+_VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
 def examined(settings: SlurmSettings, commands: Commands, site: Site) -> Sequence[Finding]:
