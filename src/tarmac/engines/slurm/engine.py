@@ -91,6 +91,7 @@ class SlurmEngine:
         )
         self._lock = Lock()
         self._over_since: dict[str, float] = {}
+        self._claimed_at: dict[str, float] = {}
         self._listeners: list[Callable[[str], None]] = []
 
     # --- the port --------------------------------------------------------------------------------
@@ -273,6 +274,7 @@ class SlurmEngine:
                 seen = observing.with_job(seen, job, job_id)
             view.final = seen
             self._over_since.pop(view.attempt_id, None)
+            self._claimed_at.pop(view.attempt_id, None)
             return seen
 
     def _judge(
@@ -287,7 +289,10 @@ class SlurmEngine:
         stage = Stage.OVER if job is None else meaning(job.state).stage
         claimed = any(node.facts.phase is not Phase.UNCLAIMED for node in view.nodes)
         if job is not None and stage is Stage.WAITS and claimed:
-            return observing.requeued(job)
+            claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
+            if snapshot.began_at > claimed_at:
+                return observing.requeued(job)
+            # The queue was asked before the job began: the next answer says whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
             return observing.going_on(view, job, seen)
