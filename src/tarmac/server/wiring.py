@@ -93,7 +93,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     `take_over`: a person says that whoever served the cluster before is gone for good.
     """
     clock = SystemClock()
-    keeping = _keeping(home, settings)
+    keeping = _artifact_storing(home, settings)
     engine = _local_engine(home, settings, keeping, lambda names: secrets.values(names))  # noqa: PLW0108 - below
     engine.start()
     store = open_store(settings.database_url or f"sqlite:///{home.database}")
@@ -206,7 +206,7 @@ def service_of(parts: Parts, home: Home, settings: Settings, *, stop: Callable[[
     )
 
 
-def _keeping(home: Home, settings: Settings) -> ArtifactStoring:
+def _artifact_storing(home: Home, settings: Settings) -> ArtifactStoring:
     return ArtifactStoring(
         store=settings.artifacts.store or str(home.artifacts.resolve()),
         command=(sys.executable, "-P", "-m", "tarmac.artifacts.versions.sidecar"),

@@ -8,9 +8,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tarmac.engines.attempts.layout import Layout
+from tarmac.model.errors import NotFound
 from tarmac.node.files import untrusted
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_file(layout: Layout, attempt_id: str, path: str, *, offset: int, limit: int) -> bytes:
+    """At most `limit` bytes from `offset` of a file of an attempt; raises NotFound without one."""
+    directory = layout.attempt(attempt_id)
+    content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
+    if content is None:
+        raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+    return content
 
 
 def read_inside(directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:

@@ -14,7 +14,7 @@ from threading import Lock
 
 from tarmac.engines.attempts import clearing, staging, writing
 from tarmac.engines.attempts.aggregate_outcome import observation
-from tarmac.engines.attempts.files import read_inside
+from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, ArtifactStoring, AttemptRequest, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
@@ -28,7 +28,7 @@ from tarmac.engines.local.warm import OpenFiles, WarmParent
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.described import NodeCache
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import NotFound, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, WorkerStatus
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, Outcome
@@ -157,11 +157,7 @@ class LocalEngine:
             ]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        directory = self._layout.attempt(attempt_id)
-        content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
-        if content is None:
-            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
-        return content
+        return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)
 
     # --- optional abilities ----------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from threading import Lock, Timer
 
 from tarmac.engines.attempts import clearing, staging, writing
 from tarmac.engines.attempts.aggregate_outcome import Phase
-from tarmac.engines.attempts.files import read_inside
+from tarmac.engines.attempts.files import read_file
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
@@ -29,7 +29,7 @@ from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import InvalidInput, NotFound, Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import LeaveRequest
@@ -175,11 +175,7 @@ class SlurmEngine:
             return [*told, *clearing.cleared_notices(view.directory, first)]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        directory = self._layout.attempt(attempt_id)
-        content = read_inside(directory, path, offset=offset, limit=limit) if directory else None
-        if content is None:
-            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
-        return content
+        return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)
 
     # --- optional abilities ----------------------------------------------------------------------
 
@@ -263,7 +259,7 @@ class SlurmEngine:
             if job is None and job_id is not None:
                 job = recorded.get(job_id)
             seen = observing.reported(view)
-            if not observing.left_as_asked(seen):
+            if not observing.left_as_requested(seen):
                 judged = self._judge(view, snapshot, job, job_id, seen)
                 if judged.state is not ObservedState.ENDED:
                     if seen.state is ObservedState.ENDED or view.attempt_id in self._over_since:

@@ -82,7 +82,7 @@ def reported(view: AttemptView) -> Observation:
     return observation([node.facts for node in view.nodes], view.leave_request() if over else None)
 
 
-def left_as_asked(seen: Observation) -> bool:
+def left_as_requested(seen: Observation) -> bool:
     """Whether an end needs no word from Slurm: tarmac asked for it.
 
     Every other may be Slurm's doing: it signals the workers too, who then fail, or save and exit with 0.
