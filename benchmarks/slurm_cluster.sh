@@ -6,10 +6,11 @@
 #   slurm_cluster.sh restart DIR        kill -9 the controller, and start it again
 #   slurm_cluster.sh down DIR           end what `up` started, by its pid files
 #
-# SLURM_CLUSTER_PORT is the first of the three ports that it listens on.
+# SLURM_CLUSTER_PORT is the first of the ports that it listens on, one more than it has nodes (SLURM_CLUSTER_NODES).
+# SLURM_CLUSTER_LINES are added to its configuration: partitions, limits, how it preempts.
 set -euo pipefail
 
-NODES=2
+NODES=${SLURM_CLUSTER_NODES:-2}
 CPUS_PER_NODE=${SLURM_CLUSTER_CPUS:-32} # enough that no job waits for a slot: two nodes of 32 are 64
 CONTROLLER_PORT=${SLURM_CLUSTER_PORT:-26817}
 FIRST_NODE_PORT=$((CONTROLLER_PORT + 1))
@@ -108,6 +109,7 @@ MaxJobCount=50000
 MaxArraySize=20000
 NodeName=n[1-$NODES] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[$FIRST_NODE_PORT-$((FIRST_NODE_PORT + NODES - 1))] CPUs=$CPUS_PER_NODE RealMemory=1000 State=UNKNOWN
 PartitionName=batch Default=YES Nodes=ALL MaxTime=INFINITE State=UP
+${SLURM_CLUSTER_LINES:-}
 EOF
     printf 'CgroupPlugin=cgroup/v1\n' >"$dir/etc/cgroup.conf"
 }

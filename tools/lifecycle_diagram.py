@@ -72,7 +72,7 @@ EVENTS = {
     RunEvent.ATTEMPT_PAUSED: "the attempt left as asked",
     RunEvent.RESUME_REQUEST: "a person asks to go on",
     RunEvent.PREEMPT_REQUEST: "the scheduler needs the slots",
-    RunEvent.VACATED: "the preempted attempt left",
+    RunEvent.VACATED: "the preempted attempt left, or its cluster ended its job, as at its wall time",
     RunEvent.RETRIED: "the attempt failed, and the retry budget is not spent",
     RunEvent.FAULTED: "the platform ended the attempt; costs no retry",
     RunEvent.REORDERED: "a person gave it another place in the queue",

@@ -86,7 +86,9 @@ def test_a_job_that_somebody_cancels_is_stopped_and_says_by_whom(slurm_harness: 
 @pytest.mark.parametrize(
     ("state", "outcome", "code"),
     [
-        ("TIMEOUT", Outcome.FAILED, CauseCode.TIME_LIMIT),
+        ("TIMEOUT", Outcome.PREEMPTED, CauseCode.WALL_TIME),
+        ("DEADLINE", Outcome.FAILED, CauseCode.TIME_LIMIT),
+        ("BOOT_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
         ("OUT_OF_MEMORY", Outcome.FAILED, CauseCode.OUT_OF_MEMORY),
         ("NODE_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
         ("PREEMPTED", Outcome.PREEMPTED, CauseCode.PREEMPTION),

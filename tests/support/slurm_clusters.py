@@ -25,12 +25,18 @@ class Missing(Exception):
 
 
 @contextmanager
-def running_slurm(directory: Path, *, cpus_per_node: int | None = None) -> Iterator[dict[str, str]]:
-    """What the user of a real Slurm of two nodes needs; raises Missing where none is installed."""
+def running_slurm(
+    directory: Path, *, nodes: int = 2, cpus_per_node: int | None = None, lines: str = ""
+) -> Iterator[dict[str, str]]:
+    """What the user of a real Slurm needs; raises Missing where none is installed.
+
+    `lines` are added to its configuration, which has one partition, `batch`.
+    """
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         raise Missing(f"Slurm is not installed: {', '.join(missing)}")
-    env = {**os.environ, "SLURM_CLUSTER_PORT": str(_three_free_ports())}
+    env = {**os.environ, "SLURM_CLUSTER_PORT": str(_free_ports(nodes + 1)), "SLURM_CLUSTER_LINES": lines}
+    env["SLURM_CLUSTER_NODES"] = str(nodes)
     if cpus_per_node is not None:
         env["SLURM_CLUSTER_CPUS"] = str(cpus_per_node)
     try:
@@ -52,14 +58,14 @@ def install_standin(directory: Path) -> dict[str, str]:
     return {"STANDIN": str(directory), "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
-def _three_free_ports() -> int:
-    """The first of three in a row that nobody listens on, below the range of outgoing connections."""
-    for first in range(20_000 + os.getpid() % 3_000 * 3, 32_000, 3):
+def _free_ports(count: int) -> int:
+    """The first of so many in a row that nobody listens on, below the range of outgoing connections."""
+    for first in range(20_000 + os.getpid() % 2_000 * 5, 32_000, count):
         with ExitStack() as stack:
             try:
-                for port in range(first, first + 3):
+                for port in range(first, first + count):
                     stack.enter_context(socket.socket()).bind(("", port))
             except OSError:
                 continue
             return first
-    raise AssertionError("no three free ports in a row")
+    raise AssertionError(f"no {count} free ports in a row")

@@ -34,6 +34,8 @@ class Why(TypedDict):
     """What a run waits for, and what would unblock it.
 
     `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
+    `previous` is how its last attempt ended, where its cluster or the platform ended that, and `lost` what
+    it lost.
     """
 
     run_id: str
@@ -48,6 +50,7 @@ class Why(TypedDict):
     estimate: WhyEstimate | None
     largest: str | None
     lost: str
+    previous: str
 
 
 class NodeRun(TypedDict):

@@ -56,7 +56,7 @@ class Why:
 
     `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
     sentences in one string: what it waits for, then what would start it at once. `lost` is the work that its
-    last attempt lost, where it has left and is to go on.
+    last attempt lost, where it has left and is to go on, and `previous` how that ended.
     """
 
     run_id: str
@@ -71,6 +71,7 @@ class Why:
     estimate: WhyEstimate | None = None
     largest: str | None = None
     lost: str = ""
+    previous: str = ""
 
 
 def why(control: ControlState, run: Run) -> Why:
@@ -86,6 +87,7 @@ def why(control: ControlState, run: Run) -> Why:
             state=run.state,
             headline=_before_the_cluster(control, run, engine),
             lost=_lost(control, run),
+            previous=_previous(control, run),
         )
     if run.state is RunState.QUEUED:
         answer = replace(_why_queued(control, run), lost=_lost(control, run))
@@ -106,6 +108,7 @@ def why(control: ControlState, run: Run) -> Why:
         state=run.state,
         headline=_headline(control, run, attempt),
         lost=lost,
+        previous=_previous(control, run) if run.state is RunState.SUBMITTED else "",
         estimate=estimate,
     )
 
@@ -158,6 +161,16 @@ def _pausing(control: ControlState, run: Run) -> str:
     else:
         which = f"attempt {run.attempt + 1}; the platform's faults cost no retry"
     return f"queued: it pauses before {which}, because attempt {last.number} {last.outcome}{because}"
+
+
+def _previous(control: ControlState, run: Run) -> str:
+    """How the attempt before ended, where its cluster ended it: that explains why the run waits again."""
+    over = (
+        [each for each in control.store.attempts(run.id) if each.outcome is not None] if run.attempt else []
+    )
+    if not over or over[-1].outcome not in (Outcome.PREEMPTED, Outcome.LOST) or over[-1].cause is None:
+        return ""
+    return f"attempt {over[-1].number} was {over[-1].outcome}: {over[-1].cause.message}"
 
 
 def _lost(control: ControlState, run: Run) -> str:
@@ -253,22 +266,29 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
         case RunState.SUBMITTED:
             return _in_its_queue(control, run, attempt)
         case RunState.STARTING:
-            reason = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
-            trouble = f". Its cluster does not answer now: {reason}" if reason else ""
-            return f"its workers are being started{where}{trouble}"
+            return f"its workers are being started{where}{_silence(control, attempt)}"
         case RunState.RUNNING:
-            return f"it runs{where}"
+            goes_on = _silence(control, attempt, "The run goes on.")
+            return f"it runs{where}{goes_on}"
         case RunState.PAUSING:
-            return f"it was asked to pause: its workers have up to {grace_s:g} s to leave{where}"
+            leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
+            return f"it was asked to pause: {leaves}"
         case RunState.PREEMPTING:
             return f"it gives way and queues again: its workers have up to {grace_s:g} s to leave{where}"
         case RunState.STOPPING:
-            return f"it was asked to stop: its workers have up to {grace_s:g} s to leave{where}"
+            leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
+            return f"it was asked to stop: {leaves}"
         case RunState.PAUSED:
             return f"it is paused until somebody resumes it: tarmac resume {run.id}"
         case _:
             reason = f": {run.cause.message}" if run.cause is not None else ""
             return f"it ended, {run.outcome}{reason}"
+
+
+def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> str:
+    """What follows where the engine of an attempt cannot be reached."""
+    reason = None if attempt is None else control.engines.of(attempt).trouble(control.clock.now())
+    return f". Its cluster does not answer now: {reason}. {more}".rstrip() if reason else ""
 
 
 def _on_its_code(run: Run, held_up: str | None) -> str:

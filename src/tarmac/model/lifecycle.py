@@ -45,7 +45,7 @@ class RunEvent(StrEnum):
     ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
     RESUME_REQUEST = "resume_asked"
     PREEMPT_REQUEST = "preempt_asked"
-    VACATED = "vacated"  # the preempted attempt left: back in the queue
+    VACATED = "vacated"  # the preempted attempt left, or its cluster took it back: back in the queue
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
     REORDERED = "reordered"  # a person gave it another place in the queue
@@ -88,6 +88,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.GRANTED: _S.STARTING,
         _E.PAUSE_REQUEST: _S.PAUSING,
         _E.STOP_REQUEST: _S.STOPPING,
+        _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
@@ -97,6 +98,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.PAUSE_REQUEST: _S.PAUSING,
         _E.PREEMPT_REQUEST: _S.PREEMPTING,
         _E.STOP_REQUEST: _S.STOPPING,
+        _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,
@@ -107,6 +109,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.PAUSE_REQUEST: _S.PAUSING,
         _E.PREEMPT_REQUEST: _S.PREEMPTING,
         _E.STOP_REQUEST: _S.STOPPING,
+        _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
         _E.FINISHED: _S.ENDED,

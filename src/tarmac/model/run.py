@@ -44,6 +44,7 @@ class CauseCode(StrEnum):
     CODE_UNREADABLE = "code_unreadable"
     NODE_LOST = "node_lost"
     TIME_LIMIT = "time_limit"
+    WALL_TIME = "wall_time"
     CREDITS_EXHAUSTED = "credits_exhausted"
     PLATFORM_FAULT = "platform_fault"
     NEVER_FITS = "never_fits"
@@ -211,12 +212,14 @@ class Retry:
     """When a run that failed, or that the platform ended, may start again: not before `at`.
 
     `tries` counts the ends of that kind in a row; `end` tells the last one from others (None: nothing is to
-    be compared with it).
+    be compared with it). One whose job ended at its wall time may at once: `tries` counts the jobs that
+    brought it no further, and `step` is that of its newest checkpoint, where known.
     """
 
     at: float
     tries: int
     end: str | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> None:
     """Run what the command line says; returns when it is done."""
     if len(arguments) == 3 and arguments[0] == "run":
         _run(os.path.abspath(arguments[1]), arguments[2], None)
-    elif len(arguments) in (4, 5) and arguments[0] == "join":
+    elif len(arguments) in (5, 6) and arguments[0] == "join":
         try:
             granted = read_granted(*arguments[2:])
         except ValueError as error:
@@ -63,7 +63,7 @@ def _run(directory: str, node: str, granted: Optional[Granted]) -> None:
 def _usage() -> NoReturn:
     ways = (
         "run DIRECTORY NODE",
-        "join DIRECTORY RANK NODES [DEVICES]",
+        "join DIRECTORY RANK NODES ENDS_AT [DEVICES]",
         "take DIRECTORY DIGEST",
         "warm FD SECONDS",
     )

@@ -27,7 +27,7 @@ def wait_for(run: NodeRun, path: str) -> None:
     """Wait until the node of rank 0 has made `path`; raises Leave as `check_leave` does."""
     while not os.path.exists(path):
         check_leave(run)
-        run.wake_channel.wait(run.limit_due)
+        run.wake_channel.wait(run.leave_due)
 
 
 def notify_nodes(run: NodeRun, path: str) -> None:

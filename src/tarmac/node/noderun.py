@@ -107,7 +107,12 @@ class NodeRun:
         self._claimed = time.monotonic()
         limit_s = document.time_limit_s
         self.mask = NO_SECRETS
-        self.limit_due = None if limit_s is None else self._claimed + limit_s
+        wall_s = granted.leave_s(document.grace_s, time.time()) if granted is not None else None
+        self._limits = {
+            limit: self._claimed + seconds
+            for limit, seconds in ((words.TIME_LIMIT, limit_s), (words.WALL_TIME, wall_s))
+            if seconds is not None
+        }
 
     def settle(self, document: AttemptDocument, part: NodePart) -> None:
         """Replace document and part by those without placeholders."""
@@ -145,25 +150,32 @@ class NodeRun:
 
     def leave_at(self) -> Optional[float]:
         """When workers that start now will be asked to leave, in seconds since the epoch; None: never."""
-        now, dues = time.monotonic(), [self.limit_due]
+        now, dues = time.monotonic(), list(self._limits.values())
         if self.document.allotted_s is not None:
             allowed = self._claimed + protocol.START_ALLOWANCE_S if self.document.allots_setup else now
             dues.append(min(now, allowed) + self.document.allotted_s)
-        due = min((due for due in dues if due is not None), default=None)
-        return None if due is None else time.time() + due - now
+        return time.time() + min(dues) - now if dues else None
+
+    @property
+    def leave_due(self) -> Optional[float]:
+        """When the workers are to be asked to leave by a limit, that of the run or that of its job."""
+        return min((due for limit, due in self._limits.items() if self._is_new(limit)), default=None)
 
     def new_leave_kind(self) -> Optional[str]:
-        """The kind of a new request that is not weaker than the last; the time limit counts as a request."""
-        late = self.limit_due is not None and time.monotonic() >= self.limit_due
-        return self._kind_from_messages() or (
-            words.TIME_LIMIT if late and self._is_new(words.TIME_LIMIT) else None
-        )
+        """The kind of a new request that is not weaker than the last; limits count as requests."""
+        kind, now = self._kind_from_messages(), time.monotonic()
+        over = [limit for limit, due in self._limits.items() if now >= due and self._is_new(limit)]
+        return kind or next(iter(over), None)
 
     def note_leave_request(self, kind: str) -> None:
         """Remember a request to leave, report it, and make the pause file."""
         self.leave_request = LeaveRequest(kind, self.leave_signal(kind))
         self.events.append("asked", ask=kind)
         self.raise_pause_file()
+        if kind == words.WALL_TIME:  # clocks differ, and the workers of all nodes are to leave together
+            with suppress(OSError):
+                self._publish(self.attempt.ask, {"ask": kind, "at": time.time()})
+                self._ring_others(fifo.RING)
 
     def raise_pause_file(self) -> None:
         """From now on `should_pause()` is true here."""
@@ -193,15 +205,13 @@ class NodeRun:
         record = {"node": self.node_name, "cause": cause, "at": time.time()}
         ring = fifo.RING
         try:
-            self._publish(record)
+            self._publish(self.attempt.failed, record)
         except FileExistsError:
             cause = self.peer_failure() or cause
         except OSError:  # most likely the disk is full: the wake channel has room for a line
             ring = f"{json.dumps({**record, 'cause': {**cause, 'tail': []}})}\n".encode()
         self.failure_cause = cause
-        for name in self.document.node_names:
-            if name != self.part.node:
-                fifo.ring(self.attempt.node(name).wake, ring)
+        self._ring_others(ring)
 
     @property
     def finished(self) -> bool:
@@ -220,14 +230,19 @@ class NodeRun:
         known = words.LEAVE_STRENGTH[self.leave_kind] if self.leave_kind else 0
         return kind != self.leave_kind and words.LEAVE_STRENGTH[kind] >= known
 
-    def _publish(self, record: dict[str, Any]) -> None:
-        """Write `failed`, whole; raises FileExistsError when another node was first."""
-        draft = f"{self.attempt.failed}.{self.part.rank}"
+    def _publish(self, path: str, record: dict[str, Any]) -> None:
+        """Write a file for all nodes, whole; raises FileExistsError when another was first."""
+        draft = f"{path}.{self.part.rank}"
         try:
             untrusted.write_new(draft, json.dumps(record).encode())
-            os.link(draft, self.attempt.failed)
+            os.link(draft, path)
         finally:
             _remove(draft)
+
+    def _ring_others(self, message: bytes) -> None:
+        for name in self.document.node_names:
+            if name != self.part.node:
+                fifo.ring(self.attempt.node(name).wake, message)
 
 
 def _read_json(path: str) -> Optional[dict[str, Any]]:

@@ -69,7 +69,7 @@ def should_pause() -> bool:
 
 
 def time_left() -> Optional[float]:
-    """Seconds until this run will be asked to leave by its turn, block or time limit; None where none is set.
+    """Seconds until its turn, block, time limit or job makes this run leave; None where none does.
 
     0 once it was asked, or that time has come: it may still be left running on. It may be asked earlier,
     where a person or a more urgent run wants its slots. Cheap: ask every step.

@@ -30,12 +30,15 @@ class Installation(NamedTuple):
         """The argv of a runner for one node of an attempt; it runs until the node's part has ended."""
         return self._command("run", directory, node)
 
-    def join(self, directory: str, rank: str, nodes: str, devices: Optional[str] = None) -> list[str]:
+    def join(
+        self, directory: str, rank: str, nodes: str, ends_at: str, devices: Optional[str] = None
+    ) -> list[str]:
         """The same on a node that a cluster with a queue of its own has given (see `granted`).
 
         The words may be variables of a shell that a launcher starts there.
         """
-        return self._command("join", directory, rank, nodes, *([] if devices is None else [devices]))
+        words = (directory, rank, nodes, ends_at)
+        return self._command("join", *words, *([] if devices is None else [devices]))
 
     def take(self, directory: str, digest: str) -> list[str]:
         """The argv of what puts a snapshot of code, read from its input, where runners find it.

@@ -31,8 +31,19 @@ for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
     fi
     nodes="${nodes:+$nodes,}$name$address"
 done
-export attempt nodes
+# When the job ends: the runners ask their workers to leave before. Slurm 22.05 says it only if it is asked.
+ends_at=${SLURM_JOB_END_TIME:-}
+if ! [[ $ends_at =~ ^[0-9]{10,12}$ ]]; then
+    seconds=7320
+    left=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L 2> /dev/null | tail -n 1)
+    if [[ $left =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
+        hours=$((10#${BASH_REMATCH[2]:-0} * 24 + 10#${BASH_REMATCH[4]:-0}))
+        seconds=$(((hours * 60 + 10#${BASH_REMATCH[5]}) * 60 + 10#${BASH_REMATCH[6]}))
+    fi
+    ends_at=${seconds:+$(($(date +%s) + seconds))}
+fi
+export attempt nodes ends_at
 exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=48 \
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \
     bash -c 'devices=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-}}
-exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" ${devices:+"$devices"}'
+exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" "$ends_at" ${devices:+"$devices"}'

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from engine_harness import make_launch
 from golden import assert_golden
@@ -20,6 +23,7 @@ DIRECTORY = Path("/shared/tarmac/runs/run1/attempts/1")
 INSTALLATION = Installation("python3.9", "/shared/tarmac/node/0123/tarmac/node")
 GPUS = "NodeName=g1 CPUTot=64 Gres=gpu:a100:4(S:0-1) NodeAddr=g1 RealMemory=512000 Partitions=batch"
 CPUS = "NodeName=c1 CPUTot=16 Gres=(null) NodeAddr=c1 RealMemory=64000 Partitions=batch"
+NOW = 1_795_363_200
 PLAIN = {"directory": "/shared/tarmac", "partition": "batch"}
 
 
@@ -50,6 +54,72 @@ def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
         replace(launch, nodes=nodes), GPUS, account="proj", qos="long", extra=extra, python="python3.9"
     )
     assert_golden(HERE / "gpus.sh", made)
+
+
+def directive(made: str, name: str) -> str | None:
+    lines = [line.partition("=")[2] for line in made.splitlines() if line.startswith(f"#SBATCH --{name}=")]
+    return lines[0] if lines else None
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "longest_s", "wall_time", "minutes"),
+    [
+        (None, None, None, None),
+        (None, 3600.0, None, "60"),
+        (None, 3600.0, "30m", "30"),
+        (None, None, "2h", "120"),
+        (600.0, None, None, "12"),
+        (600.0, 3600.0, None, "12"),
+        (7200.0, 3600.0, None, "60"),
+        (3590.0, 3600.0, None, "60"),
+        (86400.0, 3600.0, "4h", "60"),
+    ],
+)
+def test_a_job_is_asked_for_no_longer_than_one_may_take(
+    limit_s: float | None, longest_s: float | None, wall_time: str | None, minutes: str | None
+) -> None:
+    launch = late(make_launch(("train",), time_limit_s=limit_s, grace_s=30.0))
+    partition = replace(
+        parse_nodes(CPUS, cluster="site", partition="batch", gpu_type=None), longest_s=longest_s
+    )
+    settings = read_settings(PLAIN | {"wall_time": wall_time})
+    made = job_script(launch, DIRECTORY, settings=settings, partition=partition, installation=INSTALLATION)
+    assert directive(made, "time") == minutes
+
+
+@pytest.mark.parametrize(
+    ("variables", "left", "seconds"),
+    [
+        ({"SLURM_JOB_END_TIME": "1795366800"}, "", 1795366800 - NOW),
+        ({"SLURM_JOB_END_TIME": "Unknown"}, "9:59", 599),
+        ({}, "9:59", 599),
+        ({}, "welcome\n1-02:03:04", 93784),
+        ({}, "08:09:08", 29348),
+        ({}, "UNLIMITED", 720),
+        ({}, "", 720),
+    ],
+)
+def test_the_job_finds_out_when_it_ends(
+    tmp_path: Path, variables: dict[str, str], left: str, seconds: int
+) -> None:
+    """By its environment (Slurm 23.02 and later), else from squeue, else by what it was asked for."""
+    for name, text in (
+        ("squeue", f"printf '{left}'\n"),
+        ("scontrol", "echo n1\n"),
+        ("getent", ""),
+        ("date", f"echo {NOW}\n"),
+        ("srun", 'echo "$ends_at"\n'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
+        (tmp_path / name).chmod(0o755)
+    launch = late(make_launch(("train",), time_limit_s=600.0, grace_s=30.0))
+    made = script(launch, CPUS).replace(str(DIRECTORY), str(tmp_path))
+    (tmp_path / "job.sh").write_text(made)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", **variables}
+    done = subprocess.run(
+        ["bash", str(tmp_path / "job.sh")], env=env, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert (done.stdout, done.stderr) == (f"{NOW + seconds}\n", "")
 
 
 def test_hostile_values_do_not_reach_the_script() -> None:

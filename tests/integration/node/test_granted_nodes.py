@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,9 +44,11 @@ def ranks(root: Path, script: str = SHOW, **fields: Any) -> AttemptDirectory:
 
 
 @contextmanager
-def joined(directory: Path, rank: int, *, nodes: str = NODES, devices: str | None = None) -> Iterator[None]:
+def joined(
+    directory: Path, rank: int, *, nodes: str = NODES, ends_at: str = "", devices: str | None = None
+) -> Iterator[None]:
     """A runner as a launcher of the cluster would start it."""
-    command = Installation(sys.executable).join(str(directory), str(rank), nodes, devices)
+    command = Installation(sys.executable).join(str(directory), str(rank), nodes, ends_at, devices)
     with subprocess.Popen(command) as process:
         yield
         assert process.wait(PATIENCE_S) == 0
@@ -119,6 +122,30 @@ def test_who_waits_for_the_first_node_can_be_stopped(tmp_path: Path) -> None:
         assert attempt.ended("rank-1")["outcome"] == "stopped"
 
 
+def test_before_the_end_of_their_job_all_nodes_leave_together_and_save(tmp_path: Path) -> None:
+    """The clock of the second node is wrong: it believes that there is an hour left."""
+    saves = "trap 'echo saved; exit 0' TERM; echo ${TARMAC_LEAVE_AT%.*}; sleep 3600 & wait"
+    attempt, now = ranks(tmp_path, saves), int(time.time())
+    first = joined(attempt.path, 0, ends_at=str(now + 4))
+    with first, joined(attempt.path, 1, ends_at=str(now + 3600)):
+        ends = [attempt.ended(f"rank-{rank}") for rank in range(2)]
+    assert [(end["outcome"], end["cause"]["code"]) for end in ends] == [("preempted", "wall_time")] * 2
+    leave_at, saved = attempt.log().split()
+    assert now < int(leave_at) < now + 4, "workers can know how much time is left"
+    assert saved == "saved"
+    assert attempt.log("main.1.0").endswith("saved\n")
+
+
+def test_a_person_who_pauses_it_meanwhile_comes_first(tmp_path: Path) -> None:
+    stays = "trap 'sleep 3600 & wait' TERM; echo ready; sleep 3600 & wait"
+    attempt = ranks(tmp_path, stays, grace_s=2.0)
+    ends_at = str(int(time.time()) + 4)
+    with joined(attempt.path, 0, ends_at=ends_at), joined(attempt.path, 1, ends_at=ends_at):
+        attempt.wait_for("asked", "rank-1")
+        attempt.ask("pause")
+        assert [attempt.ended(f"rank-{rank}")["outcome"] for rank in range(2)] == ["paused"] * 2
+
+
 def test_nodes_that_share_no_directory_agree_on_a_port_by_themselves(tmp_path: Path) -> None:
     attempt = ranks(tmp_path / "one", shared_directory=False)
     other = tmp_path / "two"
@@ -148,7 +175,7 @@ def test_there_a_port_that_is_taken_ends_the_attempt_which_then_gets_another(tmp
 def test_words_that_name_no_nodes_start_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     attempt = ranks(tmp_path)
     rank, nodes, devices = (*words, None)[:3]
-    command = Installation(sys.executable).join(str(attempt.path), str(rank), str(nodes), devices)
+    command = Installation(sys.executable).join(str(attempt.path), str(rank), str(nodes), "", devices)
     found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert found.returncode == 1
     assert found.stderr

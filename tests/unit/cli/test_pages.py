@@ -117,6 +117,7 @@ def test_why() -> None:
         "estimate": {"start_at": 1.0, "latest_at": 2.0, "basis": "history", "text": "likely in 12 min"},
         "largest": None,
         "lost": "12 s of work since the checkpoint at step 40",
+        "previous": "",
     }
     assert explanation(answer, PLAIN) == (
         "queued: it waits for 3 slots\n"

@@ -57,6 +57,8 @@ def ended(outcome: Outcome, code: CauseCode = CauseCode.EXIT_CODE) -> Observatio
         (S.PREEMPTING, Outcome.PREEMPTED, RunEvent.VACATED, S.QUEUED, None),
         (S.PAUSING, Outcome.PREEMPTED, RunEvent.ATTEMPT_PAUSED, S.PAUSED, None),
         (S.RUNNING, Outcome.PAUSED, RunEvent.FAULTED, S.QUEUED, None),
+        (S.RUNNING, Outcome.PREEMPTED, RunEvent.VACATED, S.QUEUED, None),
+        (S.STOPPING, Outcome.PREEMPTED, RunEvent.FINISHED, S.ENDED, Outcome.STOPPED),
         (S.RUNNING, Outcome.STOPPED, RunEvent.FINISHED, S.ENDED, Outcome.STOPPED),
         (S.RUNNING, Outcome.FAILED, RunEvent.FINISHED, S.ENDED, Outcome.FAILED),
         (S.STOPPING, Outcome.FAILED, RunEvent.FINISHED, S.ENDED, Outcome.FAILED),

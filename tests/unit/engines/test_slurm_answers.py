@@ -96,7 +96,7 @@ def test_accounting_is_read_without_steps() -> None:
 """
     cancelled, late = parse_accounting(text)
     assert (cancelled.attempt_id, meaning(cancelled.state).outcome) == ("run1.1", Outcome.STOPPED)
-    assert (late.start_at, meaning(late.state).code) == (None, CauseCode.TIME_LIMIT)
+    assert (late.start_at, meaning(late.state).code) == (None, CauseCode.WALL_TIME)
 
 
 # --- states -------------------------------------------------------------------------------------------
@@ -111,7 +111,8 @@ def test_no_state_is_taken_for_completed() -> None:
     ("state", "outcome", "code"),
     [
         ("COMPLETED", Outcome.LOST, CauseCode.PLATFORM_FAULT),
-        ("TIMEOUT", Outcome.FAILED, CauseCode.TIME_LIMIT),
+        ("TIMEOUT", Outcome.PREEMPTED, CauseCode.WALL_TIME),
+        ("DEADLINE", Outcome.FAILED, CauseCode.TIME_LIMIT),
         ("OUT_OF_MEMORY", Outcome.FAILED, CauseCode.OUT_OF_MEMORY),
         ("NODE_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
         ("BOOT_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
@@ -183,6 +184,8 @@ def test_the_longest_time_of_a_partition() -> None:
         (NEEDED | {"directory": "/a b\n#SBATCH --nodes=9"}, "not allowed"),
         (NEEDED | {"account": "a\nb"}, "not allowed"),
         (NEEDED | {"python": "python3; rm"}, "not allowed"),
+        (NEEDED | {"wall_time": "4"}, "'wall_time' is '4'"),
+        (NEEDED | {"wall_time": "90s"}, "'wall_time' is '90s'"),
         (NEEDED | {"extra": {"nodes": "4"}}, "tarmac sets itself"),
         (NEEDED | {"extra": {"mem=4": "x"}}, "no directive"),
         (NEEDED | {"extra": {"mem": '4" --nodes="9'}}, "not allowed"),

@@ -65,6 +65,7 @@ LEFT_OTHERWISE = [
 def test_left_as_requested(item: Exit) -> None:
     assert outcome(item, request=PAUSED) == ("paused", "user_request")
     assert outcome(item, request=LeaveRequest("preempt", "SIGTERM")) == ("preempted", "preemption")
+    assert outcome(item, request=LeaveRequest("wall_time", "SIGTERM")) == ("preempted", "wall_time")
     assert outcome(item, request=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
     assert outcome(item, request=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 
@@ -73,6 +74,7 @@ def test_left_as_requested(item: Exit) -> None:
 def test_left_otherwise(item: Exit, code: str) -> None:
     assert outcome(left(0, leave_began=True), item, request=PAUSED) == ("failed", code)
     assert outcome(item, request=LeaveRequest("preempt", "SIGTERM")) == ("failed", code)
+    assert outcome(item, request=LeaveRequest("wall_time", "SIGTERM")) == ("failed", code)
     assert outcome(item, request=LeaveRequest("stop", "SIGTERM")) == ("stopped", "user_request")
     assert outcome(item, request=LeaveRequest("time_limit", "SIGTERM")) == ("failed", "time_limit")
 

@@ -7,7 +7,8 @@ from tarmac.node.attempt import words
 
 
 def test_asks() -> None:
-    assert set(words.LEAVE_STRENGTH) == {ask.value for ask in LeaveRequest}
+    asked_by_runners_alone = {words.WALL_TIME}
+    assert set(words.LEAVE_STRENGTH) - asked_by_runners_alone == {ask.value for ask in LeaveRequest}
 
 
 def test_outcomes() -> None:
@@ -28,6 +29,7 @@ def test_causes() -> None:
         words.TIME_LIMIT,
         words.USER_REQUEST,
         words.PREEMPTION,
+        words.WALL_TIME,
     }
     assert told <= {code.value for code in CauseCode}
     assert {code.value for code in PLATFORM_FAULTS} == words.PLATFORM_FAULTS

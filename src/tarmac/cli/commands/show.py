@@ -185,9 +185,10 @@ def _fields(
         "ran": _ran(attempts, now),
         "retries": _retries(run, now),
         "saved": checkpoint_text(run["state"], attempts, now),
+        "previous": _previous(attempts) if run["state"] != "ended" else "",
         "lost": lost_text(attempts) if run["state"] != "ended" else "",
         "faults": f"{run['faults']} (of the platform)" if run["faults"] else "",
-        "preempted": f"{_times(run['preemptions'])} (costs no retry)" if run["preemptions"] else "",
+        "preempted": _preempted(run, attempts),
         "latest": report_text(reports[-1]) if reports else "",
     }
     for name, value in fields.items():
@@ -254,6 +255,25 @@ def _code(run: api.Run) -> str:
         named = run["code_commit"] or code.get("commit") or code.get("branch")
         return f"{code['url']} at {named}" if named else f"{code['url']}"
     return f"{code['path']}" + (f" as {run['code_digest'][:12]}" if run["code_digest"] else "")
+
+
+def _previous(attempts: Sequence[api.Attempt]) -> str:
+    """How the attempt before ended, where its cluster or the platform ended it."""
+    over = [attempt for attempt in attempts if attempt["outcome"] is not None]
+    if not over or over[-1]["outcome"] not in ("preempted", "lost") or over[-1]["cause"] is None:
+        return ""
+    last, cause = over[-1], over[-1]["cause"]
+    return one_line(f"attempt {last['number']} was {last['outcome']}: {cause['message']}")
+
+
+def _preempted(run: api.Run, attempts: Sequence[api.Attempt]) -> str:
+    """How often it had to leave, and how often of these because its job was over."""
+    if not run["preemptions"]:
+        return ""
+    causes = [attempt["cause"] for attempt in attempts if attempt["outcome"] == "preempted"]
+    walls = sum(cause is not None and cause["code"] == "wall_time" for cause in causes)
+    ends = f", {_times(walls)} at the end of its job's wall time" if walls else ""
+    return f"{_times(run['preemptions'])} (costs no retry){ends}"
 
 
 def _times(count: int) -> str:

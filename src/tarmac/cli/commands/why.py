@@ -55,7 +55,8 @@ def _last_lines(client: Client, answer: api.Why) -> Iterator[str]:
 
 def explanation(answer: api.Why, terminal: Terminal) -> str:
     """The answer as text: the headline, reasons for the run as a whole, then reasons node by node."""
-    sentences = [f"lost: {answer['lost']}"] if answer["lost"] else []
+    before = (("previous", answer["previous"]), ("lost", answer["lost"]))
+    sentences = [f"{name}: {text}" for name, text in before if text]
     sentences += [reason["text"] for reason in answer["reasons"] if reason["node"] is None]
     if answer["ahead"]:
         sentences.append(f"ahead of it: {_ahead(answer)}")

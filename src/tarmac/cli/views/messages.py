@@ -128,6 +128,7 @@ def failure_hint(run: Json) -> str:
     everything = f"everything it wrote: tarmac logs {identifier}{narrowed}"
     own: dict[str, str] = {
         "time_limit": "give it longer with --time-limit, or retries that resume from its checkpoint",
+        "wall_time": "save to $CHECKPOINT_ARTIFACT_PATH when it is asked to leave, and start from there",
         "out_of_memory": f"ask for more memory, or make the batch smaller; {everything}",
         "command_not_found": "is it installed where the run looks? tarmac run --dry-run shows its PATH",
         "unsupported": "take the call out: hyperparameters are in DET_HPARAMS, and what is written to "

@@ -7,7 +7,10 @@
                            pause                     is paused
                            give way (preempting)     queues again; a cycle run whose last turn is over
                                                      ends completed
-                           nothing                   queues again (counted as a fault of the platform)
+    preempted              nothing (its cluster      queues again at once; ends failed after jobs in a
+                           did it)                   row that ended at their wall time and brought it
+                                                     no further (`wall_time`)
+    paused                 nothing                   queues again (counted as a fault of the platform)
     stopped                anything                  ends stopped
     failed                 stop                      ends failed
                            pause                     is paused, if it may be retried; else ends failed
@@ -35,6 +38,7 @@ from tarmac.control.decisions.steps import (
     released,
     started,
 )
+from tarmac.control.decisions.wall_time import futile_text, given_up, next_start
 from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
@@ -186,13 +190,14 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if run_outcome is not None:
         cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
         if cause is not None and run_outcome is Outcome.FAILED:
-            cause = changed(cause, message=cause.message + given_up_text(current, over))
+            text = given_up_text(current, over) + futile_text(current, over)
+            cause = changed(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:
         changes["queued_at"] = now
     failed = outcome in (Outcome.FAILED, Outcome.LOST) or event is RunEvent.FAULTED
     again = failed and run_outcome is None
-    changes["retry"] = next_try(current, over, now) if again else None
+    changes["retry"] = next_try(current, over, now) if again else next_start(current, over, now)
     retried = outcome is Outcome.FAILED and run_outcome is None
     after = counted(current, over, retried=retried, **changes)
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
@@ -214,6 +219,8 @@ def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
         return (RunEvent.FINISHED, Outcome.COMPLETED) if last else (_LEAVES[run.state], None)
     if run.state is RunState.PAUSING:
         return RunEvent.ATTEMPT_PAUSED, None
+    if outcome is Outcome.PREEMPTED:
+        return (RunEvent.FINISHED, Outcome.FAILED) if given_up(run, attempt) else (RunEvent.VACATED, None)
     if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
         return RunEvent.FINISHED, Outcome.FAILED
     return RunEvent.FAULTED, None

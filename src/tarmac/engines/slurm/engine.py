@@ -29,7 +29,7 @@ from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import InvalidInput, Unavailable
+from tarmac.model.errors import Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import LeaveRequest
@@ -107,12 +107,6 @@ class SlurmEngine:
             partition=partition,
             installation=self._delivery.installation,
         )
-        longest_s = partition.longest_s
-        if launch.time_limit_s is not None and longest_s is not None and launch.time_limit_s > longest_s:
-            raise InvalidInput(
-                f"its time limit of {launch.time_limit_s:g} s is more than partition "
-                f"{self._settings.partition} allows, which is {longest_s:g} s"
-            )
         return SlurmRequest(attempt=attempt, script=script)
 
     def submit(self, request: SlurmRequest) -> None:
@@ -287,7 +281,7 @@ class SlurmEngine:
         if job is not None and stage is Stage.WAITS and claimed:
             claimed_at = self._claimed_at.setdefault(view.attempt_id, time.monotonic())
             if snapshot.began_at > claimed_at:
-                return observing.requeued(job)
+                return self._requeued(view, job)
             # The queue was asked before the job began: the next answer says whether it still waits.
         if job is not None and stage in (Stage.WAITS, Stage.ACTIVE):
             self._end_what_does_not_stop(view, job)
@@ -299,7 +293,18 @@ class SlurmEngine:
         if late and time.monotonic() - since < self._tempo.report_lag_s:
             return Observation(state=ObservedState.UNKNOWN, native_state=job.state if job else "gone")
         assert job is not None or job_id is not None
-        return observing.ended(view, job, job.id if job is not None else job_id or "", seen)
+        found_id = job.id if job is not None else job_id or ""
+        if observing.was_requeued(view.directory):
+            return observing.requeued(found_id)
+        return observing.ended(view, job, found_id, seen)
+
+    def _requeued(self, view: AttemptView, job: Job) -> Observation:
+        """Of a job that Slurm would begin anew: the next attempt has a job of its own."""
+        observing.note_requeued(view.directory, job.id)  # before the job is cancelled, which is not its end
+        if not all(node.over for node in view.nodes):
+            writing.pass_on(view, LeaveRequest.STOP)
+        self._commands.cancel([job.id])
+        return observing.requeued(job.id)
 
     def _end_what_does_not_stop(self, view: AttemptView, job: Job) -> None:
         """Cancel the job of an attempt that was stopped and should have ended long ago."""

@@ -15,8 +15,9 @@ from pathlib import Path
 from tarmac.engines.attempts.aggregate_outcome import Phase, observation
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.slurm.queue import Job
-from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, REQUEUED_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
+from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
 from tarmac.node.attempt.document import Unreadable, read_document
@@ -32,7 +33,13 @@ LEFT_AS_REQUESTED = {
     LeaveRequest.TIME_LIMIT: Outcome.STOPPED,
 }
 _SLURMS_DOING = frozenset(
-    {CauseCode.USER_REQUEST, CauseCode.PREEMPTION, CauseCode.TIME_LIMIT, CauseCode.NODE_LOST}
+    {
+        CauseCode.USER_REQUEST,
+        CauseCode.PREEMPTION,
+        CauseCode.TIME_LIMIT,
+        CauseCode.WALL_TIME,
+        CauseCode.NODE_LOST,
+    }
 )
 """Ends of a job that Slurm brought about, whatever the workers made of its signal."""
 
@@ -107,7 +114,8 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) ->
     """How an attempt ended whose job is over, or gone (None)."""
     end = GONE if job is None else meaning(job.state)
     reported_end = seen.state is ObservedState.ENDED and seen.outcome is not Outcome.LOST
-    if reported_end and end.code not in _SLURMS_DOING:
+    own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
+    if reported_end and (own_limit or end.code not in _SLURMS_DOING):
         if (
             end.code is not CauseCode.OUT_OF_MEMORY
             or seen.outcome is not Outcome.FAILED
@@ -130,11 +138,24 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) ->
     )
 
 
-def requeued(job: Job) -> Observation:
+def note_requeued(directory: Path, job_id: str) -> None:
+    """Write down that Slurm put the job back. Raises Unavailable."""
+    try:
+        untrusted.replace(str(directory / REQUEUED_FILE), job_id.encode())
+    except OSError as error:
+        raise Unavailable(f"{directory}: {error.strerror}") from None
+
+
+def was_requeued(directory: Path) -> bool:
+    """Whether Slurm put back the job that ran the attempt."""
+    return (directory / REQUEUED_FILE).exists()
+
+
+def requeued(job_id: str) -> Observation:
     """Of a job that had begun and waits again: its attempt is over, another takes its place."""
-    message = f"job {job.id} was put back into Slurm's queue after it had begun"
-    cause = Cause(code=CauseCode.PLATFORM_FAULT, message=message)
-    return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
+    message = f"job {job_id} was put back into Slurm's queue after it had begun"
+    cause = Cause(code=CauseCode.PREEMPTION, message=message)
+    return Observation(state=ObservedState.ENDED, outcome=Outcome.PREEMPTED, cause=cause)
 
 
 def with_job(seen: Observation, job: Job | None, job_id: str) -> Observation:

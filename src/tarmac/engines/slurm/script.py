@@ -18,16 +18,15 @@ from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.launch.quoting import quote
 from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.resources import ACCELERATOR
+from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
 
 SCRIPT_FILE = "slurm.sh"
 LOG_FILE = "slurm.log"
 SUBMITTED_FILE = "slurm-submitted"
+REQUEUED_FILE = "slurm-requeued"
 BEGUN_FILE = "slurm-begun"
 """Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
-
-END_MARGIN_S = 60.0
-"""How much longer than the run's limit and its grace its job may take: the runner is to end it."""
 
 BODY = """
 set -u
@@ -47,7 +46,18 @@ for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
     fi
     nodes="${{nodes:+$nodes,}}$name$address"
 done
-export attempt nodes
+# When the job ends: the runners ask their workers to leave before. Slurm 22.05 says it only if it is asked.
+ends_at=${{SLURM_JOB_END_TIME:-}}
+if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
+    seconds={seconds}
+    left=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%L 2> /dev/null | tail -n 1)
+    if [[ $left =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
+        hours=$((10#${{BASH_REMATCH[2]:-0}} * 24 + 10#${{BASH_REMATCH[4]:-0}}))
+        seconds=$(((hours * 60 + 10#${{BASH_REMATCH[5]}}) * 60 + 10#${{BASH_REMATCH[6]}}))
+    fi
+    ends_at=${{seconds:+$(($(date +%s) + seconds))}}
+fi
+export attempt nodes ends_at
 exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} \\
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
     bash -c {task}
@@ -104,11 +114,13 @@ def job_script(
             directives.pop(name, None)
         else:
             directives[name] = value
-    runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes")
+    runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes", "$ends_at")
     command = " ".join(f'"{word}"' if word.startswith("$") else quote(word) for word in runner)
+    limit = directives.get("time") or ""
     body = BODY.format(
         directory=quote(str(directory)),
         begun=BEGUN_FILE,
+        seconds=int(limit) * 60 if limit.isdigit() else "",
         nodes=wanted.nodes,
         cpus=wanted.cpus,
         task=quote_script(TASK.format(runner=command)),
@@ -139,6 +151,17 @@ def job_resources(launch: Launch, partition: Partition) -> JobResources:
     )
 
 
+def job_limit_s(launch: Launch, settings: SlurmSettings, partition: Partition) -> float | None:
+    """How long the job may take; None: what the partition gives by default.
+
+    Where the run needs longer than one job may take, it is the longest, and another job follows.
+    """
+    limits = [limit for limit in (settings.wall_time_s, partition.longest_s) if limit is not None]
+    if launch.time_limit_s is not None:
+        limits.append(launch.time_limit_s + launch.grace_s + END_MARGIN_S)
+    return min(limits, default=None)
+
+
 def _slots(node: NodeLaunch) -> int:
     return max((slot + 1 for worker in node.workers for slot in worker.slots), default=0)
 
@@ -161,9 +184,9 @@ def _directives(
         yield "gpus-per-node", f"{kind}{wanted.gpus}"
     if wanted.memory_mib is not None:
         yield "mem", f"{wanted.memory_mib}M"
-    if launch.time_limit_s is not None:
-        limit_s = launch.time_limit_s + launch.grace_s + END_MARGIN_S
-        yield "time", str(minutes(min(limit_s, partition.longest_s or limit_s)))
+    limit_s = job_limit_s(launch, settings, partition)
+    if limit_s is not None:
+        yield "time", str(minutes(limit_s))
     yield "no-requeue", ""
     yield "open-mode", "append"
     yield "output", str(directory / LOG_FILE)

@@ -18,6 +18,8 @@ from tarmac.model.text import listed, nearest
 _PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
+_WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
 _DIRECTIVE = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@%+=*/&|()\[\]-][A-Za-z0-9_.,:;@%+=*/&|()\[\] -]{0,500}")
 
@@ -38,12 +40,15 @@ RESERVED = frozenset(
 )
 """What the engine itself has to say, for an attempt to be found again and started once."""
 
-FIELDS = ("directory", "partition", "account", "qos", "gpu_type", "extra", "python")
+FIELDS = ("directory", "partition", "account", "qos", "gpu_type", "extra", "python", "wall_time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where runs are kept, and what every job says. `extra`: directives to add, or, with None, to drop."""
+    """Where runs are kept, and what every job says. `extra`: directives to add, or, with None, to drop.
+
+    No job is asked for longer than `wall_time_s`.
+    """
 
     directory: Path
     partition: str
@@ -52,6 +57,7 @@ class SlurmSettings:
     gpu_type: str | None = None
     extra: Mapping[str, str | None] = field(default_factory=dict)
     python: str = "python3"
+    wall_time_s: float | None = None
 
 
 def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
@@ -79,6 +85,7 @@ def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
         gpu_type=_text(settings, "gpu_type", _NAME, name),
         extra=_extra(settings.get("extra")),
         python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or "python3",
+        wall_time_s=_wall_time_s(settings.get("wall_time")),
     )
 
 
@@ -95,6 +102,17 @@ def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed
     if not isinstance(value, str) or not form.fullmatch(value):
         raise InvalidInput(f"{name!r} is {value!r:.200}, which is not allowed", hint=f"write {allowed}")
     return value
+
+
+def _wall_time_s(value: Any) -> float | None:
+    if value is None:
+        return None
+    found = _WALL_TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise InvalidInput(
+            f"'wall_time' is {value!r:.200}", hint="a duration in whole minutes: 90m, 4h or 1d"
+        )
+    return float(int(found[1]) * _SECONDS[found[2]])
 
 
 def _extra(value: Any) -> dict[str, str | None]:

@@ -56,7 +56,7 @@ MEANINGS = {
     "UPDATE_DB": _ACTIVE,
     "COMPLETED": _SILENT,
     "FAILED": _SILENT,
-    "TIMEOUT": Meaning(Stage.OVER, Outcome.FAILED, CauseCode.TIME_LIMIT, "reached the time limit of its job"),
+    "TIMEOUT": Meaning(Stage.OVER, Outcome.PREEMPTED, CauseCode.WALL_TIME, "reached its wall time"),
     "DEADLINE": Meaning(
         Stage.OVER, Outcome.FAILED, CauseCode.TIME_LIMIT, "could not end before its deadline"
     ),

@@ -6,8 +6,9 @@
     a failure ended the attempt, here or elsewhere    -> failed, by that
     asked to stop                                     -> stopped
     reached its time limit                            -> failed, time_limit
-    asked to pause, or preempted, and every worker
-      left with 0, by the signal, or by our SIGKILL   -> paused or preempted
+    asked to pause, or preempted, or its job is to
+      end soon, and every worker left with 0, by
+      the signal, or by our SIGKILL                   -> paused or preempted
       otherwise                                       -> failed, by the first that left otherwise
     the node wants the runner gone                    -> lost, platform_fault (retried by itself)
     not asked, a worker failed that ends no others    -> failed, by the first that did
@@ -24,6 +25,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 from tarmac.node.attempt import words
 
 Cause = dict[str, Any]
+
+LEFT_IN_TIME = "left before the end of its job's wall time"
 
 
 class Exit(NamedTuple):
@@ -177,6 +180,8 @@ def _outcome_of_request(
     otherwise = [item for item in exits if item.leave_began and not left_as_requested(item, request.signal)]
     if otherwise:
         return ExitOutcome(words.FAILED, failure(otherwise[0], node=node))
+    if request.kind == words.WALL_TIME:
+        return ExitOutcome(words.PREEMPTED, {"code": words.WALL_TIME, "message": LEFT_IN_TIME})
     if request.kind == words.PREEMPT:
         return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "gave way to another run"})
     return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})

@@ -11,6 +11,9 @@ from typing import NamedTuple, Optional
 from tarmac.node.attempt.document import NODE_NAME, NodePart
 from tarmac.node.attempt.protocol import late_address
 
+END_MARGIN_S = 60.0
+"""The last part of a job is for its own end (a tenth of what it has left, where that is less)."""
+
 _ADDRESS = re.compile(r"[A-Za-z0-9._:%-]{1,253}")
 _DEVICE = re.compile(r"[A-Za-z0-9:/_-]{1,100}")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -19,18 +22,30 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 class Granted(NamedTuple):
     """The rank of this node; name and address of every node by rank; the accelerators that are ours here.
 
-    `devices` None: whoever started the runner has not said which; slots are then numbered from 0.
+    `devices` None: whoever started the runner has not said which; slots are then numbered from 0. `ends_at`
+    is when the cluster ends the job (None: it has not said).
     """
 
     rank: int
     names: tuple[str, ...]
     addresses: tuple[str, ...]
     devices: Optional[tuple[str, ...]] = None
+    ends_at: Optional[float] = None
 
     @property
     def name(self) -> str:
         """That of this node."""
         return self.names[self.rank]
+
+    def leave_s(self, grace_s: float, now: float) -> Optional[float]:
+        """How long the workers may go on to have left, after their grace, before the job ends.
+
+        At least for half of what the job has left: less would bring no run forward.
+        """
+        if self.ends_at is None:
+            return None
+        left_s = max(0.0, self.ends_at - now)
+        return max(left_s - min(END_MARGIN_S, left_s / 10) - grace_s, left_s / 2)
 
     def addresses_by_text(self) -> dict[str, str]:
         """Every address, by what stands for it in attempt.json."""
@@ -50,8 +65,11 @@ class Granted(NamedTuple):
         return part._replace(workers=tuple(workers))
 
 
-def read_granted(rank: str, nodes: str, devices: Optional[str] = None) -> Granted:
-    """From the words of a command line; raises ValueError for what names no nodes."""
+def read_granted(rank: str, nodes: str, ends_at: str, devices: Optional[str] = None) -> Granted:
+    """From the words of a command line; raises ValueError for what names no nodes.
+
+    `ends_at` in whole seconds since the epoch; empty where nobody knows.
+    """
     pairs = [item.partition("=") for item in nodes.split(",")]
     names = tuple(name for name, _, _ in pairs)
     addresses = tuple(address or name for name, _, address in pairs)
@@ -62,4 +80,6 @@ def read_granted(rank: str, nodes: str, devices: Optional[str] = None) -> Grante
         raise ValueError(f"not devices: {devices!r:.200}")
     if not rank.isdigit() or int(rank) >= len(names):
         raise ValueError(f"{rank!r:.20} is the rank of none of {len(names)} nodes")
-    return Granted(int(rank), names, addresses, given)
+    if not re.fullmatch(r"[0-9]{0,12}", ends_at):
+        raise ValueError(f"no time of an end: {ends_at!r:.40}")
+    return Granted(int(rank), names, addresses, given, float(ends_at) if ends_at else None)

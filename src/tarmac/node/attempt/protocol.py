@@ -3,7 +3,8 @@
     ATTEMPT/                          one per attempt; made whole by the engine before any runner starts
       attempt.json                    what to run: the records of `document`
       ask                             JSON {"ask": "pause|preempt|stop|time_limit", "at": seconds}; replaced
-                                      by rename; a stronger ask (stop) may replace a weaker one
+                                      by rename; a stronger ask (stop) may replace a weaker one. The first
+                                      runner whose job is to end soon makes it: "wall_time", the weakest
       failed                          written by the first runner with a failing worker: others on the same
                                       disk end their workers too (elsewhere the server asks them to)
       logs/ROLE.REPLICA.WORKER.log    the bytes a worker wrote; the worker holds the file itself

@@ -9,9 +9,13 @@ PAUSE = "pause"
 PREEMPT = "preempt"
 STOP = "stop"
 TIME_LIMIT = "time_limit"
+WALL_TIME = "wall_time"
 
-LEAVE_STRENGTH = {PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
-"""A stronger ask replaces a weaker one; pause and preempt replace each other."""
+LEAVE_STRENGTH = {WALL_TIME: 0, PAUSE: 1, PREEMPT: 1, TIME_LIMIT: 2, STOP: 3}
+"""A stronger ask replaces a weaker one; pause and preempt replace each other.
+
+That the job of an attempt ends soon is asked by its runners alone.
+"""
 
 COMPLETED = "completed"
 FAILED = "failed"

@@ -156,7 +156,7 @@ def _carry_out(
 
 def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
     while not child.left:
-        run.wake_channel.wait(run.limit_due)
+        run.wake_channel.wait(run.leave_due)
         run.children.reap()
         if not child.left:
             try:

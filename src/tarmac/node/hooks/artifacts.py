@@ -71,7 +71,7 @@ def _place(run: NodeRun) -> None:
     except CannotStart as problem:
         raise _cannot(run, str(problem)) from None
     while not child.left:
-        run.wake_channel.wait(run.limit_due)
+        run.wake_channel.wait(run.leave_due)
         run.children.reap()
         run.sidecar.take_news()
         if not child.left:

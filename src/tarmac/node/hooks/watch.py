@@ -239,5 +239,5 @@ class Watch:
                 self._progress.look()  # at once: the closer to a closing, the surer who closed
 
     def _next_due(self) -> Optional[float]:
-        limit = None if self._leave_began else self._run.limit_due
-        return min((due for due in (self._sweep_due, limit) if due is not None), default=None)
+        leave = None if self._leave_began else self._run.leave_due
+        return min((due for due in (self._sweep_due, leave) if due is not None), default=None)

@@ -93,7 +93,7 @@ class SetupWork:
         """Wait for a process; when the attempt is asked to leave, end it and everything it started."""
         run = self.run
         while not child.left:
-            run.wake_channel.wait(run.limit_due)
+            run.wake_channel.wait(run.leave_due)
             run.children.reap()
             if not child.left:
                 try:

@@ -1,0 +1,62 @@
+"""Runs that need longer than one job of their cluster may take: job after job, while that leads on. Pure.
+
+A job that ended at its wall time costs no retry. But a run that keeps no checkpoint would begin at 0 each
+time, and one that never gets beyond the step of its last would never end. Called by `apply_observation`.
+"""
+
+from __future__ import annotations
+
+from tarmac.model.run import Attempt, CauseCode, Retry, Run
+
+MAX_FUTILE = 3
+"""So many jobs in a row may end at their wall time without bringing the run forward."""
+
+_END = CauseCode.WALL_TIME.value
+
+
+def given_up(run: Run, attempt: Attempt) -> bool:
+    """Whether the run, whose attempt has just ended, is not to get another job."""
+    return futile_ends(run, attempt) >= MAX_FUTILE
+
+
+def futile_ends(run: Run, attempt: Attempt) -> int:
+    """How many jobs in a row, this one the last, ended at their wall time and led nowhere."""
+    if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
+        return 0
+    before = _before(run)
+    return 0 if _leads_on(attempt, before) else 1 + (before.tries if before is not None else 0)
+
+
+def next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
+    """What to remember of an attempt that ended at the wall time of its job: the next may begin at once."""
+    if attempt.cause is None or attempt.cause.code is not CauseCode.WALL_TIME:
+        return None
+    before, step = _before(run), attempt.milestones.checkpoint_step
+    known = before.step if before is not None else None
+    best = max((each for each in (step, known) if each is not None), default=None)
+    return Retry(at=now, tries=futile_ends(run, attempt), end=_END, step=best)
+
+
+def futile_text(run: Run, attempt: Attempt) -> str:
+    """What is added to the cause of a run that gets no other job for that."""
+    if not given_up(run, attempt):
+        return ""
+    count, before = futile_ends(run, attempt), _before(run)
+    if attempt.milestones.checkpoint_at is None:
+        return f"; {count} jobs in a row ended so and no checkpoint was kept: it is not submitted again"
+    step = before.step if before is not None else None
+    return f"; {count} jobs in a row ended so and none got beyond step {step}: it is not submitted again"
+
+
+def _before(run: Run) -> Retry | None:
+    """What is remembered of the job before, where that ended so too."""
+    return run.retry if run.retry is not None and run.retry.end == _END else None
+
+
+def _leads_on(attempt: Attempt, before: Retry | None) -> bool:
+    """Whether it left a checkpoint, and, where steps are known, one of a later step than those before it."""
+    seen = attempt.milestones
+    if seen.checkpoint_at is None:
+        return False
+    known = before.step if before is not None else None
+    return known is None or seen.checkpoint_step is None or seen.checkpoint_step > known
