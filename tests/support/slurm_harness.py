@@ -16,6 +16,7 @@ import pytest
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine, Tempo
+from tarmac.engines.slurm.host import Host, local_host
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
@@ -37,11 +38,13 @@ class SlurmHarness:
     def open(self) -> SlurmEngine:
         """An engine on the directory, as a server that comes (back) would make it."""
         settings = {"directory": str(self.home), "partition": "batch", "python": sys.executable}
-        engine = SlurmEngine(
-            "site", read_settings(settings), commands=Commands(variables=self.variables), tempo=TEMPO
-        )
+        engine = SlurmEngine("site", read_settings(settings), host=self.host(), tempo=TEMPO)
         engine.read_capacity()
         return engine
+
+    def host(self) -> Host:
+        """Where its commands work."""
+        return local_host(self.home, variables=self.variables)
 
     def launch(self, work: Work, **wanted: Any) -> Launch:
         missing = (Mount(source="/no/such/source", target=work.misses),) if work.misses else ()
@@ -76,7 +79,7 @@ class SlurmHarness:
 
     def command(self, *argv: str) -> str:
         """Run one of Slurm's commands as somebody else might."""
-        return Commands(variables=self.variables).query(argv)
+        return Commands(host=local_host(self.home, variables=self.variables)).query(argv)
 
 
 class StandInHarness(SlurmHarness):

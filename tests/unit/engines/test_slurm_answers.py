@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from tarmac.engines.slurm.commands import Commands, job_id
+from tarmac.engines.slurm.host import local_host
 from tarmac.engines.slurm.partition import longest_s, parse_nodes, parse_partitions
 from tarmac.engines.slurm.queue import parse_accounting, parse_queue
 from tarmac.engines.slurm.settings import read_settings
@@ -16,7 +16,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.run import CauseCode, Outcome
 
 AT = "2026-11-22T15:21:30"
-AT_S = time.mktime(time.strptime(AT, "%Y-%m-%dT%H:%M:%S"))
+AT_S = 1_795_360_890.0  # in UTC
 NEEDED = {"directory": "/shared/tarmac", "partition": "batch"}
 
 
@@ -59,14 +59,24 @@ def saying(directory: Path, text: str) -> Commands:
     program = directory / "sbatch"
     program.write_text(f'#!/bin/sh\necho "sbatch: error: {text}" >&2\nexit 1\n')
     program.chmod(0o755)
-    return Commands(variables={"PATH": f"{directory}:/usr/bin:/bin"})
+    return Commands(host=local_host(directory, variables={"PATH": f"{directory}:/usr/bin:/bin"}))
 
 
-def test_a_command_that_hangs_is_given_up() -> None:
+def test_a_command_that_hangs_is_given_up(tmp_path: Path) -> None:
+    host = local_host(tmp_path)
     with pytest.raises(Unavailable, match="did not answer within"):
-        Commands(query_s=0.05).query(["sleep", "60"])
+        Commands(host=host, query_s=0.05).query(["sleep", "60"])
     with pytest.raises(Unavailable, match="cannot be run here"):
-        Commands().query(["/no/such/squeue"])
+        Commands(host=host).query(["/no/such/squeue"])
+
+
+def test_queries_ask_for_times_in_utc_and_jobs_are_submitted_in_the_zone_of_the_host(tmp_path: Path) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text('#!/bin/sh\n[ "$TZ" = UTC0 ] && echo utc || echo 7\n')
+    program.chmod(0o755)
+    commands = Commands(host=local_host(tmp_path, variables={"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    assert commands.query(["sbatch"]) == "utc\n"
+    assert commands.submit("script") == "7"
 
 
 # --- squeue and sacct ---------------------------------------------------------------------------------

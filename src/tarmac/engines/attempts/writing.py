@@ -32,7 +32,7 @@ def pass_on(view: AttemptView, ask: LeaveRequest) -> None:
 
     On a full disk the runners are told at least, and the caller tries again.
     """
-    if not _replaces(ask, view.leave_request()):
+    if not replaces(ask, view.leave_request()):
         return
     try:
         write_ask(view.directory, ask)
@@ -85,13 +85,13 @@ def lose(view: AttemptView, node: NodeView, cause: Cause) -> None:
     wake(view)
 
 
-def hint(error: OSError) -> str | None:
-    """What a person can do about it."""
-    return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None
-
-
-def _replaces(ask: LeaveRequest, current: LeaveRequest | None) -> bool:
+def replaces(ask: LeaveRequest, current: LeaveRequest | None) -> bool:
     """Whether an ask says something new, and is not weaker than the one it would replace."""
     if current is None:
         return True
     return ask is not current and words.LEAVE_STRENGTH[ask] >= words.LEAVE_STRENGTH[current]
+
+
+def hint(error: OSError) -> str | None:
+    """What a person can do about it."""
+    return "free some space under the tarmac home" if error.errno in SPACE_ERRORS else None

@@ -5,19 +5,19 @@ What they say in failing is told apart here: what will fail again, and what may 
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from tarmac.engines.slurm.host import Host
 from tarmac.model.errors import InvalidInput, Unavailable
 
 QUERY_S = 30.0
 SUBMIT_S = 90.0
 """How long a command may take. A query that is late is asked again; a job that was submitted is looked up."""
 
-_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "SLURM_CONF", "KRB5CCNAME", "XDG_RUNTIME_DIR")
-"""Variables such as SLURM_JOB_ID, SBATCH_* and SQUEUE_FORMAT would change what the commands do."""
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}
+UTC = {"TZ": "UTC0"}
+"""For queries: the times in their answers then depend on no machine's zone."""
 
 REFUSALS = (
     "invalid account",
@@ -54,6 +54,12 @@ class Answer:
     out: str
     err: str
 
+    @classmethod
+    def of(cls, done: tuple[int, bytes, bytes]) -> Answer:
+        """Of a command that was run."""
+        code, out, err = done
+        return cls(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
     @property
     def complaint(self) -> str:
         """Its last words, for people."""
@@ -63,33 +69,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """Runs Slurm's commands. `variables` are added to their environment, such as PATH or SLURM_CONF."""
+    """Runs Slurm's commands on a host."""
 
-    variables: Mapping[str, str] = field(default_factory=dict)
+    host: Host
     query_s: float = QUERY_S
     submit_s: float = SUBMIT_S
 
-    def run(self, argv: Sequence[str], *, timeout_s: float | None = None) -> Answer:
-        """What a command answers; raises Unavailable where it is not there, or does not answer in time."""
-        env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(self.variables)
-        try:
-            done = subprocess.run(
-                argv,
-                env={**env, "SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout_s or self.query_s,
-                check=False,
-                start_new_session=True,
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"{argv[0]} did not answer within {timeout_s or self.query_s:g} s") from None
-        except OSError as error:
-            raise Unavailable(f"{argv[0]} cannot be run here: {error.strerror}") from None
-        return Answer(
-            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        )
+    def run(self, argv: Sequence[str]) -> Answer:
+        """What a query answers; raises Unavailable where the command is not there, or late."""
+        return Answer.of(self.host.run(argv, variables=ENVIRONMENT | UTC, timeout_s=self.query_s))
 
     def query(self, argv: Sequence[str]) -> str:
         """The output of a query; raises Unavailable where it fails, as while the controller is down."""
@@ -103,10 +91,10 @@ class Commands:
 
         Raises InvalidInput for what Slurm will never take, Unavailable for the rest: then there may be a job.
         """
-        answer = self.run(["sbatch", "--parsable", script], timeout_s=self.submit_s)
+        said = self.host.run(["sbatch", "--parsable", script], variables=ENVIRONMENT, timeout_s=self.submit_s)
+        answer = Answer.of(said)
         if answer.code != 0:
-            said = answer.err.lower()
-            if any(refusal in said for refusal in REFUSALS):
+            if any(refusal in answer.err.lower() for refusal in REFUSALS):
                 raise InvalidInput(f"sbatch: {answer.complaint}")
             raise Unavailable(f"sbatch: {answer.complaint}")
         return job_id(answer.out)

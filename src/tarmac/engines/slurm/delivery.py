@@ -8,19 +8,17 @@ two jobs come to be nevertheless, the first that begins makes a file, and the ot
 from __future__ import annotations
 
 import hashlib
-import io
-import os
-import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
 from tarmac.engines.attempts import staging
-from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.attempts.writing import hint
 from tarmac.engines.slurm import observing
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Queue
 from tarmac.engines.slurm.script import SCRIPT_FILE, SUBMITTED_FILE, SlurmRequest
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -39,13 +37,13 @@ class Delivery:
     def __init__(
         self,
         settings: SlurmSettings,
-        layout: Layout,
+        host: Host,
         commands: Commands,
         queue: Queue,
         code: StreamsCode | None,
     ) -> None:
         self._settings = settings
-        self._layout = layout
+        self._host = host
         self._commands = commands
         self._queue = queue
         self._code = code
@@ -56,7 +54,7 @@ class Delivery:
     @cached_property
     def installation(self) -> Installation:
         """Where the node package lies at the site: each version of it in a directory of its own."""
-        package = self._layout.home / "node" / _digest(NODE_DIRECTORY) / "tarmac" / "node"
+        package = self._host.layout.home / "node" / _digest(_package()) / "tarmac" / "node"
         return Installation(self._settings.python, str(package))
 
     def submitted_after(self, attempt_id: str, moment: float) -> bool:
@@ -74,51 +72,60 @@ class Delivery:
             try:
                 self._deliver(request)
             except OSError as error:
-                raise Unavailable(f"{error.filename or self._layout.home}: {error.strerror}") from None
+                place = error.filename or self._host.layout.home
+                raise Unavailable(f"{place}: {error.strerror}", hint=hint(error)) from None
 
     def _deliver(self, request: SlurmRequest) -> None:
         directory = request.attempt.directory
         self.prepare()
         self._bring_code(request)
-        fresh = staging.stage(request.attempt, self._layout)
-        if not fresh:  # a call before this one came so far: did it submit a job?
-            if observing.submitted(directory) is not None or observing.begun(directory) is not None:
+        script = directory / SCRIPT_FILE
+        files = {**staging.attempt_files(request.attempt), SCRIPT_FILE: request.script.encode()}
+        if not self._host.make_directory(directory, files):  # a call before this one: did it submit a job?
+            if self._has_job(request.attempt_id):
                 return
             found = self._queue.named(request.attempt_id)
             if found is not None:
                 self._note(request, found)
                 return
-        script = directory / SCRIPT_FILE
-        untrusted.replace(str(script), request.script.encode())
+            self._host.write(script, request.script.encode())
         job_id = self._commands.submit(str(script)) or self._queue.named(request.attempt_id)
         if job_id is None:
             raise Unavailable("sbatch gave no id of a job, and there is none of that name")
         self._note(request, job_id)
+
+    def _has_job(self, attempt_id: str) -> bool:
+        """Whether its directory knows of a job."""
+        self._host.refresh([attempt_id])
+        directory = self._host.seen.attempt(attempt_id)
+        return directory is not None and (
+            observing.submitted(directory) is not None or observing.begun(directory) is not None
+        )
 
     def prepare(self) -> None:
         """Make the directory ready, once. Raises Unavailable."""
         if self._prepared:
             return
         try:
-            self._layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            staging.prepare(self._layout)
+            self._host.prepare()
             package = Path(self.installation.package)
-            if not package.exists():
-                _put(NODE_DIRECTORY, package, self._layout.staging)
+            if not self._host.exists(package):
+                files = {f"tarmac/node/{name}": content for name, content in _package().items()}
+                self._host.make_directory(package.parents[1], files)
         except OSError as error:
-            raise Unavailable(f"{self._layout.home} cannot be used: {error.strerror}") from None
+            home = self._host.layout.home
+            raise Unavailable(f"{home} cannot be used: {error.strerror}") from None
         self._prepared = True
 
     def _bring_code(self, request: SlurmRequest) -> None:
         code = request.attempt.document.code
-        if code is None or Path(code).exists():
+        if code is None or self._host.exists(Path(code)):
             return
         if self._code is None:
             raise InvalidInput("this cluster was given no code to take from")
         path = Path(code)
-        stream = io.BufferedReader(_Pieces(self._code.stream(path.name)))
         try:
-            bundles.receive(stream, str(path.parent), path.name)
+            self._host.take_code(path.parent, path.name, self._code.stream(path.name))
         except (bundles.BrokenOff, ValueError) as error:
             raise Unavailable(f"the code was not taken to {path.parent}: {error}") from None
 
@@ -126,56 +133,20 @@ class Delivery:
         if len(self._submitted_at) >= REMEMBERED:
             self._submitted_at.clear()
         self._submitted_at[request.attempt_id] = time.monotonic()
-        untrusted.replace(str(request.attempt.directory / SUBMITTED_FILE), job_id.encode())
+        self._host.write(request.attempt.directory / SUBMITTED_FILE, job_id.encode())
 
 
-class _Pieces(io.RawIOBase):
-    """An iterator of pieces as a stream to read from."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = piece
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
+def _package() -> Mapping[str, bytes]:
+    """The modules of the node package, by relative path."""
+    paths = sorted(path for path in NODE_DIRECTORY.rglob("*.py") if "__pycache__" not in path.parts)
+    return {
+        str(path.relative_to(NODE_DIRECTORY)): untrusted.read_bytes(str(path), LARGEST_MODULE_BYTES)
+        for path in paths
+    }
 
 
-def _files(package: Path) -> list[Path]:
-    return sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
-
-
-def _digest(package: Path) -> str:
+def _digest(package: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
-    for path in _files(package):
-        digest.update(
-            str(path.relative_to(package)).encode()
-            + b"\0"
-            + untrusted.read_bytes(str(path), LARGEST_MODULE_BYTES)
-            + b"\0"
-        )
+    for name, content in package.items():
+        digest.update(name.encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
-
-
-def _put(package: Path, target: Path, staging_directory: Path) -> None:
-    """Copy the package to its place: there as a whole, or not at all."""
-    partial = staging_directory / f"node-{os.urandom(6).hex()}"
-    shutil.copytree(package, partial / "tarmac" / "node", ignore=shutil.ignore_patterns("__pycache__"))
-    version = target.parent.parent
-    version.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        partial.rename(version)
-    except OSError:
-        if not target.exists():
-            raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""`SlurmEngine`: attempts as jobs of a Slurm whose commands run here; its nodes see a directory of ours.
+"""`SlurmEngine`: attempts as jobs of a Slurm, whose commands run on a host that sees what its nodes see.
 
 Made by `SlurmKind`, one for each cluster. Everything that must outlive the server is in the attempt
 directories and in Slurm's own queue: the job's name is the attempt's id.
@@ -13,14 +13,14 @@ from threading import Lock, Timer
 
 from tarmac.engines.attempts import clearing, staging, writing
 from tarmac.engines.attempts.aggregate_outcome import Phase
-from tarmac.engines.attempts.files import read_file
-from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import NO_RULES, NodeSettings, render
 from tarmac.engines.attempts.view import AttemptView, Views
 from tarmac.engines.slurm import observing
+from tarmac.engines.slurm.asking import Asking
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
+from tarmac.engines.slurm.host import Host, local_host
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -29,7 +29,7 @@ from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace
 from tarmac.model.cluster import Cluster, Node
 from tarmac.model.engine_kinds import Finding
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import LeaveRequest
@@ -71,17 +71,18 @@ class SlurmEngine:
         git: GitRules = NO_RULES,
         own_packages: bool = False,
         log_limit_bytes: int | None = None,
-        commands: Commands | None = None,
+        host: Host | None = None,
         tempo: Tempo = DEFAULT_TEMPO,
     ) -> None:
         self._settings = settings
-        self._commands = commands or Commands()
+        self._host = host or local_host(settings.directory)
+        self._commands = Commands(host=self._host)
         self._tempo = tempo
-        self._layout = Layout(settings.directory)
-        self._views = Views(self._layout)
+        self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
+        self._asking = Asking(self._host)
         self._site = Site(cluster, settings, self._commands)
-        self._delivery = Delivery(settings, self._layout, self._commands, self._queue, code)
+        self._delivery = Delivery(settings, self._host, self._commands, self._queue, code)
         self._node_settings = NodeSettings(
             sdk=self._delivery.installation.sdk,
             look_s=LOOK_S,
@@ -99,7 +100,7 @@ class SlurmEngine:
     def render(self, launch: Launch) -> SlurmRequest:
         """Pure but for what is known of the partition: which type of slots it has."""
         partition = self._site.partition()
-        attempt = render(launch, self._layout, self._node_settings)
+        attempt = render(launch, self._host.layout, self._node_settings)
         script = job_script(
             launch,
             attempt.directory,
@@ -116,8 +117,7 @@ class SlurmEngine:
     def observe(self, attempt_ids: Sequence[str]) -> Mapping[str, Observation]:
         found: dict[str, Observation] = {}
         open_views: dict[str, AttemptView] = {}
-        for attempt_id in attempt_ids:
-            view = self._views.find(attempt_id)
+        for attempt_id, view in self._known(attempt_ids).items():
             if view is None:
                 found[attempt_id] = ABSENT
             elif view.final is not None:
@@ -126,13 +126,14 @@ class SlurmEngine:
                 open_views[attempt_id] = view
         if open_views:
             snapshot = self._queue.now()
+            self._host.refresh(list(open_views))  # after the queue: who is over there has said all by then
             recorded = self._recorded(open_views, snapshot)
             for attempt_id, view in open_views.items():
                 found[attempt_id] = self._observe(view, snapshot, recorded)
         return found
 
     def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
-        view = self._views.find(attempt_id)
+        view = self._find(attempt_id)
         if view is None and ask is LeaveRequest.STOP:
             view = self._fenced(attempt_id, ask)
         if view is None:
@@ -141,10 +142,10 @@ class SlurmEngine:
             view.refresh()
             if view.nodes and all(node.over for node in view.nodes):
                 return
-            writing.pass_on(view, ask)
-            never_begins = self._take_back(view)
+            self._asking.pass_on(view, ask)
+            never_begins = self._asking.take_back(view)
             if ask is LeaveRequest.STOP:
-                writing.fence(view)
+                self._asking.fence(view)
         if never_begins:
             self._cancel(view)
         self._tell(attempt_id)
@@ -169,7 +170,11 @@ class SlurmEngine:
             return [*told, *clearing.cleared_notices(view.directory, first)]
 
     def read(self, attempt_id: str, path: str, *, offset: int = 0, limit: int = 65536) -> bytes:
-        return read_file(self._layout, attempt_id, path, offset=offset, limit=limit)
+        directory = self._host.layout.attempt(attempt_id)
+        found = self._host.read(directory, path, offset=offset, limit=limit) if directory else None
+        if found is None:
+            raise NotFound(f"attempt {attempt_id} has no file {path!r}")
+        return found
 
     # --- optional abilities ----------------------------------------------------------------------
 
@@ -194,26 +199,26 @@ class SlurmEngine:
         )
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        return examined(self._settings, self._commands, self._site)
+        return examined(self._settings, self._host, self._site)
 
     def reap(self, attempt_id: str) -> None:
-        view = self._views.find(attempt_id) or self._fenced(attempt_id, None)
+        view = self._find(attempt_id) or self._fenced(attempt_id, None)
         if view is None:
             return
         with view.lock:
             view.refresh()
-            self._take_back(view)
-            writing.fence(view)
+            self._asking.take_back(view)
+            self._asking.fence(view)
             if not all(node.over for node in view.nodes):
-                writing.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
+                self._asking.pass_on(view, LeaveRequest.STOP)  # for runners whose job Slurm no longer knows
             view.reaped = True
         self._cancel(view)
 
     def remains(self) -> Collection[str]:
-        return clearing.remains(self._layout)
+        return self._host.remains()
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
-        return clearing.clear(self._layout, run_id, work_days=work_days, log_days=log_days)
+        return self._host.clear(run_id, work_days=work_days, log_days=log_days)
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -296,13 +301,14 @@ class SlurmEngine:
         found_id = job.id if job is not None else job_id or ""
         if observing.was_requeued(view.directory):
             return observing.requeued(found_id)
-        return observing.ended(view, job, found_id, seen)
+        log = observing.JobLog(self._host, self._host.directory(view.attempt_id))
+        return observing.ended(view, job, found_id, seen, log=log)
 
     def _requeued(self, view: AttemptView, job: Job) -> Observation:
         """Of a job that Slurm would begin anew: the next attempt has a job of its own."""
-        observing.note_requeued(view.directory, job.id)  # before the job is cancelled, which is not its end
+        self._asking.note_requeued(view, job.id)  # before the job is cancelled, which is not its end
         if not all(node.over for node in view.nodes):
-            writing.pass_on(view, LeaveRequest.STOP)
+            self._asking.pass_on(view, LeaveRequest.STOP)
         self._commands.cancel([job.id])
         return observing.requeued(job.id)
 
@@ -312,12 +318,6 @@ class SlurmEngine:
         if due_s is not None and due_s > CANCEL_AFTER_S:
             self._commands.cancel([job.id])
 
-    def _take_back(self, view: AttemptView) -> bool:
-        try:
-            return observing.take_back(view.directory)
-        except OSError as error:
-            raise Unavailable(f"cannot take back attempt {view.attempt_id}: {error.strerror}") from None
-
     def _cancel(self, view: AttemptView) -> None:
         """Cancel the job of an attempt, where one is known or can be found. Raises Unavailable."""
         job_id = self._job_id(view) or self._queue.named(view.attempt_id)
@@ -326,10 +326,27 @@ class SlurmEngine:
 
     def _fenced(self, attempt_id: str, ask: LeaveRequest | None) -> AttemptView | None:
         """Fence an attempt that was never submitted here; None if that can be no attempt."""
-        directory = self._layout.attempt(attempt_id)
+        directory = self._host.layout.attempt(attempt_id)
         if directory is None:
             return None
         with self._lock:
             self._delivery.prepare()
-            staging.stage_fence(attempt_id, directory, self._layout, ask)
+            try:
+                self._host.make_directory(directory, staging.fence_files(attempt_id, ask))
+            except OSError as error:
+                message = f"cannot make the directory of attempt {attempt_id}: {error.strerror}"
+                raise Unavailable(message, hint=writing.hint(error)) from None
+        return self._find(attempt_id)
+
+    def _known(self, attempt_ids: Sequence[str]) -> dict[str, AttemptView | None]:
+        """The views of attempts; the host is asked for those that have not been seen here."""
+        views = {attempt_id: self._views.find(attempt_id) for attempt_id in attempt_ids}
+        new = [attempt_id for attempt_id, view in views.items() if view is None]
+        if new:
+            self._host.refresh(new)
+        return views | {attempt_id: self._views.find(attempt_id) for attempt_id in new}
+
+    def _find(self, attempt_id: str) -> AttemptView | None:
+        """The view of an attempt, with what the host knows of it now; None if it is unknown."""
+        self._host.refresh([attempt_id])
         return self._views.find(attempt_id)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.partition import parse_partitions
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
@@ -17,18 +17,20 @@ PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct")
 OLDEST_SLURM = (20, 11)
 OLDEST_PYTHON = (3, 9)
 LEAST_FREE_BYTES = 1 << 30
+LEAST_FREE_FILES = 10_000
 
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
-def examined(settings: SlurmSettings, commands: Commands, site: Site) -> Sequence[Finding]:
+def examined(settings: SlurmSettings, host: Host, site: Site) -> Sequence[Finding]:
     """All findings; none is skipped because another is bad."""
+    commands = Commands(host=host)
     return [
         *(_program(commands, name) for name in PROGRAMS),
         _controller(commands),
         _accounting(commands),
         *_partition(settings, commands, site),
-        _directory(settings),
+        _directory(host),
         _python(settings, commands),
     ]
 
@@ -91,17 +93,23 @@ def _partition(settings: SlurmSettings, commands: Commands, site: Site) -> Itera
         yield Finding(what="gpu_type", ok=True, text=text)
 
 
-def _directory(settings: SlurmSettings) -> Finding:
-    path = settings.directory
+def _directory(host: Host) -> Finding:
+    path = host.layout.home
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        free_bytes, free_files = host.room()
     except OSError as error:
         return Finding(what="directory", ok=False, text=f"{path}: {error.strerror}")
-    return Finding(
-        what="directory", ok=True, text=f"{path} can be written here; nodes must see it under that path"
-    )
+    except Unavailable as error:
+        return Finding(what="directory", ok=False, text=f"{path}: {error}")
+    scarce = ""
+    if free_bytes < LEAST_FREE_BYTES:
+        scarce = f"{free_bytes >> 20} MiB left: runs need {LEAST_FREE_BYTES >> 20}"
+    elif free_files is not None and free_files < LEAST_FREE_FILES:
+        scarce = f"room for {free_files} more files: runs need {LEAST_FREE_FILES}"
+    if scarce:
+        return Finding(what="directory", ok=False, text=f"{path} has {scarce}; free some, or name another")
+    text = f"{path} can be written, {free_bytes >> 30} GiB left; nodes must see it under that path"
+    return Finding(what="directory", ok=True, text=text)
 
 
 def _python(settings: SlurmSettings, commands: Commands) -> Finding:

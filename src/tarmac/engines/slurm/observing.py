@@ -7,13 +7,13 @@ taken for completed.
 
 from __future__ import annotations
 
-import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tarmac.engines.attempts.aggregate_outcome import Phase, observation
 from tarmac.engines.attempts.view import AttemptView
+from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Job
 from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, REQUEUED_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
@@ -47,17 +47,25 @@ _TAIL_BYTES = 2000
 _TAIL_LINES = 5
 
 
-def take_back(directory: Path) -> bool:
-    """See to it that no job of the attempt ever begins; False where one has. Raises OSError."""
-    draft = directory / f"{BEGUN_FILE}.{os.urandom(6).hex()}"
-    untrusted.write_new(str(draft), TAKEN_BACK.encode())
-    try:
-        os.link(draft, directory / BEGUN_FILE)
-    except FileExistsError:
-        return begun(directory) == TAKEN_BACK
-    finally:
-        draft.unlink()
-    return True
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """What a job itself said, at the site."""
+
+    host: Host
+    directory: Path
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.directory / LOG_FILE
+
+    def tail(self) -> tuple[str, ...]:
+        """Its last lines, as far as it can be read now."""
+        try:
+            text = self.host.last(self.directory, LOG_FILE, limit=_TAIL_BYTES)
+        except (OSError, ValueError, Unavailable):
+            return ()
+        return tuple((text or b"").decode(errors="replace").splitlines()[-_TAIL_LINES:])
 
 
 def begun(directory: Path) -> str | None:
@@ -110,9 +118,10 @@ def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
     return replace(seen, native=replace(native, reason=""), granted_at=job.start_at or seen.claimed_at)
 
 
-def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) -> Observation:
+def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *, log: JobLog) -> Observation:
     """How an attempt ended whose job is over, or gone (None)."""
     end = GONE if job is None else meaning(job.state)
+    message = _sentence(view, job_id, end, log)
     reported_end = seen.state is ObservedState.ENDED and seen.outcome is not Outcome.LOST
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
     if reported_end and (own_limit or end.code not in _SLURMS_DOING):
@@ -122,13 +131,13 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) ->
             or seen.cause is None
         ):
             return seen
-        return replace(seen, cause=replace(seen.cause, code=end.code, message=_sentence(view, job_id, end)))
+        return replace(seen, cause=replace(seen.cause, code=end.code, message=message))
     ask = view.leave_request()
-    outcome, cause = end.outcome, Cause(code=end.code, message=_sentence(view, job_id, end))
+    outcome, cause = end.outcome, Cause(code=end.code, message=message)
     if ask is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
         outcome, cause = LEFT_AS_REQUESTED[ask], replace(cause, message=f"left as asked: {cause.message}")
     if outcome is Outcome.LOST and all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes):
-        cause = replace(cause, tail=_tail(view.directory / LOG_FILE))
+        cause = replace(cause, tail=log.tail())
     return replace(
         seen,
         state=ObservedState.ENDED,
@@ -136,14 +145,6 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation) ->
         cause=cause,
         native=NativeStatus(id=job_id, state=job.state if job is not None else ""),
     )
-
-
-def note_requeued(directory: Path, job_id: str) -> None:
-    """Write down that Slurm put the job back. Raises Unavailable."""
-    try:
-        untrusted.replace(str(directory / REQUEUED_FILE), job_id.encode())
-    except OSError as error:
-        raise Unavailable(f"{directory}: {error.strerror}") from None
 
 
 def was_requeued(directory: Path) -> bool:
@@ -188,20 +189,10 @@ def stop_overdue_s(view: AttemptView) -> float | None:
         return None
 
 
-def _sentence(view: AttemptView, job_id: str, end: Meaning) -> str:
+def _sentence(view: AttemptView, job_id: str, end: Meaning, log: JobLog) -> str:
     silent = all(node.facts.phase is Phase.UNCLAIMED for node in view.nodes)
-    where = (
-        f"; {view.directory / LOG_FILE} has what it said" if silent and end.outcome is Outcome.LOST else ""
-    )
+    where = f"; {log.path} has what it said" if silent and end.outcome is Outcome.LOST else ""
     return f"job {job_id} {end.text}{where}"
-
-
-def _tail(path: Path) -> tuple[str, ...]:
-    try:
-        text, _ = untrusted.last_bytes(str(path), _TAIL_BYTES)
-    except (OSError, ValueError):
-        return ()
-    return tuple(text.decode(errors="replace").splitlines()[-_TAIL_LINES:])
 
 
 def _read(path: Path) -> str | None:

@@ -6,6 +6,7 @@ are gone.
 
 from __future__ import annotations
 
+import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,8 +133,8 @@ def parse_accounting(text: str) -> Iterable[Job]:
 
 
 def parse_time(text: str) -> float | None:
-    """A time of this machine's zone in seconds; None for N/A, Unknown and None."""
+    """A time as queries tell it (UTC) in seconds; None for N/A, Unknown and None."""
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except ValueError:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.engines.attempts.files import read_inside
+from tarmac.node.files.inside import read_inside
 
 
 @pytest.fixture
@@ -24,9 +24,10 @@ def attempt(tmp_path: Path) -> Path:
 
 
 def test_a_regular_file_is_read(attempt: Path) -> None:
-    assert read_inside(attempt, "work/file", offset=2, limit=3) == b"sid"
-    assert read_inside(attempt, "work/file", offset=-5, limit=2) == b"in"
-    assert read_inside(attempt, "work/file", offset=6, limit=10) == b""
+    assert read_inside(str(attempt), "work/file", offset=2, limit=3) == b"sid"
+    assert read_inside(str(attempt), "work/file", offset=-2, limit=2) == b"de"
+    assert read_inside(str(attempt), "work/file", offset=-50, limit=2) == b"in"
+    assert read_inside(str(attempt), "work/file", offset=6, limit=10) == b""
 
 
 @pytest.mark.parametrize(
@@ -49,4 +50,4 @@ def test_a_regular_file_is_read(attempt: Path) -> None:
     ],
 )
 def test_anything_else_is_not_there(attempt: Path, path: str) -> None:
-    assert read_inside(attempt, path, offset=0, limit=100) is None
+    assert read_inside(str(attempt), path, offset=0, limit=100) is None

@@ -1,0 +1,149 @@
+"""`Host`: everything that the engine has done where Slurm's commands work, each with a deadline.
+
+Made by `local_host`, or for another machine; used by all of the engine. What is done is in
+`node/host/operations.py`; a `Reach` brings it there: in this process, or over a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tarmac.engines.attempts.layout import Layout
+from tarmac.model.errors import Unavailable
+
+FILE_S = 60.0
+"""How long the work on a few small files may take, on a shared disk under load."""
+
+CLEAR_S = 600.0
+
+_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "SLURM_CONF", "KRB5CCNAME", "XDG_RUNTIME_DIR")
+"""Variables such as SLURM_JOB_ID, SBATCH_* and SQUEUE_FORMAT would change what Slurm's commands do."""
+
+
+class Reach(Protocol):
+    """The way to a host. Raises Unavailable where it cannot be reached, OSError for what failed there."""
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+        """Have an operation done, and return its result."""
+        ...
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        """Put down a snapshot of code, in the form of `node.files.bundles`; also ValueError, BrokenOff."""
+        ...
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """See to it that what these attempts have reported can be read below `Host.seen`."""
+        ...
+
+
+class Host:
+    """`layout` is where things lie there, `seen` where what attempts report is read here. Thread-safe.
+
+    `variables` are added to the environment of the commands. Every call raises Unavailable where the host
+    cannot be reached, and then may have been done or not; and OSError for what failed there.
+    """
+
+    def __init__(
+        self, layout: Layout, reach: Reach, *, seen: Layout, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.layout = layout
+        self.seen = seen
+        self._reach = reach
+        self._variables = dict(variables or {})
+
+    def directory(self, attempt_id: str) -> Path:
+        """Where an attempt lies there."""
+        directory = self.layout.attempt(attempt_id)
+        if directory is None:
+            raise ValueError(f"{attempt_id!r} cannot be the id of an attempt")
+        return directory
+
+    def run(
+        self, argv: Sequence[str], *, variables: Mapping[str, str], timeout_s: float
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command: exit code, output, error output. Raises Unavailable without an answer."""
+        given = {**self._variables, **variables}
+        try:
+            code, out, err = self._reach.call(
+                "run", argv=list(argv), keep=list(_KEPT), variables=given, timeout_s=timeout_s
+            )
+        except TimeoutError as late:
+            raise Unavailable(f"{argv[0]} {late.strerror}") from None
+        except OSError as error:
+            raise Unavailable(f"{argv[0]} cannot be run here: {error.strerror}") from None
+        return code, out, err
+
+    def prepare(self) -> None:
+        """Make the directory of the cluster ready."""
+        self._files("prepare", home=str(self.layout.home), area=str(self.layout.staging))
+
+    def make_directory(self, directory: Path, files: Mapping[str, bytes]) -> bool:
+        """Make a directory with these files, by relative path: whole or not at all. False if there is one."""
+        done = self._files(
+            "make_directory", directory=str(directory), files=dict(files), area=str(self.layout.staging)
+        )
+        return bool(done)
+
+    def exists(self, path: Path) -> bool:
+        """Whether anything is there."""
+        return bool(self._files("exists", path=str(path)))
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Replace a small file as a whole."""
+        self._files("write", path=str(path), content=content)
+
+    def write_once(self, path: Path, content: bytes) -> bytes:
+        """Make a small file, unless there is one; what is in it then. Of several who try, one succeeds."""
+        found: bytes = self._files("write_once", path=str(path), content=content)
+        return found
+
+    def ask(self, directory: Path, content: bytes, nodes: Sequence[str]) -> None:
+        """Put down what an attempt is asked, and wake the runners of its nodes where they can be woken."""
+        self._files("ask", directory=str(directory), content=content, nodes=list(nodes))
+
+    def fence(self, directory: Path, nodes: Sequence[str]) -> None:
+        """See to it that these nodes of an attempt, where nobody has claimed them, never start."""
+        self._files("fence", directory=str(directory), nodes=list(nodes))
+
+    def read(self, directory: Path, path: str, *, offset: int, limit: int) -> bytes | None:
+        """At most `limit` bytes from `offset` of a file below a directory; None without such a file."""
+        found: bytes | None = self._files(
+            "read", directory=str(directory), path=path, offset=offset, limit=limit
+        )
+        return found
+
+    def last(self, directory: Path, path: str, *, limit: int) -> bytes | None:
+        """The last `limit` bytes of a file below a directory; None without such a file."""
+        found: bytes | None = self._files("last", directory=str(directory), path=path, limit=limit)
+        return found
+
+    def take_code(self, directory: Path, digest: str, pieces: Iterator[bytes]) -> None:
+        """Put a snapshot of code where runners find it; also raises ValueError and BrokenOff."""
+        self._reach.take_code(str(directory), digest, pieces)
+
+    def room(self) -> tuple[int, int | None]:
+        """Write to the directory of the cluster: the bytes free there, and the files there may be more."""
+        free_bytes, free_files = self._files("room", home=str(self.layout.home))
+        return free_bytes, free_files
+
+    def remains(self) -> list[str]:
+        """The runs that have left something there."""
+        found: list[str] = self._files("remains", runs=str(self.layout.runs))
+        return found
+
+    def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
+        """Remove what a run worked in, and its logs; the number of attempts that had such."""
+        run = str(self.layout.runs / run_id)
+        count: int = self._reach.call(
+            "clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S
+        )
+        return count
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """See to it that what these attempts have reported can be read below `seen`."""
+        self._reach.refresh(attempt_ids)
+
+    def _files(self, operation: str, **arguments: Any) -> Any:
+        return self._reach.call(operation, timeout_s=FILE_S, **arguments)

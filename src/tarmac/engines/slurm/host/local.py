@@ -1,0 +1,56 @@
+"""The host that is this machine: everything is done in this process, and read where it lies."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.slurm.host.host import Host
+from tarmac.node.files import bundles
+from tarmac.node.host import operations
+
+
+def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -> Host:
+    """This machine, as the host of a cluster that keeps its runs in `directory`."""
+    layout = Layout(directory)
+    return Host(layout, _Here(), seen=layout, variables=variables)
+
+
+class _Here:
+    """The way to this machine. Work on files has no deadline here: nobody can break it off."""
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+        if operation == "run":
+            arguments["timeout_s"] = timeout_s
+        function: Callable[..., Any] = getattr(operations, operation)
+        return function(**arguments)
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        bundles.receive(io.BufferedReader(_Pieces(pieces)), directory, digest)
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        """It is read where it lies."""
+
+
+class _Pieces(io.RawIOBase):
+    """An iterator of pieces as a stream to read from."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count

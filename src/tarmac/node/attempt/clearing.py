@@ -1,0 +1,112 @@
+"""What attempts of ended runs left on the disk, cleared up in part. Called by engines, and on their hosts.
+
+Of a run that has ended, first what it worked in goes, later its logs; the events, the metrics and the
+artifacts stay. What was removed is written down beside them (`CLEARED_FILE`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Optional
+
+from tarmac.node.attempt.protocol import (
+    ARTIFACT_KINDS,
+    CLEARED_FILE,
+    FILES,
+    HEARTBEAT_FILE,
+    LOGS,
+    NODES,
+    POLL_PREFIX,
+    VENV,
+    WAKE_FIFO,
+    WORK,
+)
+from tarmac.node.files import untrusted
+
+_SCRATCH = frozenset({WORK, VENV, FILES})
+_SIGNALS = frozenset({WAKE_FIFO, HEARTBEAT_FILE})
+"""Of use to a runner alone."""
+
+
+def remains(runs: str) -> list[str]:
+    """The runs that have left something in a directory of runs."""
+    try:
+        return os.listdir(runs)
+    except FileNotFoundError:
+        return []
+
+
+def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
+    """Remove what a run worked in, and its logs: each where that is due, so many days after its end.
+
+    `run` is its directory. The number of attempts that had such.
+    """
+    cleared = 0
+    for attempt in _directories(f"{run}/attempts"):
+        removed: dict[str, float] = {}
+        if work_days is not None and _clear_scratch(attempt):
+            removed["work"] = work_days
+        if log_days is not None and _remove(f"{attempt}/{LOGS}"):
+            removed["logs"] = log_days
+        if removed:
+            _note(attempt, removed)
+            cleared += 1
+    if work_days is not None:
+        _remove_empty(Path(run) / "artifacts")
+    return cleared
+
+
+def _clear_scratch(attempt: str) -> bool:
+    """Remove what an attempt worked in; whether there was any of it."""
+    removed = False
+    for node in _directories(f"{attempt}/{NODES}"):
+        for path in _directories(node):
+            removed = (Path(path).name in _SCRATCH and _remove(path)) or removed
+        with suppress(OSError):
+            for item in Path(node).iterdir():
+                if item.name in _SIGNALS or item.name.startswith(POLL_PREFIX):
+                    item.unlink()
+    return removed
+
+
+def _remove(directory: str) -> bool:
+    """Whether it was there, and no link, and is gone now; in use, or another user's: it stays."""
+    try:
+        untrusted.remove_tree(directory)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_empty(artifacts: Path) -> None:
+    """The directories of artifacts that hold none."""
+    with suppress(OSError):  # one that holds something stays, and so does what it lies in
+        if not artifacts.is_symlink():
+            for kind in ARTIFACT_KINDS:
+                with suppress(OSError):
+                    (artifacts / kind).rmdir()
+            artifacts.rmdir()
+
+
+def _note(attempt: str, removed: dict[str, float]) -> None:
+    """Say what is gone, and after how many days."""
+    path = f"{attempt}/{CLEARED_FILE}"
+    with suppress(OSError, ValueError):
+        removed = {**untrusted.read_object(path), **removed}
+    with suppress(OSError):
+        untrusted.replace(path, json.dumps(removed).encode())
+
+
+def _directories(path: str) -> Iterator[str]:
+    """The directories in one that is no link itself: a run could put one anywhere, to somebody else's."""
+    try:
+        if Path(path).is_symlink():
+            return
+        with os.scandir(path) as found:
+            yield from [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return

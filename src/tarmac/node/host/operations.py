@@ -1,0 +1,151 @@
+"""What an engine has done on the host of a cluster: commands run, files of attempts written and read.
+
+Called in this process where the host is this machine, and at the far end of a connection where it is another.
+So arguments and results are of the kinds that `frames` knows. Raises OSError and ValueError alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Optional
+
+from tarmac.node.attempt import claims, clearing
+from tarmac.node.attempt.paths import AttemptPaths
+from tarmac.node.attempt.protocol import ASK_FILE
+from tarmac.node.files import inside, staging, untrusted
+from tarmac.node.kernel import fifo
+
+NOTE_BYTES = 64 * 1024
+
+_RUNNING: set[int] = set()
+
+
+def run(
+    argv: Sequence[str], *, keep: Sequence[str], variables: Mapping[str, str], timeout_s: float
+) -> tuple[int, bytes, bytes]:
+    """Run a command: its exit code, output and error output. Raises OSError; TimeoutError where it is late.
+
+    Its environment are the variables of the host that `keep` names, and `variables`.
+    """
+    env = {name: os.environ[name] for name in keep if name in os.environ}
+    process = subprocess.Popen(
+        argv,
+        env={**env, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",
+    )
+    _RUNNING.add(process.pid)
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except BaseException as problem:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(problem, subprocess.TimeoutExpired):
+                message = f"did not answer within {timeout_s:g} s"
+                raise TimeoutError(errno.ETIMEDOUT, message, argv[0]) from None
+            raise
+        finally:
+            _RUNNING.discard(process.pid)
+    return process.returncode, out, err
+
+
+def end_commands() -> None:
+    """End every command that still runs."""
+    for pid in tuple(_RUNNING):
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def prepare(home: str, area: str) -> None:
+    """Make the home of a cluster, and in it the staging area `area` anew."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    staging.prepare(area)
+
+
+def make_directory(directory: str, files: Mapping[str, bytes], *, area: str) -> bool:
+    """Make a directory with these files, whole or not at all; False where there is one."""
+    return staging.make_directory(directory, files, staging=area)
+
+
+def exists(path: str) -> bool:
+    """Whether anything is there."""
+    return os.path.lexists(path)
+
+
+def write(path: str, content: bytes) -> None:
+    """Replace a small file as a whole."""
+    untrusted.replace(path, content)
+
+
+def write_once(path: str, content: bytes) -> bytes:
+    """Make a small file, unless there is one; what is in it then. Of several who try, one succeeds."""
+    draft = f"{path}.{os.urandom(6).hex()}"
+    untrusted.write_new(draft, content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return untrusted.read_bytes(path, NOTE_BYTES)
+    finally:
+        os.unlink(draft)
+    return content
+
+
+def ask(directory: str, content: bytes, nodes: Sequence[str]) -> None:
+    """Put down what an attempt is asked, and wake the runners that can be woken from here.
+
+    On a full disk those are told at least.
+    """
+    message = fifo.RING
+    try:
+        untrusted.replace(os.path.join(directory, ASK_FILE), content)
+    except OSError:
+        message = content + b"\n"
+        raise
+    finally:
+        for node in nodes:
+            fifo.ring(AttemptPaths(directory).node(node).wake, message)
+
+
+def fence(directory: str, nodes: Sequence[str]) -> None:
+    """See to it that these nodes of an attempt, where nobody has claimed them, never start."""
+    for node in nodes:
+        claims.fence(AttemptPaths(directory).node(node))
+
+
+def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
+    """At most `limit` bytes from `offset` of a regular file below a directory; None without one."""
+    return inside.read_inside(directory, path, offset=max(0, offset), limit=limit)
+
+
+def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:
+    """The last `limit` bytes of a regular file below a directory; None without one."""
+    return inside.read_inside(directory, path, offset=-limit, limit=limit)
+
+
+def room(home: str) -> tuple[int, Optional[int]]:
+    """Write to a directory, made where it is missing; the bytes and files it has room for (None: any)."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    with tempfile.TemporaryFile(dir=home) as file:
+        file.write(b"tried")
+    found = os.statvfs(home)
+    return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None
+
+
+def remains(runs: str) -> list[str]:
+    """The runs that have left something in a directory of runs."""
+    return clearing.remains(runs)
+
+
+def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:
+    """Remove what a run worked in, and its logs; see `clearing`."""
+    return clearing.clear(run, work_days=work_days, log_days=log_days)
