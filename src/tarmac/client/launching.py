@@ -113,6 +113,7 @@ class Run:
     input_artifacts: Sequence[str] | None = None
     artifacts: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] | None = None
+    slurm: Mapping[str, str | bool | None] = field(default_factory=dict)
     unique_name: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     on_failure: str | None = None

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
+from tarmac.model.abilities import ReadsCapacity
 from tarmac.model.cluster import Node
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
@@ -24,6 +25,17 @@ from tarmac.sched import Placement, Refusal, Snapshot, Waiting, explain
 def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
     """The nodes of a cluster that has a queue of its own, as if idle; none while nothing is known of them."""
     return tuple(engine.delegate.capacity()) if engine.delegate is not None else ()
+
+
+def learned_capacity(engine: AttachedEngine) -> tuple[Node, ...]:
+    """The same, read now where nothing is known yet: somebody waits for it. Raises Unavailable."""
+    known = capacity_of(engine)
+    reader = engine.adapter
+    if known or not isinstance(reader, ReadsCapacity):
+        return known
+    with engine.question():
+        reader.read_capacity()
+    return capacity_of(engine)
 
 
 def refuse_what_is_not_delegated(spec: RunSpec) -> None:

@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
-from tarmac.control.decisions.steps import placed
+from tarmac.control.decisions.steps import placed, submitted
+from tarmac.control.delegation import learned_capacity, refuse_what_is_not_delegated, request_of
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_text
+from tarmac.model.abilities import SendsScript
 from tarmac.model.cluster import Node
-from tarmac.model.errors import Problem
+from tarmac.model.errors import Problem, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.run import Run
 from tarmac.sched import Placement, Reason, Refusal, Snapshot, explain
@@ -46,8 +49,8 @@ class DryRun:
 
     `reasons` tell why it would wait; then the launch is what an idle cluster would give it. Both are None
     when no cluster here could ever hold it, and for a run that goes to a site, which places it itself;
-    `rendered` is what that site would be sent. `missing`: for what it names and is not there, a submission
-    would be refused.
+    `rendered` is what that site would be sent, or the queue of a cluster that has its own. `missing`: for
+    what it names and is not there, a submission would be refused.
     """
 
     run: Run
@@ -82,7 +85,9 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     rendered = site_text(run.spec)
     if rendered is not None and run.spec.rehearsal is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)
-    return replace(_placed_here(control, run, now), rendered=rendered)
+    engine = control.engines.delegate_of(run.spec.target.cluster)
+    found = _placed_here(control, run, now) if engine is None else _placed_there(control, run, engine, now)
+    return replace(found, rendered=found.rendered or rendered)
 
 
 def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
@@ -101,6 +106,23 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
     launch = _launch(control, run, verdict, {node.name: node for node in nodes}, now)
     adapter = control.engines.at(verdict.allocation.cluster).adapter
     return DryRun(run=run, launch=launch, request=adapter.render(launch), reasons=reasons)
+
+
+def _placed_there(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
+    """What a cluster with a queue of its own would be sent, and what it would be asked for."""
+    refuse_what_is_not_delegated(run.spec)
+    capacity = learned_capacity(engine)
+    request = request_of(run, capacity, now)
+    if request is None:
+        raise Unavailable(f"nothing is known yet of cluster {run.spec.target.cluster}", hint="try again soon")
+    if isinstance(request, Refusal):
+        return DryRun(run=run, launch=None, request=None, reasons=request.reasons, largest=request.largest)
+    step = submitted(run, request, engine=engine.name, token="", now=now)
+    assert step.attempt is not None, "submitting makes an attempt"
+    launch = launch_of(control, step.after, step.attempt, {})
+    native = engine.adapter.render(launch)
+    script = native.script if isinstance(native, SendsScript) else None
+    return DryRun(run=run, launch=launch, request=native, rendered=script)
 
 
 def _launch(

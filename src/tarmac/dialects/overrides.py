@@ -19,6 +19,7 @@ from tarmac.dialects.native.fields import read_mode, read_rapid_cycles
 from tarmac.dialects.native.reader import RETRIES, WEIGHT, read_target
 from tarmac.dialects.native.roles import MOST_NODES
 from tarmac.dialects.native.secrets import read_secrets
+from tarmac.dialects.native.slurm import read_slurm
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import TARGET_FIELDS, read_rehearsal, with_rehearsal
@@ -33,7 +34,7 @@ OVERRIDES = Fields(
         {"name", "slots", "nodes", "uneven", "cluster", "pool", "shard", "hostnames", "exclude_hostnames"}
         | {"mode", "max_rapid_cycles", "priority", "weight", "env", "secrets", "labels"}
         | {"rehearse", "time_limit", "retries", "queueing", "command", "slot_type", "image", "code", "paused"}
-        | {"stop_on_nan"}
+        | {"stop_on_nan", "slurm"}
     ),
     synonyms=words_for(slots="gpus", slot_type="gpu_type", env="environment", time_limit="timeout"),
 )
@@ -62,6 +63,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         code=_code(spec, flags),
         environment=_environment(spec.environment, flags),
         labels=_labels(spec.labels, flags.get("labels")),
+        slurm={**spec.slurm, **read_slurm(flags.get("slurm"))},
     )
     changed = _placed(_asked_of_site(spec, changed, flags), flags)
     changed = _with_secrets(changed, flags)

@@ -5,11 +5,9 @@ Called by `control.reports` for a dry run, and by engines that speak to Slurm fo
 
 from __future__ import annotations
 
-import re
-
+from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import site_steps
-from tarmac.model.errors import InvalidInput
 from tarmac.model.site import SiteRequest
 from tarmac.model.spec import RunSpec
 
@@ -33,23 +31,11 @@ def batch_script(
         "output": log,
         "error": log,
     }
-    options = [(key, str(value)) for key, value in directives.items() if value is not None]
-    lines = [f"#SBATCH --{key}={directive(value)}" for key, value in options]
+    given = {key: str(value) for key, value in directives.items() if value is not None}
+    lines = directive_lines(amended(given, spec.slurm))
     # Some sites do not heed --chdir of what comes through firecREST.
     place = [f"cd {quote(directory)} || exit"] if directory is not None else []
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
-
-
-def directive(value: str) -> str:
-    """A value in a line that `sbatch` reads: quotes go, and a backslash makes any sign plain.
-
-    Raises InvalidInput for what has no place on one line.
-    """
-    if not value.isprintable():
-        raise InvalidInput(f"{value!r} cannot be asked of a batch system: it is not one line of text")
-    if re.fullmatch(r"[A-Za-z0-9_@%+=:,./\[\]*&|-]+", value, re.ASCII):
-        return value
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _resources(site: SiteRequest, time_limit_s: float | None) -> dict[str, str | int | None]:

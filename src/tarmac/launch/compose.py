@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tarmac.launch.batch import batch_launch
 from tarmac.launch.environment import (
     common_environment,
     on_one_machine,
@@ -29,8 +30,7 @@ LEAST_LIMIT_S = 1.0
 
 def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
     """The launch of an attempt; `nodes` maps at least the names in its allocation to their facts."""
-    spec = run.spec
-    placed = _placed(spec, attempt)
+    spec, placed = run.spec, _placed(run.spec, attempt)
     ranked = tuple(nodes[name] for name in placed)
     setup = setup_environment(run, attempt)
     one_machine = on_one_machine(ranked)
@@ -86,6 +86,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         artifacts=spec.artifacts,
         input_artifacts=spec.input_artifacts,
         secrets=secret_launches(spec.secrets),
+        batch=batch_launch(spec),
     )
 
 

@@ -67,6 +67,25 @@ class Delegates(Protocol):
 
 
 @runtime_checkable
+class ReadsCapacity(Protocol):
+    """A delegated engine that can be asked to learn what its cluster has, before somebody is answered."""
+
+    def read_capacity(self) -> None:
+        """Learn it now: `capacity` knows it from then on. May take long; raises Unavailable."""
+        ...
+
+
+@runtime_checkable
+class SendsScript(Protocol):
+    """A native request that is a script, which people may want to see, and to submit themselves."""
+
+    @property
+    def script(self) -> str:
+        """The script as it is sent."""
+        ...
+
+
+@runtime_checkable
 class OffersPorts(Protocol):
     """An engine that can find a free port on one of its nodes."""
 

@@ -80,6 +80,16 @@ class HooksLaunch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLaunch:
+    """What is asked of a cluster's own queue for an attempt; `directives` as `RunSpec.slurm` has them."""
+
+    directives: Mapping[str, str | None] = field(default_factory=dict)
+
+
+NO_BATCH = BatchLaunch()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """An attempt, ready for an engine: made by `launch.compose`, a pure function of run, attempt and nodes.
 
@@ -91,7 +101,8 @@ class Launch:
     which versions are placed into the run's own directories before its first workers start. With
     `own_packages`, what its commands install with pip is theirs alone, with setup steps or without. With
     `own_directories` each worker starts in a directory of its own, unless there are steps or hooks. The
-    `secrets` that the attempt is given are named: their values are in no launch.
+    `secrets` that the attempt is given are named: their values are in no launch. `batch` is what a cluster
+    with a queue of its own is asked for beside.
     """
 
     attempt_id: str
@@ -115,6 +126,7 @@ class Launch:
     own_packages: bool = False
     own_directories: bool = False
     secrets: tuple[SecretLaunch, ...] = ()
+    batch: BatchLaunch = NO_BATCH
 
 
 ApplyConventions = Callable[[Run, Attempt, Launch], Launch]

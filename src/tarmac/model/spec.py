@@ -264,7 +264,8 @@ class RunSpec:
     name gets a short random end when the run is accepted. `start_paused`: it is set aside before it could
     start, and waits to be resumed; no run file says so, a submission does. `datasets` and `input_artifacts`
     are ids; `parameters` (JSON, None: none given) reach the run as a file. `site` is what a site's batch
-    system is asked for beyond what the rest says.
+    system is asked for beyond what the rest says; `slurm` are directives for its job where a Slurm runs it
+    ("": without a value, None: dropped).
     """
 
     name: str
@@ -297,6 +298,7 @@ class RunSpec:
     parameters: Mapping[str, Any] | None = None
     secrets: tuple[SecretUse, ...] = ()
     site: SiteRequest | None = None
+    slurm: Mapping[str, str | None] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property

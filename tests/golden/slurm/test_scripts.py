@@ -14,7 +14,7 @@ from slurm_harness import late
 from tarmac.engines.slurm.partition import parse_nodes
 from tarmac.engines.slurm.script import job_script
 from tarmac.engines.slurm.settings import read_settings
-from tarmac.model.launch import Launch
+from tarmac.model.launch import BatchLaunch, Launch
 from tarmac.model.resources import Resources
 from tarmac.node.starting import Installation
 
@@ -54,6 +54,21 @@ def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
         replace(launch, nodes=nodes), GPUS, account="proj", qos="long", extra=extra, python="python3.9"
     )
     assert_golden(HERE / "gpus.sh", made)
+
+
+def test_the_directives_of_a_run_come_after_those_of_its_cluster() -> None:
+    launch = replace(
+        late(make_launch(("train",))),
+        batch=BatchLaunch(directives={"constraint": "a b", "mem": None, "nice": "100", "exclusive": ""}),
+    )
+    made = script(launch, CPUS, extra={"constraint": "ib", "mem": "4G", "nice": "5", "mail-type": "END"})
+    said = [line for line in made.splitlines() if line.startswith("#SBATCH")]
+    assert said[-4:] == [
+        "#SBATCH --constraint='a b'",
+        "#SBATCH --nice=100",
+        "#SBATCH --mail-type=END",
+        "#SBATCH --exclusive",
+    ]
 
 
 def directive(made: str, name: str) -> str | None:

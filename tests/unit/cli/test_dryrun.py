@@ -148,3 +148,11 @@ def test_what_a_site_is_sent_stands_as_it_is() -> None:
     assert text == (
         "what the site is sent\n#!/bin/bash -l\n#SBATCH --nodes=2\n\npair: nothing is started or kept"
     )
+
+
+def test_the_script_of_a_job_comes_before_what_it_runs() -> None:
+    script = "#!/bin/bash\n#SBATCH --nodes=2\n"
+    sent = answer(rendered=script, request=f"slurm.sh:\n{script}")
+    text = short_text(sent, Terminal())
+    assert text.startswith(f"the job's script\n{script}\npair: nothing is started or kept\n")
+    assert "what the site is sent" not in plan_text(sent, Terminal(), inherited={})

@@ -38,6 +38,7 @@ def test_every_override_of_the_api_is_applied() -> None:
             "time_limit": "2h",
             "retries": 2,
             "stop_on_nan": True,
+            "slurm": {"nice": 5, "exclusive": True, "mem": None},
             "queueing": "fail_if_busy",
             "command": ["python", "other.py"],
             "rehearse": None,
@@ -53,6 +54,7 @@ def test_every_override_of_the_api_is_applied() -> None:
     assert changed.environment.variables == {"A": "1", "B": "3", "C": ""}
     assert changed.labels == {"team": "x", "sweep": "1"}
     assert changed.stop_on_nan
+    assert changed.slurm == {"nice": "5", "exclusive": "", "mem": None}
     assert (changed.time_limit_s, changed.retries, changed.queueing) == (7200, 2, Queueing.FAIL_IF_BUSY)
     assert changed.roles[0].processes[0].command.argv == ("python", "other.py")
 

@@ -196,7 +196,7 @@ def test_the_longest_time_of_a_partition() -> None:
         (NEEDED | {"python": "python3; rm"}, "not allowed"),
         (NEEDED | {"wall_time": "4"}, "'wall_time' is '4'"),
         (NEEDED | {"wall_time": "90s"}, "'wall_time' is '90s'"),
-        (NEEDED | {"extra": {"nodes": "4"}}, "tarmac sets itself"),
+        (NEEDED | {"extra": {"nodes": "4"}}, "set by tarmac itself"),
         (NEEDED | {"extra": {"mem=4": "x"}}, "no directive"),
         (NEEDED | {"extra": {"mem": '4" --nodes="9'}}, "not allowed"),
         (NEEDED | {"extra": "mem"}, "no mapping"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarmac.launch.batch_script import directive
+from tarmac.launch.directives import quoted
 from tarmac.launch.site_steps import login_command, rehearsed_steps, site_steps
 from tarmac.model.site import Apptainer, SiteRequest
 from tarmac.model.spec import Command, Environment, Hooks, Process, Role, RunSpec
@@ -278,4 +278,4 @@ def test_commands_of_the_login_node_are_one_line(node: Node) -> None:
 )
 def test_a_directive_is_one_word_for_slurm(value: str, written: str) -> None:
     """K7: quotes go, a backslash makes any sign plain; what needs neither stands as it is."""
-    assert directive(value) == written
+    assert quoted(value) == written

@@ -94,6 +94,13 @@ class RunCommand(click.Command):
     metavar="VARIABLE=NAME",
     help="Give the secret NAME as a variable; NAME alone as it was set. May be repeated.",
 )
+@click.option(
+    "--slurm",
+    "directives",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Add a directive to its job on a Slurm; NAME= drops one. May be repeated.",
+)
 @click.option("--label", "-l", "labels", multiple=True, type=KeyValue(), help="Add a label; may be repeated.")
 @click.option("--mode", metavar="MODE", help="batch, cycle (short turns, first), interruptible or burst.")
 @click.option("--max-rapid-cycles", type=int, metavar="N", help="Turns of a cycle run, 1 to 5.")
@@ -182,6 +189,8 @@ def overrides(options: dict[str, Any], command: tuple[str, ...] | None) -> dict[
         overrides["env"] = dict(options["variables"])
     if options["secrets"]:
         overrides["secrets"] = [secret_use(text) for text in options["secrets"]]
+    if options["directives"]:
+        overrides["slurm"] = dict(map(directive, options["directives"]))
     if options["labels"]:
         overrides["labels"] = dict(options["labels"])
     if options["stop_on_nan"]:
@@ -197,6 +206,12 @@ def secret_use(text: str) -> str | dict[str, str]:
     """`VARIABLE=NAME` or `NAME`, as an item of `secrets` in a run file."""
     variable, equals, name = text.rpartition("=")
     return {"name": name, "as": "variable", "variable": variable} if equals else name
+
+
+def directive(text: str) -> tuple[str, str | bool | None]:
+    """`NAME=VALUE`, `NAME` for one without a value, `NAME=` to drop one: as in `slurm` of a run file."""
+    name, equals, value = text.removeprefix("--").partition("=")
+    return name, (value or None) if equals else True
 
 
 def _one_source(

@@ -28,6 +28,8 @@ def short_text(answer: api.DryRun, terminal: Terminal) -> str:
     if answer["rendered"] and answer["placement"] is None and not answer["reasons"]:
         return "\n".join([_rendered(answer["rendered"], terminal), _title(answer, terminal)])
     parts = [f"{_title(answer, terminal)}\n{_placement(answer, terminal)}"]
+    if answer["rendered"] and _sent_to_a_queue(answer):
+        parts.insert(0, _rendered(answer["rendered"], terminal, "the job's script").rstrip("\n"))
     commands: dict[str, list[str]] = {}
     own: dict[str, str] = {}
     named = set(answer["run"].get("environment", {}).get("variables", {}))
@@ -55,7 +57,7 @@ def plan_text(answer: api.DryRun, terminal: Terminal, *, inherited: Mapping[str,
     workers = [worker for node in answer["nodes"] for worker in node["workers"]]
     shared = _shared(workers) if len(workers) > 1 else _Shared()
     parts = []
-    if answer["rendered"]:
+    if answer["rendered"] and not _sent_to_a_queue(answer):
         parts.append(_rendered(answer["rendered"], terminal))
         if answer["placement"] is None and not answer["reasons"]:
             return "\n".join([*parts, _title(answer, terminal)])
@@ -75,10 +77,15 @@ def _title(answer: api.DryRun, terminal: Terminal) -> str:
     return terminal.paint(f"{answer['run']['name']}: nothing is started or kept", "bold")
 
 
-def _rendered(text: str, terminal: Terminal) -> str:
+def _sent_to_a_queue(answer: api.DryRun) -> bool:
+    """Whether what is rendered is a part of the request: the script of a job, for a cluster's own queue."""
+    return (answer["rendered"] or "") in (answer["request"] or "")
+
+
+def _rendered(text: str, terminal: Terminal, what: str = "what the site is sent") -> str:
     """What a site would be sent; as it is, so that it can be copied."""
     lines = "\n".join(printable(line) for line in text.splitlines())
-    return f"{terminal.paint('what the site is sent', 'bold')}\n{lines}\n"
+    return f"{terminal.paint(what, 'bold')}\n{lines}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ RUN = Fields(
     | {"mode", "max_rapid_cycles", "priority", "weight", "queueing", "retries", "time_limit", "pause"}
     | {"stop_on_nan"}
     | {"setup", "environment", "env", "labels", "hooks", "binds", "datasets", "input_artifacts", "artifacts"}
-    | {"parameters", "secrets", "conventions", "site", "unique_name"},
+    | {"parameters", "secrets", "conventions", "site", "slurm", "unique_name"},
     later=frozenset({"search"}),
     synonyms={**ROLE.synonyms}
     | words_for(
@@ -54,6 +54,7 @@ RUN = Fields(
         mode="compute_mode",
         labels="tags metadata",
         secrets="secret",
+        slurm="sbatch directives",
         env="envs variables env_variables environment_variables",
         setup="pre_run",
         queueing="on_busy",

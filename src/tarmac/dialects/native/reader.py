@@ -16,6 +16,7 @@ from tarmac.dialects.native.inputs import read_artifacts, read_binds, read_ids, 
 from tarmac.dialects.native.roles import read_roles
 from tarmac.dialects.native.secrets import read_secrets
 from tarmac.dialects.native.setup import read_setup
+from tarmac.dialects.native.slurm import read_slurm
 from tarmac.dialects.priorities import priority
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.rehearsals import read_rehearsal, with_rehearsal
@@ -64,6 +65,7 @@ def read_native(text: str, *, filename: str, directory: str) -> Reading:
         parameters=read_parameters(run),
         secrets=read_secrets(run.get("secrets")),
         site=read_site(run.get("site")),
+        slurm=read_slurm(run.get("slurm")),
         labels=_labels(run.get("labels")),
     )
     problems.raise_any()

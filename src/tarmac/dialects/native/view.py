@@ -86,6 +86,7 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
         "parameters": _plain(spec.parameters) if spec.parameters else None,
         "secrets": _secrets(spec.secrets),
         "site": encode(spec.site) if spec.site is not None else None,
+        "slurm": {name: True if value == "" else value for name, value in spec.slurm.items()},
         "conventions": _conventions(spec.conventions),
     }
 

@@ -15,6 +15,7 @@ from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
 from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.resources import ACCELERATOR
@@ -108,12 +109,11 @@ def job_script(
 ) -> str:
     """The script of the job of a launch; pure."""
     wanted = job_resources(launch, partition)
-    directives = dict(_directives(launch, directory, wanted, settings, partition))
-    for name, value in settings.extra.items():
-        if value is None:
-            directives.pop(name, None)
-        else:
-            directives[name] = value
+    directives = amended(
+        dict(_directives(launch, directory, wanted, settings, partition)),
+        settings.extra,
+        launch.batch.directives,
+    )
     runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes", "$ends_at")
     command = " ".join(f'"{word}"' if word.startswith("$") else quote(word) for word in runner)
     limit = directives.get("time") or ""
@@ -122,14 +122,10 @@ def job_script(
         begun=BEGUN_FILE,
         seconds=int(limit) * 60 if limit.isdigit() else "",
         nodes=wanted.nodes,
-        cpus=wanted.cpus,
+        cpus=directives.get("cpus-per-task", wanted.cpus),
         task=quote_script(TASK.format(runner=command)),
     )
-    lines = [
-        f"#SBATCH --{name}={_value(value)}" if value else f"#SBATCH --{name}"
-        for name, value in directives.items()
-    ]
-    return "\n".join(["#!/bin/bash", *lines]) + body
+    return "\n".join(["#!/bin/bash", *directive_lines(directives)]) + body
 
 
 def quote_script(text: str) -> str:
@@ -190,8 +186,3 @@ def _directives(
     yield "no-requeue", ""
     yield "open-mode", "append"
     yield "output", str(directory / LOG_FILE)
-
-
-def _value(text: str) -> str:
-    """The settings let no quote, backslash or control character through."""
-    return f'"{text}"' if " " in text else text

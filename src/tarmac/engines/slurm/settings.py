@@ -12,33 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tarmac.model.directives import check_name, check_value
 from tarmac.model.errors import InvalidInput
-from tarmac.model.text import listed, nearest
+from tarmac.model.text import nearest
 
 _PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
-_DIRECTIVE = re.compile(r"[a-z][a-z0-9-]{0,60}")
-_VALUE = re.compile(r"[A-Za-z0-9_.,:;@%+=*/&|()\[\]-][A-Za-z0-9_.,:;@%+=*/&|()\[\] -]{0,500}")
-
-RESERVED = frozenset(
-    {
-        "job-name",
-        "comment",
-        "output",
-        "error",
-        "open-mode",
-        "requeue",
-        "no-requeue",
-        "nodes",
-        "array",
-        "export",
-    }
-    | {"ntasks", "ntasks-per-node", "parsable", "wrap", "chdir", "het-group", "input", "test-only", "wait"}
-)
-"""What the engine itself has to say, for an attempt to be found again and started once."""
 
 FIELDS = ("directory", "partition", "account", "qos", "gpu_type", "extra", "python", "wall_time")
 
@@ -122,20 +104,8 @@ def _extra(value: Any) -> dict[str, str | None]:
         raise InvalidInput("'extra' is no mapping", hint="such as 'extra: {constraint: a100, mem: null}'")
     found: dict[str, str | None] = {}
     for name, given in value.items():
-        if not isinstance(name, str) or not _DIRECTIVE.fullmatch(name):
-            raise InvalidInput(
-                f"'extra' has {name!r:.100}, which is no directive", hint="such as 'constraint'"
-            )
-        if name in RESERVED:
-            raise InvalidInput(
-                f"'extra' has {name!r}, which tarmac sets itself",
-                hint=f"not to be changed: {listed(sorted(RESERVED), len(RESERVED))}",
-            )
-        text = None if given is None or given is False else "" if given is True else str(given)
-        if text and not _VALUE.fullmatch(text):
-            raise InvalidInput(
-                f"'extra' has {name}: {text!r:.200}, which is not allowed",
-                hint="no quotes, backslashes, '#', '$' or control characters; null drops a directive",
-            )
-        found[name] = text
+        try:
+            found[check_name(name)] = check_value(given)
+        except InvalidInput as error:
+            raise InvalidInput(f"'extra' has {name!r:.100}: {error.message}", hint=error.hint) from None
     return found

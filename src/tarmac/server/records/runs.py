@@ -19,6 +19,7 @@ from tarmac.model.ports import Notice, WorkerStatus
 from tarmac.model.run import Attempt, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
+from tarmac.node.attempt.protocol import late_address
 from tarmac.node.files.secrecy import LEAST_INLINE, hidden, hidden_tree, keys_among, may_hold_secret
 from tarmac.server.records.copying import copy_fields, copy_known
 
@@ -163,7 +164,9 @@ def _inline_keys(spec: RunSpec) -> list[str]:
 
 def _placement_record(node: NodeLaunch) -> api.Placement:
     slots = sorted({slot for worker in node.workers for slot in worker.slots})
-    return {"node": node.node, "address": node.address, "rank": node.rank, "slots": slots}
+    late = node.address == late_address(node.rank)  # the cluster places, and names its nodes then
+    address = "" if late else node.address
+    return {"node": node.node, "address": address, "rank": node.rank, "slots": slots}
 
 
 def _node_launch_record(node: NodeLaunch) -> api.NodeLaunch:

@@ -1,0 +1,43 @@
+"""Reads `slurm`: a run's own directives for its job on a Slurm. Called by the reader and by overrides."""
+
+from __future__ import annotations
+
+from tarmac.dialects.located import Scalar
+from tarmac.dialects.section import Value
+from tarmac.model.directives import OF_THE_POOL, check_name, check_value
+from tarmac.model.errors import InvalidInput
+
+DIRECTIVES = "a mapping from directives to values, such as {constraint: nvlink, mem: null},"
+VALUE = "a text or number, true for a directive without a value, or null to drop it,"
+
+
+def read_slurm(value: Value | None) -> dict[str, str | None]:
+    """The directives by name, every mistake noted where it stands."""
+    found: dict[str, str | None] = {}
+    for key, item in value.entries(DIRECTIVES) if value is not None else ():
+        name = key.node.text if isinstance(key.node, Scalar) else ""
+        try:
+            check_name(name)
+        except InvalidInput as error:
+            key.refuse(error.message, error.hint)
+            continue
+        if name == OF_THE_POOL:
+            key.refuse("a pool of the cluster names the partition", "choose one by 'pool'")
+            continue
+        if not isinstance(item.node, Scalar):
+            item.expected(VALUE)
+            continue
+        try:
+            found[name] = check_value(_plain(item.node))
+        except InvalidInput as error:
+            item.refuse(error.message, error.hint)
+    return found
+
+
+def _plain(node: Scalar) -> str | bool | None:
+    """Words stay words, but for those that are no value."""
+    if node.empty:
+        return None
+    if not node.quoted and node.text in ("true", "false"):
+        return node.text == "true"
+    return node.text
