@@ -236,7 +236,8 @@ def test_artifacts_are_listed_fetched_named_as_input_and_removed(shell: Shell) -
     refused = shell.tarmac("run", "bad.yaml", code=2)
     assert f"there is no artifact '{checkpoint}9'" in refused.stderr
     assert f"did you mean {checkpoint}?" in refused.stderr
-    shell.tarmac("artifacts", "get", "first", "-o", "out", code=0)
+    fetched = shell.tarmac("artifacts", "get", "first", "-o", "out", code=0).stdout
+    assert fetched.startswith(f"{checkpoint}: 1 file, ")
     assert (shell.directory / "out/A.latest_checkpoint/state").read_text() == "one\n"
     (shell.directory / "out/A_checkpoint_1/state").write_text("gone bad\n")
     got = shell.json("artifacts", "get", checkpoint, "A_checkpoint_1", "-o", "out")

@@ -94,9 +94,15 @@ def test_a_claim_that_is_destroyed_leaves_no_process_behind(local: LocalHarness)
     assert not Path(f"/proc/{worker.pid}").exists()
 
 
-def test_what_cannot_be_read_is_said(local: LocalHarness) -> None:
-    attempt = hostile(local, "rm nodes/node1/events.jsonl; mkfifo nodes/node1/events.jsonl")
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        ("rm $file; mkfifo $file", "events.jsonl cannot be read: not a regular file"),
+        ("truncate -s 2G $file", "events.jsonl holds more than a runner writes: not all of it is read"),
+    ],
+    ids=["fifo", "gigabytes"],
+)
+def test_what_cannot_be_read_is_said(local: LocalHarness, put: str, said: str) -> None:
+    attempt = hostile(local, f"file=nodes/node1/events.jsonl; {put}")
     local.engine.observe([attempt])
-    assert [notice.text for notice in local.engine.notices(attempt)] == [
-        "events.jsonl cannot be read: not a regular file"
-    ]
+    assert [notice.text for notice in local.engine.notices(attempt)] == [said]

@@ -182,6 +182,12 @@ def test_a_loopback_listener_wants_the_token_of_the_home(home: Home) -> None:
         assert stat.S_IMODE(home.token.stat().st_mode) == 0o600
         with pytest.raises(TarmacError, match="wants its token"):
             remote.version()
+        run = local.submit("name: pip\ncommand: command -v pip\n")
+        local.wait(run["id"], timeout_s=PATIENCE_S)
+        (found,) = local.logs(run["id"])
+        assert Path(found["text"]).is_relative_to(home.root), (
+            "packages of its own: others may use this server"
+        )
 
 
 def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -240,6 +240,21 @@ def test_progress_is_shown_in_a_silence_when_it_has_moved() -> None:
         news.join(LIMIT_S)
 
 
+def test_a_metric_that_is_not_finite_is_flagged_beside_the_output() -> None:
+    """N8."""
+    view = RecordingView()
+    client = ScriptedClient()
+    client.report_answers = [[{"attempt": 1, "step": 4, "metrics": {"loss": "nan"}}]]
+    news = news_of(client, view)
+    news.note_state("running")
+    news.start()
+    try:
+        assert view.wait_for("notice") == ["loss is NaN since step 4"]
+    finally:
+        news.stop()
+        news.join(LIMIT_S)
+
+
 def test_a_server_that_cannot_be_asked_does_not_end_the_news() -> None:
     view = RecordingView()
     attempts = iter([True, False])

@@ -134,6 +134,28 @@ def test_why() -> None:
     )
 
 
+def test_a_long_reason_is_broken_between_words() -> None:
+    reason = "pool compute-pool-of-a-long-name: all 48 slots of 6 nodes start together or not at all"
+    answer: Any = {
+        "run_id": "r1",
+        "state": "queued",
+        "headline": "queued: it waits for 48 slots",
+        "reasons": [{"code": "gang", "text": reason, "node": None}],
+        "ahead": 0,
+        "ahead_first": [],
+        "awaits": 0,
+        "awaits_first": [],
+        "unblocked_by": "",
+        "estimate": None,
+        "largest": None,
+        "lost": None,
+    }
+    _, *lines = explanation(answer, Terminal(width=30)).splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= len("  pool compute-pool-of-a-long-name:")
+    assert " ".join(lines).split() == reason.split()
+
+
 def test_metrics() -> None:
     reports: Any = [
         {"at": 990.0, "attempt": 1, "node": "n-1", "step": 1, "progress": 0.5, "metrics": {"loss": 0.25}},
@@ -262,6 +284,17 @@ def test_a_run_on_one_page() -> None:
         "  WHEN  EVENT     STATE    BY   DETAIL\n"
         "2m ago  accepted  pending  ada  to 3"
     )
+
+
+def test_a_run_that_lost_work_says_so_and_that_a_metric_is_not_finite() -> None:
+    """N8, I14: whoever resumes it knows from its page where it begins."""
+    paused = {**failed_run(), "state": "paused", "outcome": None, "cause": None, "exit_status": None}
+    lost = {"work_s": 90.0, "checkpoint_at": None, "step": None}
+    attempt = {**third_attempt(), "outcome": "paused", "lost": lost}
+    reports = [report(4, loss="nan"), report(5, loss="nan")]
+    lines = page(paused, [attempt], reports=reports, events=[], now=NOW, terminal=PLAIN).splitlines()
+    assert "lost      90 s of work; it has no checkpoint: it will start again at 0" in lines
+    assert "warning   loss is NaN since step 4" in lines
 
 
 def test_what_several_nodes_tell_alike_is_one_notice_of_the_newest_attempt() -> None:

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from tarmac.cli.output import print_text
 from tarmac.cli.views.terminal import Terminal, columns, fit, one_line, terminal_of
 
 
@@ -39,3 +40,9 @@ def test_texts_are_measured_and_cut_in_columns() -> None:
     assert fit("数字数字", 5) == "数字…"
     assert fit("digits", 6) == "digits"
     assert one_line("a\tb\r\nc") == "a b c"
+
+
+def test_an_answer_draws_nothing_but_its_lines_and_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    """Last lines, names and labels are a run's own words, wherever a page shows them."""
+    print_text("  | \x1b[2J\x1b]0;title\x07user\u202enimda\n\x1b[31mred\x1b[0m")
+    assert capsys.readouterr().out == "  | \u241b[2J\u241b]0;title\u2407user\ufffdnimda\n\x1b[31mred\x1b[0m\n"

@@ -1,0 +1,46 @@
+"""Lists and reasons as the commands print them, over a served control plane whose time the test moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from served import HELLO, Served, served
+from tarmac.cli.main import program
+from tarmac.engines.sim import Behaviour
+
+
+def tarmac(plane: Served, *arguments: str) -> Result:
+    result = CliRunner(env={"TARMAC_HOME": str(plane.home.root)}).invoke(program, arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_no_run_yet_is_said_only_where_there_never_was_one(plane: Served) -> None:
+    client = plane.client()
+    for everything in ((), ("--as", "isc")):
+        assert (
+            tarmac(plane, "ls", *everything).stderr.strip() == "tarmac: no run yet: tarmac run -- echo hello"
+        )
+    client.stop(client.submit(HELLO)["id"])
+    plane.advance(100 * 86_400.0)
+    assert "hello" in tarmac(plane, "ls").stdout, "the newest that have ended, whenever that was"
+    assert tarmac(plane, "ls", "--as", "isc").stderr.strip() == (
+        "tarmac: no run is live or has ended lately: tarmac ls --all lists older ones"
+    )
+
+
+def test_why_a_run_failed_comes_with_its_last_lines(tmp_path: Path) -> None:
+    fails = Behaviour(duration_s=1.0, exit_code=3, output=b"loading\nno such file\x1b[2J\n")
+    with served(tmp_path / "home", behaviour=lambda _launch: fails) as plane:
+        run = plane.client().submit(HELLO)["id"]
+        for _ in range(2):
+            plane.advance(2.0)
+        printed = tarmac(plane, "why", run).stdout.splitlines()
+    assert printed[-4:] == [
+        "its last lines",
+        "  | loading",
+        "  | no such file\ufffd[2J",
+        f"more: tarmac logs {run}",
+    ]
