@@ -73,7 +73,7 @@ def test_nothing_to_accept_is_no_write(store: Store) -> None:
 
 def test_the_same_key_gives_the_same_run(store: Store) -> None:
     (first,) = store.create_runs([new_run("r1", key="k")])
-    (step_taken,) = store.apply([step(first, E.PAUSE_REQUEST)])
+    (step_taken,) = store.apply([step(first, E.PAUSE_REQUESTED)])
     assert step_taken
     (again,) = store.create_runs([new_run("r2", key="k")])
     assert (again.id, again.state) == ("r1", RunState.PAUSED), "the run as it is now"
@@ -280,12 +280,12 @@ def test_lists_are_filtered(store: Store) -> None:
 
 def test_lists_without_what_ended_long_ago(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2"), new_run("r3")])
-    store.apply([step(runs[0], E.STOP_REQUEST, at=200.0), step(runs[1], E.STOP_REQUEST, at=300.0)])
+    store.apply([step(runs[0], E.STOP_REQUESTED, at=200.0), step(runs[1], E.STOP_REQUESTED, at=300.0)])
     assert ids(store, ended_after=200.0) == ["r3", "r2"]
     assert ids(store, ended_after=100.0) == ["r3", "r2", "r1"]
 
 
 def test_ended_runs_are_not_live(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2")])
-    store.apply([step(runs[0], E.STOP_REQUEST)])
+    store.apply([step(runs[0], E.STOP_REQUESTED)])
     assert [run.id for run in store.live_runs()] == ["r2"]

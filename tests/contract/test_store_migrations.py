@@ -10,23 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from histories import attempt_of, new_run, step
+from histories import new_run, step
 from postgres import Server
-from tarmac.model.cluster import Cluster, NodeGroup
 from tarmac.model.errors import Refused
-from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
-from tarmac.model.run import Milestones, QueuePosition
-from tarmac.model.spec import Mode
-from tarmac.model.summary import RunQuery
+from tarmac.model.lifecycle import RunEvent, RunState
+from tarmac.model.run import LeaveRequest, QueuePosition
 from tarmac.store import open_store
 from tarmac.store.database import Database
-from tarmac.store.schema import HEAD
-from tarmac.store.upgrade import SCRIPTS
+from tarmac.store.schema import BASE, HEAD
+from tarmac.store.upgrade import SCRIPTS, VERSION_TABLE
+
+SCHEMAS = Path(__file__).with_name("schemas")
+"""What databases of older versions looked like; `upgrade` starts from any of them."""
 
 _RUN = (
     "INSERT INTO run (id, seq, state, name, project, user_name, dialect, priority, slots, attempt,"
@@ -34,18 +33,20 @@ _RUN = (
 )
 _EVENT = "INSERT INTO event (run_id, seq, at, event, state) VALUES "
 FIRST_VERSION = (
-    _RUN + "('r1', 2, 'queued', 'hello', 'default', 'ada', 'native', 3, 0, 0, 1.0, 0, 0, 0)",
-    _RUN + "('r2', 1, 'starting', 'hello', 'default', 'ada', 'native', 0, 0, 1, 2.0, 0, 0, 0)",
+    _RUN + "('r1', 3, 'queued', 'hello', 'default', 'ada', 'native', 3, 0, 0, 1.0, 0, 0, 0)",
+    _RUN + "('r2', 2, 'pausing', 'hello', 'default', 'ada', 'native', 0, 0, 1, 2.0, 0, 0, 0)",
     "INSERT INTO run_spec SELECT id, "
     """'{"name":"hello","roles":[{"processes":[{"command":{"argv":["true"]}}]}],"priority":'"""
     " || priority || '}' FROM run",
-    "INSERT INTO attempt (run_id, number, state, engine, cluster, allocation, token, master_port, created_at)"
-    """ VALUES ('r2', 1, 'starting', 'local', 'local', '{"cluster":"local","seats":[]}', 't', 29000, 3.0)""",
+    "INSERT INTO attempt (run_id, number, state, engine, cluster, allocation, token, master_port, created_at,"
+    " leave_request, leave_requested_at) VALUES ('r2', 1, 'starting', 'local', 'local',"
+    """ '{"cluster":"local","placements":[]}', 't', 29000, 3.0, 'pause', 4.0)""",
     _EVENT + "('r1', 1, 1.0, 'accepted', 'pending')",
     _EVENT + "('r1', 2, 1.0, 'staged', 'queued')",
     _EVENT + "('r2', 1, 2.0, 'accepted', 'pending')",
+    _EVENT + "('r2', 2, 2.0, 'pause_asked', 'pausing')",
 )
-"""Two runs as the first version kept them."""
+"""Two runs as the oldest version kept them."""
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
@@ -67,7 +68,7 @@ def test_the_schema_is_the_sum_of_its_migrations(two_urls: tuple[str, str]) -> N
     """What an empty database gets at once is what an old one comes to, the record of its version included."""
     migrated, created = two_urls
     with write(migrated) as connection:
-        migrate(connection, "0001")
+        create(connection, BASE)
     open_store(migrated).close()
     open_store(created).close()
     assert reflected(migrated) == reflected(created)
@@ -96,55 +97,41 @@ def test_a_new_database_is_made_and_an_old_one_kept(two_urls: tuple[str, str]) -
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
 
 
-def test_a_database_of_the_first_version_is_upgraded_with_its_runs(two_urls: tuple[str, str]) -> None:
+def test_a_database_of_the_oldest_version_is_upgraded_with_its_runs(two_urls: tuple[str, str]) -> None:
     """Runs, attempts and events are what they were, and the new events may happen to them."""
     url, _ = two_urls
     with write(url) as connection:
-        migrate(connection, "0001")
+        create(connection, BASE)
         for statement in FIRST_VERSION:
             connection.execute(text(statement))
     with closing(open_store(url)) as store:
-        queued, running = store.live_runs()
+        queued, pausing = store.live_runs()
         assert (queued.id, queued.state, queued.place.priority, queued.turns) == ("r1", RunState.QUEUED, 3, 0)
-        assert (running.attained_slot_s, running.share, running.queue_position) == (0.0, None, None)
+        assert (pausing.attained_slot_s, pausing.share, pausing.queue_position) == (0.0, None, None)
         (attempt,) = store.live_attempts()
-        assert (attempt.id, attempt.milestones, attempt.allotted_s) == ("r2.1", Milestones(), None)
-        assert attempt.allocation.pool == "default"
-        assert [event.id for event in store.feed(after_id=0)] == [1, 2, 3]
-        (summary, _) = store.runs(RunQuery())
-        assert (summary.mode, summary.pool) == (Mode.BATCH, None)
+        assert (attempt.id, attempt.leave_request) == ("r2.1", LeaveRequest.PAUSE)
+        assert [event.event for event in store.events("r2")] == [RunEvent.ACCEPTED, RunEvent.PAUSE_REQUESTED]
+        assert [event.id for event in store.feed(after_id=0)] == [1, 2, 3, 4]
         moved = step(queued, RunEvent.REORDERED, queue_position=QueuePosition(priority=4, weight=1.0))
         assert store.apply([moved]) == [True]
         assert store.run("r1") == moved.after
-        assert [event.id for event in store.events("r1")] == [1, 2, 4], "ids go on where they were"
-        assert store.apply([step(running, RunEvent.RELEASED, attempt=attempt)]) == [True]
+        assert [event.id for event in store.events("r1")] == [1, 2, 5], "ids go on where they were"
+        assert store.apply([step(pausing, RunEvent.STOP_REQUESTED, attempt=attempt)]) == [True]
 
 
-def test_what_was_assigned_to_a_cluster_stands_apart_from_its_description(two_urls: tuple[str, str]) -> None:
-    url, _ = two_urls
-    body = '{"name":"lab","groups":[{"nodes":2,"slots":8}],"first_address":"127.128.0.1"}'
-    with write(url) as connection:
-        migrate(connection, "0011")
-        connection.execute(text("INSERT INTO cluster (name, body) VALUES ('lab', :body)"), {"body": body})
-    with closing(open_store(url)) as store:
-        (cluster,) = store.clusters()
-    assert cluster.assigned == {"first_address": "127.128.0.1"}
-    assert cluster == Cluster(name="lab", groups=(NodeGroup(nodes=2, slots=8),), assigned=cluster.assigned)
-
-
-def test_a_run_that_was_there_before_may_be_submitted_to_a_queue(two_urls: tuple[str, str]) -> None:
-    """The words of states are changed where they stand: rows, keys and what refers to them stay."""
-    url, _ = two_urls
-    with write(url) as connection:
-        migrate(connection, "0010")
-        for statement in FIRST_VERSION:
-            connection.execute(text(statement))
-    with closing(open_store(url)) as store:
-        queued, _ = store.live_runs()
-        waits = attempt_of(queued, state=AttemptState.SUBMITTED, master_port=None)
-        assert store.apply([step(queued, RunEvent.SUBMITTED, attempt=waits)]) == [True]
-        assert store.attempts(queued.id) == [waits]
-        assert [event.event for event in store.events(queued.id)][-1] is RunEvent.SUBMITTED
+@pytest.mark.parametrize("version", ["0013", None])
+def test_a_database_from_before_the_first_release_is_refused_untouched(
+    database_url: str, version: str | None
+) -> None:
+    change = (
+        f"UPDATE alembic_version SET version_num = '{version}'" if version else "DROP TABLE alembic_version"
+    )
+    with write(database_url) as connection:
+        connection.execute(text(change))
+    before = reflected(database_url)
+    with pytest.raises(Refused, match="before the first release"):
+        open_store(database_url)
+    assert reflected(database_url) == before
 
 
 def test_two_servers_may_start_on_a_new_database_at_once(two_urls: tuple[str, str]) -> None:
@@ -192,12 +179,13 @@ def test_there_is_one_newest_migration_and_no_way_down() -> None:
     ] == []
 
 
-def migrate(connection: Connection, revision: str) -> None:
-    """Bring an empty database to an older version of the schema."""
-    config = Config()
-    config.set_main_option("script_location", str(SCRIPTS))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+def create(connection: Connection, version: str) -> None:
+    """Make an empty database one of an older version."""
+    schema = (SCHEMAS / f"{version}.{connection.dialect.name}.sql").read_text()
+    for statement in (*schema.split(";\n"), VERSION_TABLE):
+        if statement.strip():
+            connection.execute(text(statement))
+    connection.execute(text(f"INSERT INTO alembic_version VALUES ('{version}')"))
 
 
 @contextmanager

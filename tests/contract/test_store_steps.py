@@ -135,8 +135,8 @@ def test_several_events_are_one_step(store: Store, queued: Run) -> None:
 
 
 def test_a_run_may_take_several_steps_in_one_transaction(store: Store, queued: Run) -> None:
-    pause = step(queued, E.PAUSE_REQUEST)
-    resume = step(pause.after, E.RESUME_REQUEST)
+    pause = step(queued, E.PAUSE_REQUESTED)
+    resume = step(pause.after, E.RESUME_REQUESTED)
     assert store.apply([pause, resume]) == [True, True]
     assert store.run("r1") == resume.after
 
@@ -160,24 +160,24 @@ def test_no_steps_are_no_write(store: Store) -> None:
 
 
 def test_a_stale_step_leaves_nothing_behind(store: Store, queued: Run) -> None:
-    pause, start = step(queued, E.PAUSE_REQUEST), placed(queued)
+    pause, start = step(queued, E.PAUSE_REQUESTED), placed(queued)
     assert store.apply([pause]) == [True]
     assert store.apply([start]) == [False]
     assert store.run("r1") == pause.after
     assert store.attempts("r1") == []
-    assert kinds(store) == [E.ACCEPTED, E.STAGED, E.PAUSE_REQUEST]
+    assert kinds(store) == [E.ACCEPTED, E.STAGED, E.PAUSE_REQUESTED]
 
 
 def test_stale_steps_do_not_hold_up_the_others(store: Store) -> None:
     runs = store.create_runs([new_run(f"r{number}") for number in range(6)])
-    store.apply([step(run, E.PAUSE_REQUEST) for run in runs[::2]])
+    store.apply([step(run, E.PAUSE_REQUESTED) for run in runs[::2]])
     assert store.apply([placed(run) for run in runs]) == [False, True] * 3
     assert [attempt.run_id for attempt in store.live_attempts()] == ["r1", "r3", "r5"]
     assert [run.state for run in store.live_runs()] == [RunState.PAUSED, RunState.STARTING] * 3
 
 
 def test_of_two_steps_from_the_same_record_one_is_taken(store: Store, queued: Run) -> None:
-    assert store.apply([placed(queued), step(queued, E.STOP_REQUEST)]) == [True, False]
+    assert store.apply([placed(queued), step(queued, E.STOP_REQUESTED)]) == [True, False]
     assert kinds(store) == [E.ACCEPTED, E.STAGED, E.PLACED]
 
 
@@ -185,10 +185,10 @@ def test_a_whole_list_of_steps_is_taken_or_none_of_it(store: Store) -> None:
     """D15."""
     one, two = store.create_runs([new_run("r1"), new_run("r2")])
     newest = store.last_event_id()
-    stale = step(replace(two, seq=two.seq + 1), E.PAUSE_REQUEST)
-    assert store.apply([step(one, E.PAUSE_REQUEST), stale], whole=True) == [False, False]
+    stale = step(replace(two, seq=two.seq + 1), E.PAUSE_REQUESTED)
+    assert store.apply([step(one, E.PAUSE_REQUESTED), stale], whole=True) == [False, False]
     assert (store.run("r1"), store.last_event_id()) == (one, newest)
-    good = [step(one, E.PAUSE_REQUEST), step(two, E.STOP_REQUEST)]
+    good = [step(one, E.PAUSE_REQUESTED), step(two, E.STOP_REQUESTED)]
     assert store.apply(good, whole=True) == [True, True]
     assert store.apply([], whole=True) == []
 
@@ -202,7 +202,7 @@ def test_a_step_of_a_run_that_is_not_there_is_stale(store: Store) -> None:
 def test_the_state_is_guarded_as_well_as_the_number(store: Store, queued: Run) -> None:
     """The table allows this step from what the caller believes; the stored run is in another state."""
     believed = replace(queued, state=RunState.PAUSED)
-    assert store.apply([step(believed, E.RESUME_REQUEST)]) == [False]
+    assert store.apply([step(believed, E.RESUME_REQUESTED)]) == [False]
     assert store.apply([step(believed, attempt=attempt_of(queued))]) == [False]
     assert store.run("r1") == queued
 
@@ -248,7 +248,7 @@ def test_an_ended_attempt_stays_ended(store: Store, queued: Run) -> None:
     now = store.run("r1")
     assert now is not None
     with pytest.raises(IllegalStep):
-        store.apply([step(now, E.PAUSE_REQUEST, attempt=attempt_of(queued))])
+        store.apply([step(now, E.PAUSE_REQUESTED, attempt=attempt_of(queued))])
     assert store.run("r1") == now, "refused whole"
     assert store.attempts("r1") == [ended]
     amended = replace(ended, cause=Cause(code=CauseCode.NODE_LOST, message="late news"))
@@ -259,7 +259,9 @@ def test_an_ended_attempt_stays_ended(store: Store, queued: Run) -> None:
 
 
 def test_events_carry_their_time_and_detail(store: Store, queued: Run) -> None:
-    store.apply([step(queued, E.PAUSE_REQUEST, at=7.5, detail={"by": "ada\0", "nodes": ("a", "b"), "n": 1})])
+    store.apply(
+        [step(queued, E.PAUSE_REQUESTED, at=7.5, detail={"by": "ada\0", "nodes": ("a", "b"), "n": 1})]
+    )
     accepted, staged, paused = store.events("r1")
     assert (accepted.seq, accepted.at, accepted.event, accepted.state) == (
         1,
@@ -276,7 +278,7 @@ def test_events_carry_their_time_and_detail(store: Store, queued: Run) -> None:
 
 def test_the_feed_has_every_event_once_in_order(store: Store) -> None:
     runs = store.create_runs([new_run("r1"), new_run("r2", events=())])
-    store.apply([placed(runs[0]), step(runs[1], E.STOP_REQUEST)])
+    store.apply([placed(runs[0]), step(runs[1], E.STOP_REQUESTED)])
     feed = store.feed(after_id=0)
     assert [(event.run_id, event.seq) for event in feed] == [
         ("r1", 1),

@@ -67,7 +67,7 @@ def test_usage_is_counted_once_whoever_records_the_end(store: Store) -> None:
     assert store.apply([end]) == [False]
     late = step(end.after, attempt=replace(end.attempt, cause=None))  # more is learned of it: no more usage
     assert store.apply([late]) == [True]
-    assert store.apply([ended(run, 3.0), step(run, RunEvent.STOP_REQUEST)], whole=True) == [False, False]
+    assert store.apply([ended(run, 3.0), step(run, RunEvent.STOP_REQUESTED)], whole=True) == [False, False]
     assert store.usage(0.0) == [bucket(10.0)]
 
 

@@ -160,7 +160,7 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     simulation.clock.advance(5 * DAY_S)
     simulation.turn_all()
     (attempt,) = simulation.store.attempts(run_id)
-    assert (attempt.state, attempt.held_from, attempt.master_port) == (AttemptState.SUBMITTED, None, None)
+    assert (attempt.state, attempt.allocated_at, attempt.master_port) == (AttemptState.SUBMITTED, None, None)
     batch.closed = False
     simulation.settle()
     run = plane.find(ADA, run_id)

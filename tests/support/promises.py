@@ -38,7 +38,7 @@ class Promises:
             (placement.node, slot)
             for attempt in live
             if not attempt.delegated
-            for placement in attempt.held.placements
+            for placement in attempt.current_allocation.placements
             for slot in placement.slots
         ]
         assert len(set(held)) == len(held), "a slot is in two gangs"
@@ -165,8 +165,8 @@ def _used_slot_s(attempt: Attempt) -> float:
         (len(placement.slots), until.get((placement.role, placement.replica), attempt.ended_at))
         for placement in attempt.allocation.placements
     )
-    held_from = attempt.held_from
-    return sum(slots * (at - held_from) for slots, at in ends if at is not None and held_from is not None)
+    begin = attempt.allocated_at
+    return sum(slots * (at - begin) for slots, at in ends if at is not None and begin is not None)
 
 
 def _queue(facts: Snapshot, *, silent: bool) -> dict[str, Candidate]:

@@ -50,8 +50,8 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
             data = message.data
             if message.event == "end":
                 news.stop()
-                with shared.held() as held:
-                    held.end(data)
+                with shared.locked() as shown:
+                    shown.end(data)
                 return int(data["exit_status"] or 0)
             if message.event == "log":
                 news.note_output()
@@ -59,8 +59,8 @@ def follow(client: Client, run_id: str, view: View, choice: LogChoice) -> int:
                 news.note_state(data["state"])
             _show(message.event, data, shared, places)
     except KeyboardInterrupt:
-        with shared.held() as held:
-            held.detached(run_id)
+        with shared.locked() as shown:
+            shown.detached(run_id)
         return INTERRUPTED
     finally:
         news.stop()
@@ -81,17 +81,17 @@ def expected_workers(run: Json, attempt: Json, choice: LogChoice) -> Iterator[di
 def _show(event: str, data: Json, shared: SharedView, places: _Places) -> None:
     if event == "log":
         workers, _ = places.of(data["attempt"])
-        with shared.held() as view:
+        with shared.locked() as view:
             view.expect(workers)
             view.log(data)
     elif event == "state":
         workers, nodes = places.of(data["attempt"]) if data["state"] in _PLACED else ((), ())
         detail = places.state_detail(data)
-        with shared.held() as view:
+        with shared.locked() as view:
             view.expect(workers)
             view.state(data, nodes, detail)
     elif event == "notice":
-        with shared.held() as view:
+        with shared.locked() as view:
             view.notice(data)
 
 

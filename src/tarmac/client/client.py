@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
+from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
 from tarmac.client.cluster_calls import ClusterCalls
 from tarmac.client.embedded import EmbeddedServer, home_of
 from tarmac.client.follow import EventCursor, LogCursor, follow
-from tarmac.client.kept_calls import KeptCalls
 from tarmac.client.secret_calls import SecretCalls
 from tarmac.client.transport import Address, Transport, is_loopback, tcp_address
 from tarmac.model.errors import Unavailable
@@ -35,7 +35,7 @@ URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"
 
 
-class Client(ClusterCalls, KeptCalls, SecretCalls):
+class Client(ClusterCalls, ArtifactCalls, SecretCalls):
     """A connection to a tarmac server: the one `url` or TARMAC_URL names, else the user's own.
 
     The user's own lives in `home` (by default TARMAC_HOME, else where XDG says) and is started when there is
@@ -145,8 +145,8 @@ class Client(ClusterCalls, KeptCalls, SecretCalls):
         pairs: list[tuple[str, str]] = [("limit", str(limit))]
         pairs += [("state", state) for state in states]
         pairs += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
-        given = {"user": user, "project": project, "name": name, "before": before}
-        pairs += [(key, value) for key, value in given.items() if value is not None]
+        choice = {"user": user, "project": project, "name": name, "before": before}
+        pairs += [(key, value) for key, value in choice.items() if value is not None]
         if everything:
             pairs.append(("all", "true"))
         if mine:

@@ -29,8 +29,8 @@ class ClusterCalls(Calls):
         `limit`: so many runs of each pool, those that follow the `number` `after`.
         """
         mine_only = "true" if mine else None
-        given = {"cluster": cluster, "pool": pool, "mine": mine_only, "limit": limit, "after": after}
-        query = urlencode({key: value for key, value in given.items() if value is not None})
+        choice = {"cluster": cluster, "pool": pool, "mine": mine_only, "limit": limit, "after": after}
+        query = urlencode({key: value for key, value in choice.items() if value is not None})
         return self._get(f"/queue?{query}")
 
     def change_queue(
@@ -48,8 +48,8 @@ class ClusterCalls(Calls):
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), and what runs on them."""
-        given = {"cluster": cluster, "pool": pool, "shard": shard}
-        query = urlencode({key: value for key, value in given.items() if value is not None})
+        choice = {"cluster": cluster, "pool": pool, "shard": shard}
+        query = urlencode({key: value for key, value in choice.items() if value is not None})
         return self._get(f"/nodes?{query}" if query else "/nodes")
 
     def drain(

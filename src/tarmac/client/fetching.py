@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tarmac import api
-from tarmac.client.kept_calls import KeptCalls
+from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.model.errors import InvalidInput, Unavailable
 
 PART = ".part"
@@ -21,7 +21,7 @@ Progress = Callable[[int], None]
 
 
 def fetch(
-    client: KeptCalls, entries: list[api.ArtifactEntry], target: Path, progress: Progress = lambda _: None
+    client: ArtifactCalls, entries: list[api.ArtifactEntry], target: Path, progress: Progress = lambda _: None
 ) -> None:
     """Every entry below `target`. Raises InvalidInput for a path that would lie elsewhere."""
     target.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def selected(entries: list[api.ArtifactEntry], path: str | None) -> list[api.Art
     return found
 
 
-def _fetch_file(client: KeptCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
+def _fetch_file(client: ArtifactCalls, entry: api.ArtifactEntry, path: Path, progress: Progress) -> None:
     if _is_whole(entry, path):
         progress(entry["bytes"])
         return

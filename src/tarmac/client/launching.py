@@ -151,8 +151,8 @@ def _code(code: LocalDir | GitRepo | str) -> str | dict[str, Any]:
 
 def _mapping(record: Any) -> dict[str, Any]:
     """The fields that say something."""
-    given = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    return {name: _value(value) for name, value in given.items() if value is not None and value != {}}
+    values = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return {name: _value(value) for name, value in values.items() if value is not None and value != {}}
 
 
 def _value(value: Any) -> Any:

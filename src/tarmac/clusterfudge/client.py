@@ -91,7 +91,7 @@ _SANDBOX_CALLS = frozenset(
 )
 
 
-async def _no_sandbox(*_given: Any, **_named: Any) -> NoReturn:
+async def _no_sandbox(*_arguments: Any, **_named: Any) -> NoReturn:
     raise UnsupportedError(_SANDBOXES)
 
 

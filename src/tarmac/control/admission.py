@@ -71,7 +71,7 @@ class Admission:
         self._refuse_what_never_fits(run)
         events: tuple[RunEvent, ...] = (RunEvent.STAGED,) if run.spec.code is None else ()
         if events and run.spec.start_paused:
-            events = (*events, RunEvent.PAUSE_REQUEST)
+            events = (*events, RunEvent.PAUSE_REQUESTED)
         state = steps(INITIAL_STATE, events)
         if run.state is not state:
             run = changed(run, state=state, seq=1 + len(events))
@@ -135,10 +135,10 @@ def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
     pools = {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)}
     if pool is not None and pools and pool not in pools:
         near = nearest(pool, pools)
-        meant = f"did you mean {near}? " if near else ""
+        guess = f"did you mean {near}? " if near else ""
         raise Refused(
             f"{spec.name} wants pool {pool!r}, and there is none of that name",
-            hint=f"{meant}pools: {', '.join(sorted(pools))}",
+            hint=f"{guess}pools: {', '.join(sorted(pools))}",
         )
 
 
@@ -168,8 +168,8 @@ def _elsewhere(spec: RunSpec, unknown: bool) -> str | None:
     shape = f"{nodes}x{-(-spec.slots // nodes) or 1}"
     tried = f"--rehearse {shape} tries it on this machine"
     if unknown:
-        there = f"[names] in settings.toml what {spec.target.cluster!r} is called here"
-        return f"{tried}; --cluster names one of here, and {there}"
+        names = f"[names] in settings.toml what {spec.target.cluster!r} is called here"
+        return f"{tried}; --cluster names one of here, and {names}"
     if any(role.slot_type == ACCELERATOR for role in spec.roles):
         return f"{tried}; --gpu-type {CPU_ONLY} runs it on slots without a GPU"
     return f"{tried}; --cluster, --gpu-type and the like ask otherwise"

@@ -102,9 +102,9 @@ class Clusters:
             self._check_kind(cluster)
             self._refuse_name(cluster.name, taken=old is not None and not replacing)
             others = tuple(known for known in control.store.clusters() if known.name != cluster.name)
-            preparer = control.engines.own.preparer if control.engines.stands_for(cluster) else None
+            preparer = control.engines.own.preparer if control.engines.serves(cluster) else None
             prepared = cluster if preparer is None else preparer.prepared(cluster, old, others)
-            nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.stands_for(cluster) else ()
+            nodes = tuple(control.inventory.nodes_of(prepared)) if control.engines.serves(cluster) else ()
             rest = tuple(node for node in control.lasting_nodes() if node.cluster != cluster.name)
             _refuse_namesakes((*rest, *nodes))
             if old is None:  # marks that a cluster of this name left, if a server died while it was removed
@@ -160,7 +160,7 @@ class Clusters:
     def _check_kind(self, cluster: Cluster) -> None:
         """Raise InvalidInput for a description that its engine cannot be opened with."""
         engines = self._control.engines
-        if engines.stands_for(cluster):
+        if engines.serves(cluster):
             if cluster.settings or cluster.credentials:
                 raise InvalidInput(f"the engine {cluster.engine!r} takes no settings and no credentials")
             if not cluster.groups:
@@ -183,7 +183,7 @@ class Clusters:
         for report in reports:
             nodes.setdefault(report.node.cluster, []).append(report)
         for cluster in control.inventory.clusters:
-            if not control.engines.stands_for(cluster):
+            if not control.engines.serves(cluster):
                 nodes.setdefault(cluster.name, [])
         for engine in control.engines:
             for node in capacity_of(engine):
@@ -223,10 +223,10 @@ class Clusters:
 
     def _refuse_loss(self, name: str, nodes: Sequence[Node], rest: Sequence[Node]) -> None:
         """Raise Refused if a run holds or needs what is there now and not in `nodes`, its new ones."""
-        held = list(_held(self._control, name, {node.name: node for node in nodes}))
-        if held:
+        losses = list(_losses(self._control, name, {node.name: node for node in nodes}))
+        if losses:
             raise Refused(
-                f"cluster {name} keeps what runs hold: {listed(held, NAMED, '; ')}",
+                f"cluster {name} keeps what runs hold: {listed(losses, NAMED, '; ')}",
                 hint="tarmac nodes drain gives them no new work; wait for what runs there, or stop it",
             )
         stranded = list(_stranded(self._control, name, (*rest, *nodes)))
@@ -246,19 +246,19 @@ def _offer(report: ClusterReport) -> Finding:
     return Finding(what="nodes", ok=bool(nodes), text=text)
 
 
-def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
+def _losses(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[str]:
     """What runs hold of the cluster and would not find in `nodes`, in words, one for each run and node."""
-    held: dict[str, Resources] = {}
+    use: dict[str, Resources] = {}
     for run, attempt in control.live():
         if attempt.allocation.cluster != name:
             continue
         reported: set[str] = set()
-        if attempt.held_from is None:
+        if attempt.allocated_at is None:
             yield f"{run.name} ({run.id}) waits in its queue"
             continue
-        for placement in attempt.held.placements:
+        for placement in attempt.current_allocation.placements:
             amount = Resources(cpus=placement.cpus, memory_bytes=placement.memory_bytes)
-            held[placement.node] = held.get(placement.node, Resources()).plus(amount)
+            use[placement.node] = use.get(placement.node, Resources()).plus(amount)
             node = nodes.get(placement.node)
             lack = None
             if node is None:
@@ -267,9 +267,9 @@ def _held(control: ControlState, name: str, nodes: dict[str, Node]) -> Iterator[
                 lack = f"would be in pool {node.pool}"
             elif max(placement.slots, default=-1) >= node.capacity.slots:
                 lack = f"would have {node.capacity.slots} slots"
-            elif held[placement.node].cpus > node.capacity.cpus:
+            elif use[placement.node].cpus > node.capacity.cpus:
                 lack = f"would have {node.capacity.cpus:g} cpus"
-            elif held[placement.node].memory_bytes > node.capacity.memory_bytes:
+            elif use[placement.node].memory_bytes > node.capacity.memory_bytes:
                 lack = "would have too little memory"
             if lack is not None and placement.node not in reported:
                 reported.add(placement.node)

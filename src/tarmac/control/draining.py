@@ -55,12 +55,12 @@ def chosen_reports(control: ControlState, choice: NodeChoice) -> list[NodeReport
 
 def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
     parts = {"cluster": choice.cluster, "pool": choice.pool, "shard": choice.shard}
-    given = {part: value for part, value in parts.items() if value is not None}
-    if not given and not choice.names:
+    filters = {part: value for part, value in parts.items() if value is not None}
+    if not filters and not choice.names:
         raise InvalidInput("which nodes? Name them, or a cluster, pool or shard")
-    within = [node for node in nodes if all(getattr(node, part) == value for part, value in given.items())]
+    within = [node for node in nodes if all(getattr(node, part) == value for part, value in filters.items())]
     if not within:
-        raise NotFound(_nothing_there(nodes, given))
+        raise NotFound(_empty_choice_text(nodes, filters))
     if not choice.names:
         return {node.name for node in within}
     known = {node.name for node in within}
@@ -68,27 +68,27 @@ def _chosen(nodes: Collection[Node], choice: NodeChoice) -> set[str]:
     for node in within:
         if not node.cluster.startswith(REHEARSAL_PREFIX):
             by_hostname.setdefault(node.hostname, []).append(node.name)
-    return {_meant(name, known, by_hostname) for name in choice.names}
+    return {_node_called(name, known, by_hostname) for name in choice.names}
 
 
-def _meant(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str:
+def _node_called(name: str, known: set[str], by_hostname: dict[str, list[str]]) -> str:
     if name in known:
         return name
-    meant = by_hostname.get(name, [])
-    if len(meant) > 1:
+    matches = by_hostname.get(name, [])
+    if len(matches) > 1:
         raise Refused(
-            f"several nodes have the host name {name!r}", hint=f"one of {listed(meant, NAMES_SHOWN)}"
+            f"several nodes have the host name {name!r}", hint=f"one of {listed(matches, NAMES_SHOWN)}"
         )
-    if meant:
-        return meant[0]
+    if matches:
+        return matches[0]
     hint = suggestion(name, known | by_hostname.keys(), f"nodes: {listed(sorted(known), NAMES_SHOWN)}")
     raise NotFound(f"there is no node {name!r}", hint=hint)
 
 
-def _nothing_there(nodes: Collection[Node], given: dict[str, str]) -> str:
+def _empty_choice_text(nodes: Collection[Node], filters: dict[str, str]) -> str:
     """Which part of the choice leaves nothing over."""
-    for part, value in given.items():
-        there = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
-        if value not in there:
-            return f"no node is in {part} {value!r}; there is {listed(there, NAMES_SHOWN) or 'none'}"
-    return f"no node is in {' and '.join(f'{part} {value!r}' for part, value in given.items())}"
+    for part, value in filters.items():
+        values = sorted({str(getattr(node, part)) for node in nodes if getattr(node, part) is not None})
+        if value not in values:
+            return f"no node is in {part} {value!r}; there is {listed(values, NAMES_SHOWN) or 'none'}"
+    return f"no node is in {' and '.join(f'{part} {value!r}' for part, value in filters.items())}"

@@ -103,8 +103,8 @@ class Loops:
     def _follow_engines(self) -> None:
         """Begin the loops of engines that have come, and end those of engines that have gone."""
         with self._lock:
-            there = set(self._control.engines)
-            for engine in [known for known in self._of_engines if known not in there]:
+            attached = set(self._control.engines)
+            for engine in [known for known in self._of_engines if known not in attached]:
                 for loop in self._of_engines.pop(engine):
                     loop.ask_to_end()
             for engine in self._control.engines:

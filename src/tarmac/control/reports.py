@@ -64,15 +64,15 @@ class DryRun:
 
 def node_reports(control: ControlState) -> list[NodeReport]:
     """Every node there is now."""
-    held: dict[str, dict[str, NodeRun]] = {}
+    by_node: dict[str, dict[str, NodeRun]] = {}
     for run, attempt in control.live():
-        for placement in attempt.held.placements:
-            on_node = held.setdefault(placement.node, {})
+        for placement in attempt.current_allocation.placements:
+            on_node = by_node.setdefault(placement.node, {})
             before = on_node.get(run.id, NodeRun(id=run.id, name=run.name, slots=0))
             on_node[run.id] = replace(before, slots=before.slots + len(placement.slots))
     reports = []
     for node in control.nodes():
-        runs = tuple(held.get(node.name, {}).values())
+        runs = tuple(by_node.get(node.name, {}).values())
         reports.append(NodeReport(node=node, slots_used=sum(run.slots for run in runs), runs=runs))
     return reports
 

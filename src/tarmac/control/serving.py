@@ -48,12 +48,14 @@ def serve(store: Store, wish: Wish, *, now: float) -> Lease:
     """Take the cluster for a home, durably; raises Refused where another serves it."""
     for _ in range(TRIES):
         servers = store.servers()
-        held = next((record for record in servers if record.cluster == wish.cluster), None)
-        at_work = sum(attempt.home == held.home.id for attempt in store.live_attempts() if held is not None)
+        record = next((record for record in servers if record.cluster == wish.cluster), None)
+        at_work = sum(
+            attempt.home == record.home.id for attempt in store.live_attempts() if record is not None
+        )
         reason = objection(wish, servers, at_work=at_work)
         if reason is not None:
             raise reason
-        lease = store.take_lease(wish.cluster, wish.home, after=held.token if held else 0, now=now)
+        lease = store.take_lease(wish.cluster, wish.home, after=record.token if record else 0, now=now)
         if lease is not None:
             return lease
     raise Unavailable(f"other servers take the cluster {wish.cluster} at the same time", hint="try again")
@@ -70,24 +72,24 @@ def objection(wish: Wish, servers: Sequence[ServerRecord], *, at_work: int) -> R
             f"this home serves the cluster {other.cluster} of the database, and cannot serve {cluster} too",
             hint=f'set cluster = "{other.cluster}" under [server] in settings.toml, or use another home',
         )
-    held = next((record for record in servers if record.cluster == cluster), None)
-    if held is None or wish.take_over:
+    record = next((record for record in servers if record.cluster == cluster), None)
+    if record is None or wish.take_over:
         return None
-    if held.home.id != home.id:
+    if record.home.id != home.id:
         return Refused(
-            f"{held.home} serves the cluster {cluster} of this database: "
+            f"{record.home} serves the cluster {cluster} of this database: "
             "a second home would start its runs again",
             hint='give this server a cluster of its own: cluster = "NAME" under [server] in settings.toml. '
             f"Only where that home will never serve again: {_TAKE_OVER}",
         )
     if wish.copied:
         return Refused(
-            f"{home.path} is a copy of the home {held.home.path}, which serves the cluster {cluster}",
+            f"{home.path} is a copy of the home {record.home.path}, which serves the cluster {cluster}",
             hint=f"serve from there; where the copy is to go on instead: {_TAKE_OVER}",
         )
-    if held.home.machine != home.machine and at_work:
+    if record.home.machine != home.machine and at_work:
         return Refused(
-            f"{at_work} attempts of this home were at work on {held.home.hostname}, and may be still: "
+            f"{at_work} attempts of this home were at work on {record.home.hostname}, and may be still: "
             f"{home.hostname} cannot see them",
             hint=f"serve it from there; where that machine is off for good: {_TAKE_OVER}",
         )
@@ -118,13 +120,13 @@ def step_down(control: ControlState) -> None:
     if lease is None:
         return
     try:
-        held = next((record for record in control.store.servers() if record.cluster == lease.cluster), None)
+        record = next((record for record in control.store.servers() if record.cluster == lease.cluster), None)
     except TarmacError as error:
         log.error("what still runs here could not be ended: %s", error)
         return
-    if held is None or held.home.id == lease.home:
+    if record is None or record.home.id == lease.home:
         return
-    log.error("%s serves the cluster %s now: what runs here for it is ended", held.home, lease.cluster)
+    log.error("%s serves the cluster %s now: what runs here for it is ended", record.home, lease.cluster)
     attempts = [attempt for attempt in control.known_attempts() if control.starts_here(attempt)]
     threads = [
         threading.Thread(

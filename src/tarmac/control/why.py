@@ -257,12 +257,12 @@ def _in(seconds: float) -> str:
 
 
 def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
-    placed = attempt is not None and attempt.held_from is not None
+    placed = attempt is not None and attempt.allocated_at is not None
     where = f" on {', '.join(attempt.allocation.nodes)}" if attempt is not None and placed else ""
     grace_s = run.spec.pause.grace_s
     match run.state:
         case RunState.PENDING:
-            return _on_its_code(run, control.code_held_up.get(run.id))
+            return _on_its_code(run, control.code_failures.get(run.id))
         case RunState.SUBMITTED:
             return _in_its_queue(control, run, attempt)
         case RunState.STARTING:
@@ -291,9 +291,9 @@ def _silence(control: ControlState, attempt: Attempt | None, more: str = "") -> 
     return f". Its cluster does not answer now: {reason}. {more}".rstrip() if reason else ""
 
 
-def _on_its_code(run: Run, held_up: str | None) -> str:
-    if held_up is not None:
-        return f"its code is not here yet, and is tried for again: {held_up}"
+def _on_its_code(run: Run, failures: str | None) -> str:
+    if failures is not None:
+        return f"its code is not here yet, and is tried for again: {failures}"
     return (
         "its code is being fetched" if isinstance(run.spec.code, Repository) else "its code is being copied"
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarmac.dialects import names
-from tarmac.dialects.kinds import Kind, Misfit, matching, text
+from tarmac.dialects.kinds import Kind, Misfit, did_you_mean, matching, text
 from tarmac.dialects.located import Scalar
 from tarmac.dialects.node_groups import DISKS, read_groups
 from tarmac.dialects.plain import to_plain
@@ -19,7 +19,6 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Fields, Section, Value, words_for
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.cluster import LOCAL_CLUSTER, LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Disks, NodeGroup
-from tarmac.model.text import nearest
 
 CLUSTER = Fields(
     known=frozenset({"name", "engine", "settings", "credentials", "nodes", "pools", "disks"}),
@@ -78,11 +77,10 @@ def _cluster(section: Section, name: str) -> Cluster:
     else:
         groups = read_groups(nodes, disks=disks)
     read = read_pools(section.get("pools"), name)
-    there = dict.fromkeys(group.pool for group in groups)
+    known = dict.fromkeys(group.pool for group in groups)
     for pool, value in read:
-        if groups and pool.name not in there:
-            meant = nearest(pool.name, there)
-            hint = f"did you mean '{meant}'?" if meant else f"pools with nodes: {', '.join(there)}"
+        if groups and pool.name not in known:
+            hint = did_you_mean(pool.name, known) or f"pools with nodes: {', '.join(known)}"
             value.refuse("no node is in this pool", hint)
     return Cluster(
         name=name,
@@ -138,7 +136,7 @@ def _cluster_name() -> Kind[str]:
             raise Misfit(f"names that begin with '{REHEARSAL_PREFIX}' are those of rehearsals")
         return name
 
-    return Kind(plain.wanted, read)
+    return Kind(plain.description, read)
 
 
 CLUSTER_NAME = _cluster_name()

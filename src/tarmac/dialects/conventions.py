@@ -48,11 +48,11 @@ def with_files(
 
 def refuse_extras(extras: Extras, *, filename: str, dialect: str) -> None:
     """Raise InvalidInput where an entry point or parameters are given for a dialect that has none."""
-    given = [
+    extra_names = [
         name
         for name, value in (("an entry point", extras.entry_point), ("parameters", extras.parameters))
         if value
     ]
-    if given:
-        message = f"{' and '.join(given)} cannot be given for a run file of dialect {dialect!r}"
+    if extra_names:
+        message = f"{' and '.join(extra_names)} cannot be given for a run file of dialect {dialect!r}"
         raise InvalidInput([Problem(message=message, file=filename, hint="only MLflow projects take them")])

@@ -44,13 +44,13 @@ class Extras:
     """What goes along with a text: `files` beside it (name -> content) that its dialect asks for by name,
     an entry point of its project, and values for that entry point's parameters. Hashable.
 
-    `given` names fields, as overrides call them, that the user gives elsewhere: the text need not.
+    `override_fields` names fields, as overrides call them, that the user gives elsewhere: the text need not.
     """
 
     files: tuple[tuple[str, str], ...] = ()
     entry_point: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
-    given: frozenset[str] = frozenset()
+    override_fields: frozenset[str] = frozenset()
 
 
 NO_EXTRAS = Extras()

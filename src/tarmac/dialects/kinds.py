@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -35,12 +35,12 @@ class Misfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """`wanted` completes "... is expected, not X"; `read` returns the value or raises Misfit.
+    """`description` completes "... is expected, not X"; `read` returns the value or raises Misfit.
 
     A `secret` one is never quoted back.
     """
 
-    wanted: str
+    description: str
     read: Callable[[Scalar], T]
     secret: bool = False
 
@@ -142,8 +142,8 @@ def number(
             or (above is not None and found <= above)
         ):
             raise Misfit(_unquoted(scalar, of, int, float))
-        kept: float = found if as_written else float(found)
-        return kept
+        result: float = found if as_written else float(found)
+        return result
 
     return Kind(f"a number{''.join(bounds)}", read)
 
@@ -163,7 +163,7 @@ def flag(of: Reads = strict) -> Kind[bool]:
 def choice(kind: type[E]) -> Kind[E]:
     """One of the words of an enumeration."""
     word = one_of([str(item) for item in kind])
-    return Kind(word.wanted, lambda scalar: kind(word.read(scalar)))
+    return Kind(word.description, lambda scalar: kind(word.read(scalar)))
 
 
 def one_of(words: Iterable[str]) -> Kind[str]:
@@ -178,7 +178,7 @@ def one_of(words: Iterable[str]) -> Kind[str]:
     return Kind(f"one of {', '.join(known)}", read)
 
 
-def text(wanted: str = "a text", *, of: Reads = as_text) -> Kind[str]:
+def text(description: str = "a text", *, of: Reads = as_text) -> Kind[str]:
     """Any text that fits into one argument or variable of a process."""
 
     def read(scalar: Scalar) -> str:
@@ -189,12 +189,12 @@ def text(wanted: str = "a text", *, of: Reads = as_text) -> Kind[str]:
             raise Misfit(f"it has {size:,} bytes and {LARGEST_TEXT_BYTES:,} are allowed: put it into a file")
         return found
 
-    return Kind(wanted, read)
+    return Kind(description, read)
 
 
-def line(wanted: str, most: int | None = None) -> Kind[str]:
+def line(description: str, most: int | None = None) -> Kind[str]:
     """One line of text that is not empty, without blanks around it."""
-    inner = text(wanted)
+    inner = text(description)
 
     def read(scalar: Scalar) -> str:
         found = inner.read(scalar).strip()
@@ -204,12 +204,12 @@ def line(wanted: str, most: int | None = None) -> Kind[str]:
             raise Misfit(f"one line of 1 to {most} characters")
         raise Misfit("it must be one line without control characters" if found else "it is empty")
 
-    return Kind(wanted, read)
+    return Kind(description, read)
 
 
-def matching(pattern: str, wanted: str, *, of: Reads = as_text) -> Kind[str]:
+def matching(pattern: str, description: str, *, of: Reads = as_text) -> Kind[str]:
     """A text of which the whole matches; what is wrong in one becomes a dash in the hint."""
-    compiled, inner = re.compile(pattern, re.ASCII), text(wanted, of=of)
+    compiled, inner = re.compile(pattern, re.ASCII), text(description, of=of)
 
     def read(scalar: Scalar) -> str:
         found = inner.read(scalar)
@@ -220,7 +220,7 @@ def matching(pattern: str, wanted: str, *, of: Reads = as_text) -> Kind[str]:
             f"{repaired!r} would do" if of is as_text and repaired and compiled.fullmatch(repaired) else None
         )
 
-    return Kind(wanted, read)
+    return Kind(description, read)
 
 
 def secret(kind: Kind[T]) -> Kind[T]:
@@ -228,10 +228,10 @@ def secret(kind: Kind[T]) -> Kind[T]:
     return replace(kind, secret=True)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
     """The hint for a word that is none of these, where one of them is near."""
-    meant = nearest(word, known)
-    return f"did you mean '{meant}'?" if meant else None
+    near = nearest(word, known, synonyms)
+    return f"did you mean '{near}'?" if near else None
 
 
 def _unquoted(scalar: Scalar, of: Reads, *types: type) -> str | None:

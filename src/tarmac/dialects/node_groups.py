@@ -87,12 +87,12 @@ def _slots(section: Section, item: Value) -> Resources:
     if value is None:
         section.missing("slots", f"how many slots has each of these nodes? {item.path}.slots: 8")
         return Resources(slots=1, slot_type=slot_type)
-    wanted = value.read(quantities.slots(1), Resources(slots=1))
-    if wanted.slots > MOST_SLOTS:
-        value.refuse(f"{wanted.slots} slots are more than the {MOST_SLOTS} that a node may have")
-    if wanted.slot_type is not None and slot_type not in (None, wanted.slot_type):
-        value.refuse(f"its type is {wanted.slot_type} here and {slot_type} in 'slot_type'", "say it once")
-    return Resources(slots=wanted.slots, slot_type=wanted.slot_type or slot_type)
+    amount = value.read(quantities.slots(1), Resources(slots=1))
+    if amount.slots > MOST_SLOTS:
+        value.refuse(f"{amount.slots} slots are more than the {MOST_SLOTS} that a node may have")
+    if amount.slot_type is not None and slot_type not in (None, amount.slot_type):
+        value.refuse(f"its type is {amount.slot_type} here and {slot_type} in 'slot_type'", "say it once")
+    return Resources(slots=amount.slots, slot_type=amount.slot_type or slot_type)
 
 
 def _refuse_twins(read: Iterable[tuple[NodeGroup, Value]]) -> None:

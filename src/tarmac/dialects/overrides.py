@@ -65,7 +65,7 @@ def override(spec: RunSpec, overrides: Mapping[str, Any]) -> RunSpec:
         labels=_labels(spec.labels, flags.get("labels")),
         slurm={**spec.slurm, **read_slurm(flags.get("slurm"))},
     )
-    changed = _placed(_asked_of_site(spec, changed, flags), flags)
+    changed = _placed(_with_site_request(spec, changed, flags), flags)
     changed = _with_secrets(changed, flags)
     problems.raise_any()
     return with_references(changed)
@@ -78,31 +78,33 @@ def _with_secrets(spec: RunSpec, flags: Section) -> RunSpec:
     uses = read_secrets(flags.get("secrets"))
     if not uses:
         return spec
-    given = {variable for use in uses for variable in variables_of(use)}
-    variables = {name: text for name, text in spec.environment.variables.items() if name not in given}
+    in_secrets = {variable for use in uses for variable in variables_of(use)}
+    variables = {name: text for name, text in spec.environment.variables.items() if name not in in_secrets}
     named = {use.name for use in uses if not variables_of(use)}
-    kept = [use for use in without_variables(spec, given).secrets if use.name not in named]
+    rest = [use for use in without_variables(spec, in_secrets).secrets if use.name not in named]
     environment = replace(spec.environment, variables=variables)
-    return replace(spec, environment=environment, secrets=(*kept, *uses))
+    return replace(spec, environment=environment, secrets=(*rest, *uses))
 
 
 def _unquoted(kind: Kind[int]) -> Kind[int]:
     """The same of a number that comes as a text."""
-    return Kind(kind.wanted, lambda scalar: kind.read(replace(scalar, quoted=False)))
+    return Kind(kind.description, lambda scalar: kind.read(replace(scalar, quoted=False)))
 
 
-def _asked_of_site(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:
+def _with_site_request(before: RunSpec, spec: RunSpec, flags: Section) -> RunSpec:
     """What a site is asked for follows the slots and nodes of the run's role; its nodes stay unless given."""
-    site, role, given = spec.site, spec.roles[0], flags.get("slots") or flags.get("nodes")
-    if site is None or given is None or role.slots is None:
+    site, role, flag_value = spec.site, spec.roles[0], flags.get("slots") or flags.get("nodes")
+    if site is None or flag_value is None or role.slots is None:
         return spec
     nodes = role.nodes or before.roles[0].nodes or 1
     if role.slots % nodes:
-        given.refuse(f"{role.slots} slots cannot be split equally over {nodes} nodes", "change nodes, too")
+        flag_value.refuse(
+            f"{role.slots} slots cannot be split equally over {nodes} nodes", "change nodes, too"
+        )
         return spec
     each = role.slots // nodes
-    asked = replace(site, nodes=nodes, slots_per_node=each if each > 1 else site.slots_per_node and 1)
-    return replace(spec, roles=(replace(role, nodes=nodes), *spec.roles[1:]), site=asked)
+    request = replace(site, nodes=nodes, slots_per_node=each if each > 1 else site.slots_per_node and 1)
+    return replace(spec, roles=(replace(role, nodes=nodes), *spec.roles[1:]), site=request)
 
 
 def _placed(spec: RunSpec, flags: Section) -> RunSpec:
@@ -113,11 +115,11 @@ def _placed(spec: RunSpec, flags: Section) -> RunSpec:
     rehearsal = read_rehearsal(flags)
     spec = with_rehearsal(spec, rehearsal)
     target = read_target(flags)
-    given = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
-    if not given:
+    parts = {part: getattr(target, part) for name, part in TARGET_FIELDS.items() if name in flags}
+    if not parts:
         return spec
-    stays = spec.rehearsal is not None and spec.rehearsal.described is not None and "cluster" not in given
-    return replace(spec, target=replace(spec.target, **given), rehearsal=spec.rehearsal if stays else None)
+    stays = spec.rehearsal is not None and spec.rehearsal.described is not None and "cluster" not in parts
+    return replace(spec, target=replace(spec.target, **parts), rehearsal=spec.rehearsal if stays else None)
 
 
 def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
@@ -138,17 +140,17 @@ def _roles(spec: RunSpec, flags: Section) -> tuple[Role, ...]:
 
 
 def _with_slots(spec: RunSpec, role: Role, value: Value) -> Role:
-    wanted = value.read(quantities.slots(0), Resources(slots=1))
+    amount = value.read(quantities.slots(0), Resources(slots=1))
     if len(spec.roles) > 1:
         value.refuse(f"the run has {len(spec.roles)} roles", "change their slots in the run file")
     elif role.slots is None and not _bare(role):
         value.refuse(
             f"the run asks for {role.replicas} fixed replicas, not for slots", "change the run file instead"
         )
-    if wanted.slots == 0:  # it asks for nothing: one copy, on any node
+    if amount.slots == 0:  # it asks for nothing: one copy, on any node
         return replace(role, replicas=1, slots=None, slot_type=None, nodes=None, uneven=False)
     return replace(
-        role, replicas=None, nodes=None, slots=wanted.slots, slot_type=wanted.slot_type or role.slot_type
+        role, replicas=None, nodes=None, slots=amount.slots, slot_type=amount.slot_type or role.slot_type
     )
 
 
@@ -176,17 +178,17 @@ def _on_nodes(spec: RunSpec, role: Role, value: Value) -> Role:
 
 
 def _of_type(spec: RunSpec, role: Role, value: Value) -> Role:
-    wanted = value.read(quantities.type_name(), None)
+    kind = value.read(quantities.type_name(), None)
     if len(spec.roles) > 1:
         value.refuse(
             f"the run has {len(spec.roles)} roles", "change the types of their slots in the run file"
         )
     if role.slots is not None:
-        return replace(role, slot_type=wanted)
+        return replace(role, slot_type=kind)
     if not any(process.resources.slots for process in role.processes):
         value.refuse("the run asks for no slots whose type could be another", "give --slots as well")
     processes = tuple(
-        replace(process, resources=replace(process.resources, slot_type=wanted))
+        replace(process, resources=replace(process.resources, slot_type=kind))
         if process.resources.slots
         else process
         for process in role.processes

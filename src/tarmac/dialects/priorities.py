@@ -19,12 +19,11 @@ def priority(dialect: str = "native") -> Kind[int]:
     of_determined = dialect == "determined"
     if of_determined:
         numbers = integer(determined.FIRST, determined.LAST)
-        wanted = (
-            f"{numbers.wanted} (Determined's scale: {determined.FIRST} is first, {determined.USUAL} usual)"
-        )
+        scale = f"Determined's scale: {determined.FIRST} is first, {determined.USUAL} usual"
+        description = f"{numbers.description} ({scale})"
     else:
         numbers = integer(-HIGHEST_PRIORITY, HIGHEST_PRIORITY)
-        wanted = numbers.wanted
+        description = numbers.description
 
     def read(scalar: Scalar) -> int:
         if scalar.text.lower() in PRIORITY_WORDS:
@@ -32,4 +31,4 @@ def priority(dialect: str = "native") -> Kind[int]:
         number = numbers.read(scalar)
         return determined.to_tarmac(number) if of_determined else number
 
-    return Kind(f"{wanted}, or one of {', '.join(PRIORITY_WORDS)},", read)
+    return Kind(f"{description}, or one of {', '.join(PRIORITY_WORDS)},", read)

@@ -13,6 +13,7 @@ from tarmac.dialects.determined.defaults import ClusterDefaults
 from tarmac.dialects.determined.dialect import DeterminedDialect
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
 from tarmac.dialects.isc.dialect import IscDialect
+from tarmac.dialects.kinds import did_you_mean
 from tarmac.dialects.mantik.dialect import MantikDialect
 from tarmac.dialects.mcli.dialect import McliDialect
 from tarmac.dialects.native.dialect import NativeDialect
@@ -22,7 +23,6 @@ from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
 from tarmac.model.spec import RunSpec
-from tarmac.model.text import nearest
 
 DIALECTS: Sequence[Dialect] = (
     NativeDialect(),
@@ -63,8 +63,7 @@ def named(name: str, *, dialects: Sequence[Dialect] = DIALECTS) -> Dialect:
     """The dialect of this name; raises InvalidInput with the nearest where there is none."""
     known = {dialect.name: dialect for dialect in dialects}
     if name not in known:
-        meant = nearest(name, frozenset(known), {})
-        hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(known))}"
+        hint = did_you_mean(name, known) or f"known: {', '.join(sorted(known))}"
         raise InvalidInput([Problem(message=f"there is no dialect {name!r}", hint=hint)])
     return known[name]
 
@@ -100,8 +99,8 @@ def choose(
 
 def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
     """The dialects as a server reads them, with what its cluster gives to the runs of each."""
-    given = DeterminedDialect(defaults=determined)
-    return tuple(given if dialect.name == given.name else dialect for dialect in DIALECTS)
+    configured = DeterminedDialect(defaults=determined)
+    return tuple(configured if dialect.name == configured.name else dialect for dialect in DIALECTS)
 
 
 def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
@@ -131,14 +130,16 @@ def _problems(
 
 def _several(filename: str, likely: Sequence[tuple[Dialect, Sequence[Problem]]]) -> list[Problem]:
     names = [dialect.name for dialect, _ in likely]
-    told = f"this may be a run file of {', '.join(names[:-1])} or {names[-1]}"
-    said = Problem(file=filename, message=told, hint=f"--dialect {names[0]}, or another of them, says which")
+    choice = f"this may be a run file of {', '.join(names[:-1])} or {names[-1]}"
+    first = Problem(
+        file=filename, message=choice, hint=f"--dialect {names[0]}, or another of them, says which"
+    )
     return [
-        said,
+        first,
         *(
             replace(problem, message=f"as {dialect.name}: {problem.message}")
             for dialect, problems in likely
-            for problem in problems[:_TOLD_OF_EACH]
+            for problem in problems[:_LISTED_OF_EACH]
         ),
     ]
 
@@ -186,7 +187,7 @@ def _missed(names: str, words: str, filename: str) -> Problem:
 _COMMENTS = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _PLACED = re.compile(r"(\d{1,9}):(\d{1,9}): (.*)", re.ASCII | re.DOTALL)
 _SHORTEST = "the shortest run file is one line: 'command: echo hello'"
-_TOLD_OF_EACH = 2
+_LISTED_OF_EACH = 2
 _LOOKED_AT = 4096
 _USUAL = {
     ".isc": ("isc",),

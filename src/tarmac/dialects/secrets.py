@@ -17,7 +17,7 @@ from tarmac.node.files.secrecy import hidden, keys_among
 
 _REFERENCE = re.compile(r"\s*\$\{\{\s*secrets\.(?P<name>[^\s{}]*)\s*\}\}\s*", re.ASCII)
 _NAMES = re.compile(r"\$\{\{\s*secrets\.", re.ASCII)
-_SAID_AT_MOST = 5
+_MOST_LISTED = 5
 
 
 def with_secrets(reading: Reading, *, filename: str | None) -> Reading:
@@ -52,20 +52,20 @@ def with_references(spec: RunSpec, *, filename: str | None = None) -> RunSpec:
 
 def without_variables(spec: RunSpec, names: set[str]) -> RunSpec:
     """The spec without the secrets that set one of these variables: something else is said of it."""
-    kept = tuple(use for use in spec.secrets if not names & set(variables_of(use)))
-    return spec if len(kept) == len(spec.secrets) else replace(spec, secrets=kept)
+    rest = tuple(use for use in spec.secrets if not names & set(variables_of(use)))
+    return spec if len(rest) == len(spec.secrets) else replace(spec, secrets=rest)
 
 
 def _warnings(spec: RunSpec) -> Iterator[str]:
     """What stands in the file that should stand in no file; no value is repeated."""
     keys = [key.name for key in keys_among(spec.environment.variables)]
-    for name in keys[:_SAID_AT_MOST]:
+    for name in keys[:_MOST_LISTED]:
         yield (
             f"{name} is a key in plain text, which is kept with the run: 'tarmac secret set NAME' keeps it "
             "sealed, and '${{ secrets.NAME }}' in place of the value gives it to the run"
         )
-    if len(keys) > _SAID_AT_MOST:
-        yield f"{len(keys) - _SAID_AT_MOST} more variables are keys in plain text"
+    if len(keys) > _MOST_LISTED:
+        yield f"{len(keys) - _MOST_LISTED} more variables are keys in plain text"
     commands = [str(process.command) for role in spec.roles for process in role.processes]
     if not keys and any(hidden(command) != command for command in commands):
         yield (

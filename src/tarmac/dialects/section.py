@@ -60,29 +60,31 @@ class Value:
             except Misfit as misfit:
                 hint = misfit.hint
         if kind.secret:
-            self.refuse(f"{kind.wanted} is expected", "what stands here is not shown: it may be a secret")
+            self.refuse(
+                f"{kind.description} is expected", "what stands here is not shown: it may be a secret"
+            )
         else:
-            self.expected(kind.wanted, hint)
+            self.expected(kind.description, hint)
         return default
 
-    def items(self, wanted: str) -> Iterator[Value]:
+    def items(self, description: str) -> Iterator[Value]:
         """The members of a list; noted, and none, where it is not a list."""
         if not isinstance(self.node, Items):
-            self.expected(wanted)
+            self.expected(description)
             return
         for index, item in enumerate(self.node.items):
             yield Value(item, f"{self.path}[{index}]", self.problems)
 
-    def read_list(self, kind: Kind[T], wanted: str, *, or_one: bool = False) -> tuple[T, ...]:
+    def read_list(self, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
         """The members of a list, less those that are noted; with `or_one`, also a single one for a list."""
-        values = [self] if or_one and isinstance(self.node, Scalar) else self.items(wanted)
+        values = [self] if or_one and isinstance(self.node, Scalar) else self.items(description)
         read = [value.read(kind, None) for value in values]
         return tuple(found for found in read if found is not None)
 
-    def entries(self, wanted: str) -> Iterator[tuple[Value, Value]]:
+    def entries(self, description: str) -> Iterator[tuple[Value, Value]]:
         """Keys and values of a mapping whose keys the user chooses; noted, and none, where it is not one."""
         if not isinstance(self.node, Table):
-            self.expected(wanted)
+            self.expected(description)
             return
         for key, value in self.node.entries:
             yield (
@@ -97,12 +99,12 @@ class Value:
             return None
         return Section(self.node, fields, problems=self.problems, path=self.path)
 
-    def expected(self, wanted: str, hint: str | None = None) -> None:
+    def expected(self, description: str, hint: str | None = None) -> None:
         """Note that something else is expected here."""
         if isinstance(self.node, Scalar) and self.node.empty:
-            self.refuse(f"there is no value; {wanted} is expected", hint)
+            self.refuse(f"there is no value; {description} is expected", hint)
         else:
-            self.refuse(f"{wanted} is expected, not {quote(self.node)}", hint)
+            self.refuse(f"{description} is expected, not {quote(self.node)}", hint)
 
     def warn(self, text: str, at: Node | None = None) -> None:
         """Note a warning about this value, with the line of `at` where that is another part of it."""
@@ -117,14 +119,14 @@ class Value:
 class Section:
     """A mapping with known fields; unknown ones, and those for later, are noted when it is made.
 
-    `meant` are the fields that unknown ones were probably meant to be.
+    `suggestions` are the fields that unknown ones were probably meant to be.
     """
 
     def __init__(self, node: Table, fields: Fields, *, problems: Problems, path: str = "") -> None:
         self.node = node
         self.path = path
         self.problems = problems
-        self.meant: set[str] = set()
+        self.suggestions: set[str] = set()
         self._values: dict[str, Value] = {}
         for key, value in node.entries:
             name = f"{path}.{key_text(key)}" if path else key_text(key)
@@ -147,10 +149,10 @@ class Section:
         value = self._values.get(name)
         return default if value is None else value.read(kind, default)
 
-    def read_list(self, name: str, kind: Kind[T], wanted: str, *, or_one: bool = False) -> tuple[T, ...]:
+    def read_list(self, name: str, kind: Kind[T], description: str, *, or_one: bool = False) -> tuple[T, ...]:
         """A field that is a list of values of one kind, none where it is not given."""
         value = self._values.get(name)
-        return () if value is None else value.read_list(kind, wanted, or_one=or_one)
+        return () if value is None else value.read_list(kind, description, or_one=or_one)
 
     def exclude(self, name: str, *others: str, reason: str) -> None:
         """Note every one of the others that stands beside `name`, if that is given."""
@@ -161,7 +163,7 @@ class Section:
 
     def missing(self, name: str, hint: str) -> None:
         """Note that a field is missing, unless an unknown one was taken for it."""
-        if name not in self.meant:
+        if name not in self.suggestions:
             self.refuse(f"'{name}' is missing", hint)
 
     def refuse(self, message: str, hint: str | None = None) -> None:
@@ -169,9 +171,9 @@ class Section:
         self.problems.add(self.node, f"{self.path}: {message}" if self.path else message, hint)
 
     def _unknown(self, key: Scalar, fields: Fields) -> None:
-        meant = nearest(key.text, fields.known, fields.synonyms)
-        hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(sorted(fields.known))}"
-        self.meant |= {meant} if meant else set()
+        near = nearest(key.text, fields.known, fields.synonyms)
+        hint = f"did you mean '{near}'?" if near else f"known here: {', '.join(sorted(fields.known))}"
+        self.suggestions |= {near} if near else set()
         self.problems.add(key, f"{self.path + ': ' if self.path else ''}unknown field {quote(key)}", hint)
 
 

@@ -30,19 +30,21 @@ NO_NAMES = Names()
 def use_local_names(spec: RunSpec, names: Names) -> tuple[RunSpec, tuple[str, ...]]:
     """The spec with the names of here, and a sentence about each that was another."""
     target = spec.target
-    types = {given.lower(): here.lower() for given, here in names.slot_types.items()}
-    asked = dict.fromkeys(kind for role in spec.roles for kind in _types(role) if kind in types)
-    said = [
-        *_said("cluster", target.cluster, names.clusters),
-        *_said("pool", target.pool, names.pools),
-        *(sentence for kind in asked for sentence in _said("slot type", kind, types)),
+    types = {name.lower(): here.lower() for name, here in names.slot_types.items()}
+    kinds = dict.fromkeys(kind for role in spec.roles for kind in _types(role) if kind in types)
+    sentences = [
+        *_sentences("cluster", target.cluster, names.clusters),
+        *_sentences("pool", target.pool, names.pools),
+        *(sentence for kind in kinds for sentence in _sentences("slot type", kind, types)),
     ]
-    if not said:
+    if not sentences:
         return spec, ()
     target = replace(
         target, cluster=_here(target.cluster, names.clusters), pool=_here(target.pool, names.pools)
     )
-    return replace(spec, target=target, roles=tuple(_role(role, types) for role in spec.roles)), tuple(said)
+    return replace(spec, target=target, roles=tuple(_role(role, types) for role in spec.roles)), tuple(
+        sentences
+    )
 
 
 def _types(role: Role) -> Iterator[str]:
@@ -51,14 +53,14 @@ def _types(role: Role) -> Iterator[str]:
             yield kind
 
 
-def _said(what: str, given: str | None, names: Mapping[str, str]) -> Iterator[str]:
-    if given is not None and (here := names.get(given, given)) != given:
-        meant = f"is {here!r} here" if here != ANY else "may be any here"
-        yield f"{what} {given!r} {meant}, as [names] in the settings says"
+def _sentences(what: str, name: str | None, names: Mapping[str, str]) -> Iterator[str]:
+    if name is not None and (here := names.get(name, name)) != name:
+        change = f"is {here!r} here" if here != ANY else "may be any here"
+        yield f"{what} {name!r} {change}, as [names] in the settings says"
 
 
-def _here(given: str | None, names: Mapping[str, str]) -> str | None:
-    return given if given is None else names.get(given, given) or None
+def _here(name: str | None, names: Mapping[str, str]) -> str | None:
+    return name if name is None else names.get(name, name) or None
 
 
 def _role(role: Role, types: Mapping[str, str]) -> Role:

@@ -46,8 +46,8 @@ def doubts(command: str, slots: int, names: Names) -> Iterator[str]:
             f"run would wait for ones that never come; always write {names.nodes} and {names.processes}"
         )
         return
-    for given, variable in ((nodes, names.nodes), (processes, names.processes)):
-        for number in dict.fromkeys(given):
+    for count, variable in ((nodes, names.nodes), (processes, names.processes)):
+        for number in dict.fromkeys(count):
             if int(number) == 0 or slots % int(number):
                 yield (
                     f"it says {number} where {variable} belongs, and {names.slots} is {slots}: always write "
@@ -58,7 +58,7 @@ def doubts(command: str, slots: int, names: Names) -> Iterator[str]:
             yield f"it starts {number} processes, and {names.slots} is {slots}: write {names.world}"
 
 
-def processes_said(command: str) -> int | None:
+def process_count(command: str) -> int | None:
     """The processes on each node that a command names, where it names one number and no nodes."""
     found = set(_PROCESSES.findall(command))
     return int(found.pop()) if len(found) == 1 and not _NODES.findall(command) else None

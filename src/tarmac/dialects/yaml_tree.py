@@ -67,7 +67,7 @@ def compose_table(text: str, problems: Problems, expected: str, *, lenient: bool
 
 
 _YAML_TAGS = "tag:yaml.org,2002:"
-_TEXTS_KEPT = 2  # one text, read strictly and leniently
+_MOST_TEXTS = 2  # one text, read strictly and leniently
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -101,7 +101,7 @@ def _build(text: str, problems: Problems, loader: Any, lenient: bool) -> Node | 
     return builder.root
 
 
-@lru_cache(maxsize=_TEXTS_KEPT)
+@lru_cache(maxsize=_MOST_TEXTS)
 def _parsed(text: str, loader: Any, lenient: bool) -> _Builder:
     """A builder that has taken the whole text; it is only looked at from then on.
 

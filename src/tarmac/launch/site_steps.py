@@ -51,9 +51,9 @@ def rehearsed_steps(spec: RunSpec) -> list[str]:
     return [
         f'export {WORKING_DIRECTORY}="$PWD"',
         *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
-        *modules_if_there(spec.environment.modules),
+        *load_modules(spec.environment.modules),
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
-        *_activation_if_there(spec),
+        *_optional_activation(spec),
         *_around(_rehearsed_application(spec), spec.hooks.after),
     ]
 
@@ -84,7 +84,7 @@ def find_module_command() -> str:
     )
 
 
-def modules_if_there(modules: tuple[str, ...]) -> list[str]:
+def load_modules(modules: tuple[str, ...]) -> list[str]:
     """Lines that load modules where there are modules, and say that they are not loaded elsewhere."""
     if not modules:
         return []
@@ -136,7 +136,7 @@ def _activation(spec: RunSpec) -> list[str]:
     return [] if venv is None else [f"source {expandable(f'{venv}/bin/activate')} || exit"]
 
 
-def _activation_if_there(spec: RunSpec) -> Iterator[str]:
+def _optional_activation(spec: RunSpec) -> Iterator[str]:
     """One in the project must be there; one of the site may be missing here, and that is said."""
     venv = spec.site.venv if spec.site is not None else None
     if venv is None:

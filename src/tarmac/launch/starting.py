@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tarmac.launch.commands import argv
 from tarmac.launch.quoting import quote
-from tarmac.launch.site_steps import find_module_command, modules_if_there, rehearsed_steps
+from tarmac.launch.site_steps import find_module_command, load_modules, rehearsed_steps
 from tarmac.model.launch import HooksLaunch, SetupLaunch
 from tarmac.model.spec import Command, RunSpec
 
@@ -52,7 +52,7 @@ def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
     if not modules:
         return words
     if spec.rehearsal is not None:
-        lines = modules_if_there(modules)
+        lines = load_modules(modules)
     else:
         lines = [find_module_command(), *(f"module load {quote(name)} || exit" for name in modules)]
     return ("bash", "-c", "\n".join([*lines, _EXEC]), "bash", *words)

@@ -20,7 +20,7 @@ MOST_NODES = 1 << 16
 FIRST_ADDRESS = "first_address"
 """What may be assigned to a cluster: the address of its first node; the others follow."""
 
-CLUSTERS_KEPT = 4096
+MOST_CLUSTERS = 4096
 """How many clusters an engine remembers the nodes of."""
 
 
@@ -53,22 +53,22 @@ class NodeCache:
 
     def __init__(self, make: Callable[[Cluster], tuple[Node, ...]]) -> None:
         self._make = make
-        self._kept: dict[str, tuple[Cluster, tuple[Node, ...]]] = {}
+        self._cache: dict[str, tuple[Cluster, tuple[Node, ...]]] = {}
 
     def nodes(self, cluster: Cluster) -> tuple[Node, ...]:
         """The nodes of a cluster: the same object as before, if its description is the same."""
-        known = self._kept.get(cluster.name)
+        known = self._cache.get(cluster.name)
         if known is not None and (known[0] is cluster or known[0] == cluster):
             return known[1]
         nodes = self._make(cluster)
-        if len(self._kept) >= CLUSTERS_KEPT:
-            self._kept.clear()  # rehearsals come and go; those that are still there are made again
-        self._kept[cluster.name] = cluster, nodes
+        if len(self._cache) >= MOST_CLUSTERS:
+            self._cache.clear()  # rehearsals come and go; those that are still there are made again
+        self._cache[cluster.name] = cluster, nodes
         return nodes
 
     def forget(self) -> None:
         """Make everything again: something about the nodes changed that no description says."""
-        self._kept.clear()
+        self._cache.clear()
 
 
 def described_nodes(

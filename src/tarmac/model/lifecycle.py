@@ -41,15 +41,15 @@ class RunEvent(StrEnum):
     GRANTED = "granted"  # that cluster has given it nodes
     STARTED = "started"  # every worker of the attempt runs
     RELEASED = "released"  # replicas have ended while others go on: their slots are free
-    PAUSE_REQUEST = "pause_asked"
+    PAUSE_REQUESTED = "pause_requested"
     ATTEMPT_PAUSED = "attempt_paused"  # the attempt left as asked
-    RESUME_REQUEST = "resume_asked"
-    PREEMPT_REQUEST = "preempt_asked"
+    RESUME_REQUESTED = "resume_requested"
+    PREEMPT_REQUESTED = "preempt_requested"
     VACATED = "vacated"  # the preempted attempt left, or its cluster took it back: back in the queue
     RETRIED = "retried"  # failed, with retries left: back in the queue
     FAULTED = "faulted"  # the platform ended the attempt: back in the queue, from the last checkpoint
     REORDERED = "reordered"  # a person gave it another place in the queue
-    STOP_REQUEST = "stop_asked"
+    STOP_REQUESTED = "stop_requested"
     FINISHED = "finished"  # nothing more to come
 
 
@@ -72,22 +72,22 @@ _E = RunEvent
 RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.PENDING: {
         _E.STAGED: _S.QUEUED,
-        _E.STOP_REQUEST: _S.ENDED,
+        _E.STOP_REQUESTED: _S.ENDED,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PENDING,
     },
     _S.QUEUED: {
         _E.PLACED: _S.STARTING,
         _E.SUBMITTED: _S.SUBMITTED,
-        _E.PAUSE_REQUEST: _S.PAUSED,
-        _E.STOP_REQUEST: _S.ENDED,
+        _E.PAUSE_REQUESTED: _S.PAUSED,
+        _E.STOP_REQUESTED: _S.ENDED,
         _E.FINISHED: _S.ENDED,  # never fits, or busy when it may not wait
         _E.REORDERED: _S.QUEUED,
     },
     _S.SUBMITTED: {
         _E.GRANTED: _S.STARTING,
-        _E.PAUSE_REQUEST: _S.PAUSING,
-        _E.STOP_REQUEST: _S.STOPPING,
+        _E.PAUSE_REQUESTED: _S.PAUSING,
+        _E.STOP_REQUESTED: _S.STOPPING,
         _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
@@ -95,9 +95,9 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     },
     _S.STARTING: {
         _E.STARTED: _S.RUNNING,
-        _E.PAUSE_REQUEST: _S.PAUSING,
-        _E.PREEMPT_REQUEST: _S.PREEMPTING,
-        _E.STOP_REQUEST: _S.STOPPING,
+        _E.PAUSE_REQUESTED: _S.PAUSING,
+        _E.PREEMPT_REQUESTED: _S.PREEMPTING,
+        _E.STOP_REQUESTED: _S.STOPPING,
         _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
@@ -106,9 +106,9 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         _E.RELEASED: _S.STARTING,
     },
     _S.RUNNING: {
-        _E.PAUSE_REQUEST: _S.PAUSING,
-        _E.PREEMPT_REQUEST: _S.PREEMPTING,
-        _E.STOP_REQUEST: _S.STOPPING,
+        _E.PAUSE_REQUESTED: _S.PAUSING,
+        _E.PREEMPT_REQUESTED: _S.PREEMPTING,
+        _E.STOP_REQUESTED: _S.STOPPING,
         _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
@@ -118,23 +118,23 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     },
     _S.PAUSING: {
         _E.ATTEMPT_PAUSED: _S.PAUSED,
-        _E.RESUME_REQUEST: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
-        _E.STOP_REQUEST: _S.STOPPING,
+        _E.RESUME_REQUESTED: _S.PREEMPTING,  # changed their mind: let it leave, then queue it again
+        _E.STOP_REQUESTED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PAUSING,
         _E.RELEASED: _S.PAUSING,
     },
     _S.PAUSED: {
-        _E.RESUME_REQUEST: _S.QUEUED,
-        _E.STOP_REQUEST: _S.ENDED,
+        _E.RESUME_REQUESTED: _S.QUEUED,
+        _E.STOP_REQUESTED: _S.ENDED,
         _E.REORDERED: _S.PAUSED,
     },
     _S.PREEMPTING: {
         _E.VACATED: _S.QUEUED,
         _E.RETRIED: _S.QUEUED,
         _E.FAULTED: _S.QUEUED,
-        _E.PAUSE_REQUEST: _S.PAUSING,
-        _E.STOP_REQUEST: _S.STOPPING,
+        _E.PAUSE_REQUESTED: _S.PAUSING,
+        _E.STOP_REQUESTED: _S.STOPPING,
         _E.FINISHED: _S.ENDED,
         _E.REORDERED: _S.PREEMPTING,
         _E.RELEASED: _S.PREEMPTING,
@@ -146,7 +146,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.ENDED: {},
 }
 
-USER_ASKS = (RunEvent.PAUSE_REQUEST, RunEvent.RESUME_REQUEST, RunEvent.STOP_REQUEST)
+USER_ASKS = (RunEvent.PAUSE_REQUESTED, RunEvent.RESUME_REQUESTED, RunEvent.STOP_REQUESTED)
 """The events that a person brings about."""
 
 INITIAL_EVENT = RunEvent.ACCEPTED
@@ -209,10 +209,10 @@ def attempt_step(state: AttemptState, following: AttemptState) -> AttemptState:
 
 
 _PHRASES = {
-    RunEvent.PAUSE_REQUEST: "paused",
-    RunEvent.RESUME_REQUEST: "resumed",
-    RunEvent.PREEMPT_REQUEST: "preempted",
-    RunEvent.STOP_REQUEST: "stopped",
+    RunEvent.PAUSE_REQUESTED: "paused",
+    RunEvent.RESUME_REQUESTED: "resumed",
+    RunEvent.PREEMPT_REQUESTED: "preempted",
+    RunEvent.STOP_REQUESTED: "stopped",
     RunEvent.PLACED: "placed",
     RunEvent.REORDERED: "given another place in the queue",
 }

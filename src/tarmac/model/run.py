@@ -287,7 +287,7 @@ class Attempt:
         return self.allocation.delegated
 
     @property
-    def held_from(self) -> float | None:
+    def allocated_at(self) -> float | None:
         """From when on it holds its allocation; None while it waits for it in a cluster's own queue."""
         return self.granted_at if self.delegated else self.created_at
 
@@ -299,7 +299,7 @@ class Attempt:
         return self.state is AttemptState.STARTING
 
     @property
-    def held(self) -> Allocation:
+    def current_allocation(self) -> Allocation:
         """What it still holds of its allocation."""
         if not self.released:
             return self.allocation

@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn, Optional
 
 from tarmac.node import runner, warm
-from tarmac.node.attempt.granted import Granted, read_granted
+from tarmac.node.attempt.granted import GrantedNode, read_granted
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.files import bundles
 from tarmac.node.kernel import namespaces, syscalls
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
         _usage()
 
 
-def _run(directory: str, node: str, granted: Optional[Granted]) -> None:
+def _run(directory: str, node: str, granted: Optional[GrantedNode]) -> None:
     """Be the runner; or, where processes are set apart, wait for it: whoever signals us means it."""
     os.chdir("/")  # the starter's directory may go away
     detach.own_session()
@@ -52,7 +52,7 @@ def _run(directory: str, node: str, granted: Optional[Granted]) -> None:
     pid = os.fork()
     if pid == 0:
         syscalls.die_with_parent(signal.SIGKILL)
-        runner.run_attempt(directory, node, namespaces.settle(), granted=granted)
+        runner.run_attempt(directory, node, namespaces.enter(), granted=granted)
         return
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         number = signal.sigwait(heard)

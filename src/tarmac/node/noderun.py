@@ -13,7 +13,7 @@ from tarmac.node.attempt import protocol, words
 from tarmac.node.attempt.document import AttemptDocument, NodePart, WorkerPart
 from tarmac.node.attempt.events import EventLog
 from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequest
-from tarmac.node.attempt.granted import Granted
+from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.files.masking import NO_SECRETS, Mask
@@ -21,7 +21,7 @@ from tarmac.node.files.timeindex import TimeIndex
 from tarmac.node.kernel import fifo
 from tarmac.node.kernel.memory import OomKills
 from tarmac.node.kernel.mountplan import Plan
-from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.kernel.workergroup import WorkerGroup
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.sidecar_process import SidecarProcess
@@ -49,7 +49,7 @@ class Worker:
         self.exit: Optional[Exit] = None
         self.group: Optional[WorkerGroup] = None
         self.watched = False
-        self.held_bytes: Optional[int] = None
+        self.over_limit_bytes: Optional[int] = None
 
 
 class NodeRun:
@@ -62,8 +62,8 @@ class NodeRun:
         attempt: AttemptPaths,
         events: EventLog,
         *,
-        apart: Optional[Apart] = None,
-        granted: Optional[Granted] = None,
+        namespace: Optional[ProcessNamespace] = None,
+        granted: Optional[GrantedNode] = None,
     ) -> None:
         self.document = document
         self.part = part
@@ -72,11 +72,11 @@ class NodeRun:
         self.granted = granted
         self.node_name = granted.name if granted is not None else part.node
         self.events = events
-        self.apart = apart
-        self.own_disk_view = apart is not None
+        self.namespace = namespace
+        self.own_disk_view = namespace is not None
         self.mounted: Optional[Plan] = None
         self.wake_channel = WakeChannel(
-            self.node, events.flush, look_s=document.look_s, outside_only=apart is not None
+            self.node, events.flush, look_s=document.look_s, outside_only=namespace is not None
         )
         self.children = Children()
         self.sidecar = SidecarProcess(
@@ -86,7 +86,7 @@ class NodeRun:
             events=events,
             wake_channel=self.wake_channel,
             children=self.children,
-            apart=apart,
+            namespace=namespace,
         )
         self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
@@ -98,7 +98,7 @@ class NodeRun:
         self.git = document.git
         self.venv: Optional[str] = None
         self.programs: list[str] = []
-        self.held: list[int] = []
+        self.lock_handles: list[int] = []
         self.progress: Optional[ProgressWatcher] = None
         self.torn: Optional[list[str]] = None
         self.over_at: Optional[float] = None
@@ -114,11 +114,11 @@ class NodeRun:
             if seconds is not None
         }
 
-    def settle(self, document: AttemptDocument, part: NodePart) -> None:
+    def replace_placeholders(self, document: AttemptDocument, part: NodePart) -> None:
         """Replace document and part by those without placeholders."""
         self.document, self.part = document, part
-        for worker, settled in zip(self.workers, part.workers):  # noqa: B905 - the same workers
-            worker.part = settled
+        for worker, complete in zip(self.workers, part.workers):  # noqa: B905 - the same workers
+            worker.part = complete
 
     @property
     def directories(self) -> list[str]:
@@ -142,11 +142,11 @@ class NodeRun:
         """The kind of the strongest request to leave so far."""
         return self.leave_request.kind if self.leave_request else None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close what was opened for the attempt: this process serves another one."""
         self.wake_channel.close()
         if self.progress is not None:
-            self.progress.let_go()
+            self.progress.release()
 
     def leave_at(self) -> Optional[float]:
         """When workers that start now will be asked to leave, in seconds since the epoch; None: never."""

@@ -19,14 +19,14 @@ def renew(run: NodeRun, end: ExitOutcome) -> bool:
     """Take back what the attempt changed of this process; False where it has to end instead."""
     if end.outcome != words.COMPLETED or not _is_plain(run) or _has_children():
         return False
-    run.let_go()
+    run.release()
     return mounts.take_back(run.mounted)
 
 
 def _is_plain(run: NodeRun) -> bool:
     document = run.document
     special = document.secrets or document.setup or document.hooks or document.own_packages or run.part.mounts
-    return run.apart is not None and not special
+    return run.namespace is not None and not special
 
 
 def _has_children() -> bool:

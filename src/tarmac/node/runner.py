@@ -16,7 +16,7 @@ from typing import Callable, Optional
 from tarmac.node.attempt import words
 from tarmac.node.attempt.document import Unreadable, read_document, unreadable
 from tarmac.node.attempt.exit_outcome import ExitOutcome
-from tarmac.node.attempt.granted import Granted
+from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
 from tarmac.node.hooks.around import run_after, run_before
@@ -33,7 +33,7 @@ from tarmac.node.hooks.setup import set_up
 from tarmac.node.hooks.watch import watch
 from tarmac.node.hooks.workers import start_workers
 from tarmac.node.kernel import descendants, syscalls
-from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.leave import outcome_of
 from tarmac.node.noderun import Leave, NodeRun
 from tarmac.node.renewal import renew
@@ -63,14 +63,14 @@ _LOOK_AGAIN_S = 0.05
 def run_attempt(
     directory: str,
     node_name: str,
-    apart: Optional[Apart],
+    namespace: Optional[ProcessNamespace],
     secrets: Optional[dict[str, str]] = None,
-    granted: Optional[Granted] = None,
+    granted: Optional[GrantedNode] = None,
 ) -> bool:
     """Run one node's part of the attempt in `directory`; nothing happens if it is claimed or fenced.
 
-    `apart` if this process is the first of a namespace. `secrets` are the values of those that attempt.json
-    names, `granted` is what the cluster gave to it, where that has a queue of its own. True when this process
+    `namespace` if this process is the first of one. `secrets` are the values of those in attempt.json,
+    `granted` is what the cluster gave to the attempt, where it has a queue of its own. True when this process
     can serve another attempt.
     """
     syscalls.become_subreaper()
@@ -79,11 +79,11 @@ def run_attempt(
         document = read_document(attempt.description)
         document.part(node_name)
     except Unreadable as error:
-        _refuse(attempt, node_name, str(error), apart)
+        _refuse(attempt, node_name, str(error), namespace)
         return False
-    run = claim(document, node_name, attempt, apart, granted)
+    run = claim(document, node_name, attempt, namespace, granted)
     if run is None:
-        return apart is not None
+        return namespace is not None
     if secrets:
         run.take_secrets(secrets)
     end = _supervise(run)
@@ -135,15 +135,17 @@ def _deliver(run: NodeRun) -> None:
     """The report must reach the disk, however long it is full; unless its directory was taken away."""
     while not run.events.finish() and os.path.isdir(run.node.directory):
         run.wake_channel.wait()
-    give_up(run.apart)
+    give_up(run.namespace)
     run.events.ring()
 
 
-def _refuse(attempt: AttemptPaths, node_name: str, message: str, apart: Optional[Apart]) -> None:
+def _refuse(
+    attempt: AttemptPaths, node_name: str, message: str, namespace: Optional[ProcessNamespace]
+) -> None:
     """Report an unreadable attempt.json, where there is a directory to report in."""
     if not os.path.isdir(attempt.directory):
         return
-    run = claim(unreadable(node_name), node_name, attempt, apart)
+    run = claim(unreadable(node_name), node_name, attempt, namespace)
     if run is not None:
         end = _fault(run, message)
         run.events.append("ended", outcome=end.outcome, cause=end.cause, finished=False)

@@ -19,7 +19,7 @@ from tarmac.node import environment, runner
 from tarmac.node.attempt import protocol
 from tarmac.node.idle import IdleRunners, next_request
 from tarmac.node.kernel import namespaces
-from tarmac.node.kernel.namespaces import Apart, Way
+from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach
 
 MOST_ATTEMPTS = 100
@@ -98,7 +98,7 @@ class _Parent:
         return namespaces.fork(self._way, partial(self._become_runner, request, more))
 
     def _become_runner(
-        self, request: _Request, more: Optional[socket.socket], apart: Optional[Apart]
+        self, request: _Request, more: Optional[socket.socket], namespace: Optional[ProcessNamespace]
     ) -> NoReturn:
         """In the child: let go of everything that is the parent's, and run attempts."""
         try:
@@ -110,7 +110,7 @@ class _Parent:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir("/")
             for left in reversed(range(MOST_ATTEMPTS)):
-                as_new = runner.run_attempt(request.directory, request.node, apart, request.secrets)
+                as_new = runner.run_attempt(request.directory, request.node, namespace, request.secrets)
                 if not left or not as_new or more is None:
                     break  # without a word: one who says that it waits is sent a request
                 line = next_request(more, self._idle_s)

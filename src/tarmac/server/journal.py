@@ -8,12 +8,12 @@ from logging.handlers import RotatingFileHandler
 from tarmac.model.home import Home
 
 _FILE_BYTES = 1_000_000
-_FILES_KEPT = 2
+_OLD_FILES = 2
 
 
 def log_to(home: Home) -> None:
     """Send everything that is logged to the home's log."""
-    handler = RotatingFileHandler(home.log, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
+    handler = RotatingFileHandler(home.log, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)

@@ -23,10 +23,10 @@ def local_pools(
     """The rules in the table `pools`, for pools that have nodes, and what is wrong with them."""
     problems = Problems(file)
     read = read_pools(Value(from_plain(table), "pools", problems), LOCAL_CLUSTER)
-    there = dict.fromkeys(group.pool for group in groups) or [DEFAULT_POOL]
+    known = dict.fromkeys(group.pool for group in groups) or [DEFAULT_POOL]
     for pool, rules in read:
-        if pool.name not in there:
-            rules.refuse("no node is in this pool", f"pools with nodes: {', '.join(there)}")
+        if pool.name not in known:
+            rules.refuse("no node is in this pool", f"pools with nodes: {', '.join(known)}")
     return tuple(pool for pool, _ in read), problems.found
 
 

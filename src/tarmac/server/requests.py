@@ -92,8 +92,8 @@ class ChangeBody(BaseModel):
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> Self:
-        given = (self.priority, self.weight, self.pool, self.ahead_of, self.behind_of, self.top or None)
-        if sum(value is not None for value in given) != 1:
+        changes = (self.priority, self.weight, self.pool, self.ahead_of, self.behind_of, self.top or None)
+        if sum(value is not None for value in changes) != 1:
             raise ValueError("exactly one of priority, weight, pool, ahead_of, behind_of and top is needed")
         return self
 

@@ -19,10 +19,10 @@ MACHINE_ID = Path("/etc/machine-id")
 def take_cluster(store: Store, home: Home, clock: Clock, *, cluster: str, take_over: bool) -> Lease:
     """The right to serve the cluster; raises Refused where another home does, or the history is gone."""
     identity = identity_of(home)
-    held = next((record for record in store.servers() if record.cluster == cluster), None)
-    if held is None:
+    record = next((record for record in store.servers() if record.cluster == cluster), None)
+    if record is None:
         _refuse_emptied(store, home)
-    copied = held is not None and held.home.id == identity.id and _elsewhere(Path(held.home.path), home)
+    copied = record is not None and record.home.id == identity.id and _elsewhere(Path(record.home.path), home)
     wish = Wish(cluster=cluster, home=identity, take_over=take_over, copied=copied)
     return serve(store, wish, now=clock.now())
 
@@ -67,10 +67,10 @@ def _machine() -> str:
 
 def _elsewhere(recorded: Path, home: Home) -> bool:
     """Whether the recorded place still is a home of this id, and another directory than this one."""
-    there = Home(recorded)
+    other = Home(recorded)
     try:
         same = recorded.samefile(home.root)
-        return not same and _id_in(there.identity) == _id_in(home.identity)
+        return not same and _id_in(other.identity) == _id_in(home.identity)
     except OSError:
         return False
 

@@ -176,8 +176,8 @@ class _Reader:
         return name
 
     def _code(self, values: Mapping[str, Any], *, ended_days: float) -> CodeSettings:
-        given = None if values["limit"] == DEFAULT_CODE_LIMIT else values["limit"]
-        limit_bytes = self._memory_bytes(given, "code.limit")
+        limit = None if values["limit"] == DEFAULT_CODE_LIMIT else values["limit"]
+        limit_bytes = self._memory_bytes(limit, "code.limit")
         return CodeSettings(
             limit_bytes=DEFAULT_CODE_LIMIT_BYTES if limit_bytes is None else limit_bytes,
             timeout_s=values["timeout_s"],
@@ -278,8 +278,8 @@ class _Reader:
         for key in table:
             if key not in known:
                 close = nearest(key, known)
-                meant = f"did you mean {prefix}{close}?" if close else f"known here: {', '.join(known)}"
-                self._problem(f"{prefix}{key} is no setting", hint=meant)
+                guess = f"did you mean {prefix}{close}?" if close else f"known here: {', '.join(known)}"
+                self._problem(f"{prefix}{key} is no setting", hint=guess)
 
     def _problem(self, message: str, *, hint: str | None = None) -> None:
         self._problems.append(Problem(message=message, file=self._file, hint=hint))

@@ -20,13 +20,13 @@ LEAST_WAIT_S = 60.0
 class Accuracy:
     """How far estimates lay from what came, over jobs that waited.
 
-    `asked` estimates were made and could be judged, `told` of them named a time. The errors are medians of
-    those: as a share of the wait, and in seconds. `in_time_share` is the share of the latest starts told (all
-    time limits used up) that were kept; None where none was told.
+    `count` estimates were made and could be judged, `with_time` of them named a time. The errors are the
+    medians of those: as a share of the wait, and in seconds. `in_time_share`: of the latest starts that
+    were predicted (all time limits used up), the share that came true; None where none was predicted.
     """
 
-    asked: int
-    told: int
+    count: int
+    with_time: int
     error_share: float | None
     error_s: float | None
     in_time_share: float | None
@@ -46,20 +46,20 @@ class Estimates:
         """What came of them, as far as the jobs have started."""
         errors: list[tuple[float, float]] = []
         in_time: list[bool] = []
-        asked = 0
+        count = 0
         for number, (at, estimate) in self._made.items():
             started_at = passages[number].started_at
             if started_at is None or started_at - at < LEAST_WAIT_S:
                 continue
-            asked += 1
+            count += 1
             if estimate.start_at is not None:
                 error_s = abs(estimate.start_at - started_at)
                 errors.append((error_s / (started_at - at), error_s))
             if estimate.latest_at is not None:
                 in_time.append(started_at <= estimate.latest_at + 1.0)
         return Accuracy(
-            asked=asked,
-            told=len(errors),
+            count=count,
+            with_time=len(errors),
             error_share=median(share for share, _ in errors) if errors else None,
             error_s=median(error_s for _, error_s in errors) if errors else None,
             in_time_share=sum(in_time) / len(in_time) if in_time else None,

@@ -119,10 +119,10 @@ def _jobs(runs: Sequence[Record], attempts: Mapping[str, Sequence[Record]]) -> I
 
 def _ran_s(run: Record, attempts: Sequence[Record] | None) -> float | None:
     """How long a run worked in all; None when it never did."""
-    stretches = attempts if attempts is not None else [run]
+    attempts_or_run = attempts if attempts is not None else [run]
     worked = [
-        stretch["ended_at"] - stretch["started_at"]
-        for stretch in stretches
-        if stretch["started_at"] is not None and stretch["ended_at"] is not None
+        attempt["ended_at"] - attempt["started_at"]
+        for attempt in attempts_or_run
+        if attempt["started_at"] is not None and attempt["ended_at"] is not None
     ]
     return max(0.0, sum(worked)) if worked else None

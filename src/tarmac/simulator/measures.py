@@ -68,8 +68,8 @@ def utilisation(record: Record, slots: int) -> float:
     span_s = times[-1] - times[0] if times else 0.0
     if not span_s or not slots:
         return 0.0
-    held = math.fsum((after - at) * held for at, after, held in zip(times, times[1:], busy, strict=False))
-    return held / (span_s * slots)
+    slot_s = math.fsum((after - at) * used for at, after, used in zip(times, times[1:], busy, strict=False))
+    return slot_s / (span_s * slots)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:

@@ -57,7 +57,7 @@ class PromiseBook:
             ended = passage.ended_at is not None and passage.ended_at <= ends
             going = [(passage.placed_at, until)] if passage.placed_at is not None else []
             got_s = math.fsum(
-                max(0.0, min(end, ends) - max(begin, period_at)) for begin, end in passage.stretches + going
+                max(0.0, min(end, ends) - max(begin, period_at)) for begin, end in passage.intervals + going
             )
             shares.append(1.0 if ended or got_s >= allotted_s - TOLERANCE_S else got_s / allotted_s)
         if not shares:

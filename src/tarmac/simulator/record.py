@@ -34,7 +34,7 @@ class Passage:
     placed_at: float | None = None
     placed: bool = False
     failed: bool = False
-    stretches: list[tuple[float, float]] = field(default_factory=list)  # of interruptible jobs alone
+    intervals: list[tuple[float, float]] = field(default_factory=list)  # of interruptible jobs alone
 
     @property
     def completion_s(self) -> float:
@@ -138,5 +138,5 @@ class Record:
             self._busy_slots -= passage.job.slots
             passage.held_s += at - passage.placed_at
             if passage.job.mode is Mode.INTERRUPTIBLE:
-                passage.stretches.append((passage.placed_at, at))
+                passage.intervals.append((passage.placed_at, at))
             passage.placed_at = None

@@ -32,7 +32,7 @@ def series(record: Record, slots: int, steps: int = STEPS) -> Series:
         step_s=step_s,
         queued=_averages(record, record.queued, step_s, steps),
         utilisation=tuple(
-            held / max(1, slots) for held in _averages(record, record.busy_slots, step_s, steps)
+            used / max(1, slots) for used in _averages(record, record.busy_slots, step_s, steps)
         ),
     )
 

@@ -19,7 +19,7 @@ from tarmac.model.text import nearest
 from tarmac.simulator.forms import CSV, FORMS, NEEDED, Form, Meaning, Window, form_of, mapped
 from tarmac.simulator.jobs import Job, Trace
 
-PROBLEMS_TOLD = 20
+PROBLEMS_LISTED = 20
 """How many problems of a file are told one by one; the others are counted."""
 
 DIGEST_CHARACTERS = 16
@@ -291,5 +291,5 @@ class _Reading:
 
     def _note(self, problem: Problem) -> None:
         self._wrong += 1
-        if len(self._problems) < PROBLEMS_TOLD:
+        if len(self._problems) < PROBLEMS_LISTED:
             self._problems.append(problem)

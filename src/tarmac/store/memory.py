@@ -194,8 +194,8 @@ class MemoryStore:
 
     def take_lease(self, cluster: str, home: HomeIdentity, *, after: int, now: float) -> Lease | None:
         with self._write:
-            held = self._servers.get(cluster)
-            if (0 if held is None else held.token) != after:
+            record = self._servers.get(cluster)
+            if (0 if record is None else record.token) != after:
                 return None
             self._servers[cluster] = ServerRecord(cluster=cluster, home=home, token=after + 1, seen_at=now)
             return Lease(cluster=cluster, home=home.id, token=after + 1)
@@ -257,8 +257,8 @@ class MemoryStore:
     def _fence(self, lease: Lease | None) -> None:
         if lease is None:
             return
-        held = self._servers.get(lease.cluster)
-        if held is None or (held.home.id, held.token) != (lease.home, lease.token):
+        record = self._servers.get(lease.cluster)
+        if record is None or (record.home.id, record.token) != (lease.home, lease.token):
             raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
     def _keys(self, new: Sequence[NewRun]) -> Iterator[tuple[Key, str]]:

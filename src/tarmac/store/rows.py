@@ -52,7 +52,7 @@ _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
 _CAUSES: dict[str | None, CauseCode | None] = {None: None, **{str(code): code for code in CauseCode}}
 _MODES = {str(mode): mode for mode in Mode}
-_SPECS_KEPT = 4096  # specs are frozen, and lists are read again and again
+_MOST_SPECS = 4096  # specs are frozen, and lists are read again and again
 
 # --- to rows ----------------------------------------------------------------------------------------
 
@@ -373,7 +373,7 @@ def to_dataset(body: str) -> Dataset:
     return decode(Dataset, json.loads(body))
 
 
-@lru_cache(maxsize=_SPECS_KEPT)
+@lru_cache(maxsize=_MOST_SPECS)
 def _spec(body: str) -> RunSpec:
     return decode(RunSpec, json.loads(body))
 

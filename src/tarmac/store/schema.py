@@ -1,7 +1,7 @@
 """The tables of the database, as the code of this version wants them.
 
-Read by `statements`; `migrations` build the same schema step by step with literal values (a test proves
-the two equal). Sets of states come from the model here, and are frozen in the migrations.
+Read by `statements`; `migrations` bring older databases to the same schema, with literal values (a test
+proves the two equal). Sets of states come from the model here, and are frozen in the migrations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ from tarmac.model.lifecycle import AttemptState, RunEvent, RunState
 from tarmac.model.run import RUN_OUTCOMES, LeaveRequest, Outcome
 from tarmac.model.spec import Mode
 
-HEAD = "0014"
+BASE = "0014"
+"""The oldest schema that migrations start from."""
+
+HEAD = "0015"
 """The newest migration: what `alembic_version` says of a database with this schema."""
 
 Bytewise = Text().with_variant(Text(collation="C"), "postgresql")

@@ -186,10 +186,10 @@ class SqlStore:
         lease = Lease(cluster=cluster, home=home.id, token=after + 1)
         values = rows.of_server(lease, home, now)
         with self._database.writing() as connection:
-            held = connection.execute(sql.LEASE, {"of_cluster": cluster}).one_or_none()
-            if (0 if held is None else held.token) != after:
+            row = connection.execute(sql.LEASE, {"of_cluster": cluster}).one_or_none()
+            if (0 if row is None else row.token) != after:
                 return None
-            if held is None:
+            if row is None:
                 connection.execute(sql.INSERT_SERVER, values)
             else:
                 connection.execute(
@@ -314,8 +314,8 @@ def _insert(connection: Connection, new: Sequence[NewRun]) -> None:
 def _fence(connection: Connection, lease: Lease | None) -> None:
     if lease is None:
         return
-    held = connection.execute(sql.LEASE, {"of_cluster": lease.cluster}).one_or_none()
-    if held is None or (held.home, held.token) != (lease.home, lease.token):
+    row = connection.execute(sql.LEASE, {"of_cluster": lease.cluster}).one_or_none()
+    if row is None or (row.home, row.token) != (lease.home, lease.token):
         raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
 

@@ -12,26 +12,42 @@ from sqlalchemy import Connection, inspect, text
 
 from tarmac.model.errors import Refused
 from tarmac.store.database import Database
-from tarmac.store.schema import HEAD, metadata
+from tarmac.store.schema import BASE, HEAD, metadata
 
 SCRIPTS = Path(__file__).with_name("migrations")
 
+VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
+    " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+"""The table in which Alembic keeps the version, as Alembic would create it."""
+
 
 def bring_up_to_date(database: Database) -> None:
-    """Create the tables or run the missing migrations, in one transaction; Refused for a newer database."""
+    """Create the tables or run the missing migrations, in one transaction.
+
+    Refused for a database of a newer tarmac, or of one from before the first release.
+    """
     with database.reading() as connection:
-        found = _version(connection)
-    if found == HEAD:
-        return
-    if found is not None and found > HEAD:
-        raise Refused(
-            f"the database {database.name} was used by a newer tarmac (its schema is {found}, ours {HEAD})",
-            hint="upgrade tarmac; there is no way back to an older schema",
-        )
-    with database.writing() as connection:  # another server may have done it by now: then nothing happens
-        if _is_empty(connection):
+        if _version(connection) == HEAD:
+            return
+    with database.writing() as connection:
+        found = _version(connection)  # another server may have done it by now
+        if found is None and _is_empty(connection):
             _create(connection)
-        else:
+        elif found is None or found < BASE:
+            raise Refused(
+                f"the database {database.name} is of a tarmac from before the first release"
+                f" (its schema is {found or 'unknown'}, and {BASE} is the oldest that can be upgraded)",
+                hint="start with an empty database, or with another TARMAC_HOME",
+            )
+        elif found > HEAD:
+            raise Refused(
+                f"the database {database.name} was used by a newer tarmac"
+                f" (its schema is {found}, ours {HEAD})",
+                hint="upgrade tarmac; there is no way back to an older schema",
+            )
+        elif found < HEAD:
             _migrate(connection)
 
 
@@ -41,13 +57,7 @@ def _is_empty(connection: Connection) -> bool:
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
-    # The table in which Alembic keeps the version, as Alembic would create it.
-    connection.execute(
-        text(
-            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
-            " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-        )
-    )
+    connection.execute(text(VERSION_TABLE))
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
 
 

@@ -127,9 +127,9 @@ class Vault:
             version = _next(new, versions, old, user=user, now=self._clock.now())
             if old is not None and _says_the_same(old, version) and self._opens_to(old, new.value):
                 return old
-            kept = _sealed(version, new.value, key)
-            if self._records.add(kept):
-                return self._under_a_lasting_key(kept, new.value)
+            sealed = _sealed(version, new.value, key)
+            if self._records.add(sealed):
+                return self._under_a_lasting_key(sealed, new.value)
         raise Unavailable(f"secret {new.name} changes too quickly", hint="try again")
 
     def remove(self, name: str) -> SecretVersion:
@@ -182,9 +182,9 @@ class Vault:
         keys = self._keys.read()
         if version.key_id in {key.id for key in keys} or not keys:
             return version
-        kept = _sealed(version, value, keys[0])
-        self._records.reseal([kept])
-        return kept
+        sealed = _sealed(version, value, keys[0])
+        self._records.reseal([sealed])
+        return sealed
 
     def _seal_all_with(self, key: Key) -> int:
         """Seal every value with this key that is sealed with another; how many values there are."""

@@ -12,6 +12,7 @@ from actors import ADA
 from simulated import BatchKind, CountingIds, InstantCode, InterruptibleStore, nodes, spec
 from tarmac.control.loops import Loops
 from tarmac.control.service import ControlPlane, Submission
+from tarmac.control.state.event_bus import Wakeup
 from tarmac.engines.sim import Behaviour, SimBatchEngine, SimEngine, VirtualClock
 from tarmac.engines.sim.behaviour import Moment
 from tarmac.model.cluster import Cluster
@@ -79,6 +80,12 @@ def wait_for(plane: ControlPlane, run_id: str, state: RunState) -> None:
     unsubscribe()
 
 
+def wake_all(plane: ControlPlane) -> None:
+    for wakeup in Wakeup:
+        for engine in ("", *(engine.key for engine in plane.control.engines)):
+            plane.control.event_bus.notify(wakeup, engine)
+
+
 def submit(plane: ControlPlane, cluster: str | None = None) -> str:
     wanted = spec(slots=1, target=Target(cluster=cluster))
     return plane.submit([Submission(spec=wanted, actor=ADA)])[0].run.id
@@ -105,7 +112,7 @@ def test_a_server_whose_cluster_was_taken_over_ends_what_it_runs_and_goes() -> N
         run_id = submit(plane)
         wait_for(plane, run_id, RunState.RUNNING)
         taken = take(store, TWO)
-        plane.control.event_bus.notify_all()
+        wake_all(plane)
         assert lost.wait(LIMIT_S)
         assert reaped.is_set(), "it runs elsewhere now"
     finally:
@@ -193,7 +200,7 @@ def test_an_engine_that_never_answers_holds_up_no_run_of_another_nor_the_end_of_
         answers.set()
         wait_for(plane, stuck, RunState.ENDED)
         answers.clear()
-        plane.control.event_bus.notify_all()
+        wake_all(plane)
         began_at = time.monotonic()
     finally:
         loops.stop()

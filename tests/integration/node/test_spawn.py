@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from tarmac.node.kernel import namespaces
-from tarmac.node.kernel.namespaces import Apart, Way
+from tarmac.node.kernel.namespaces import ProcessNamespace, Way
 from tarmac.node.processes import detach, wake_channel
 from tarmac.node.processes.spawn import CannotStart, spawn
 
@@ -33,7 +33,7 @@ def start(way: Way, do: Callable[[], str]) -> str:
     """What `do` returns in a runner of this kind."""
     hear, say = os.pipe()
 
-    def become(_apart: Apart | None) -> NoReturn:
+    def become(_apart: ProcessNamespace | None) -> NoReturn:
         try:
             detach.close_inherited(but=frozenset({say}))
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])

@@ -104,7 +104,7 @@ def test_a_block_and_its_credit() -> None:
 
 
 def test_a_run_that_gives_way_says_to_whom() -> None:
-    asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
+    asked = ("preempt_requested", {"reason": "make_way", "for": "r9"})
     assert detail_of("preempting", BATCH, ("started", {}), asked) == "giving way to urgent (r9)"
     assert detail_of("queued", BATCH, asked, ("vacated", {})) == "giving way to urgent (r9)"
     assert (
@@ -113,7 +113,7 @@ def test_a_run_that_gives_way_says_to_whom() -> None:
 
 
 def test_a_turn_that_is_over_is_counted() -> None:
-    asked = ("preempt_asked", {"reason": "turn_over"})
+    asked = ("preempt_requested", {"reason": "turn_over"})
     assert (
         detail_of("preempting", {**CYCLE, "turns": 1}, asked, ("vacated", {}), ("placed", {}))
         == "turn 2 of 3 is over"
@@ -125,12 +125,12 @@ def test_a_turn_that_is_over_is_counted() -> None:
 
 def test_a_run_moved_to_another_pool_says_so() -> None:
     assert (
-        detail_of("preempting", BATCH, ("preempt_asked", {"reason": "pool_changed"}))
+        detail_of("preempting", BATCH, ("preempt_requested", {"reason": "pool_changed"}))
         == "moving to another pool"
     )
 
 
-@pytest.mark.parametrize("last", ["retried", "resume_asked", "faulted"])
+@pytest.mark.parametrize("last", ["retried", "resume_requested", "faulted"])
 def test_a_run_queued_again_for_another_reason_has_no_such_story(last: str) -> None:
-    asked = ("preempt_asked", {"reason": "make_way", "for": "r9"})
+    asked = ("preempt_requested", {"reason": "make_way", "for": "r9"})
     assert detail_of("queued", BATCH, asked, ("vacated", {}), ("placed", {}), (last, {})) == ""

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from tarmac import api
+from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.fetching import fetch, selected
-from tarmac.client.kept_calls import KeptCalls
 from tarmac.model.errors import InvalidInput, Unavailable
 
 
@@ -47,7 +47,7 @@ def entry(path: str, *contents: bytes, kind: str = "file", **changes: Any) -> ap
 
 
 def bring(server: Pieces, entries: list[api.ArtifactEntry], target: Path) -> None:
-    fetch(cast(KeptCalls, server), entries, target)
+    fetch(cast(ArtifactCalls, server), entries, target)
 
 
 def test_it_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_events_say_whose_command_they_were(plane: ControlPlane) -> None:
     assert told == [
         ("accepted", "bob"),
         ("staged", None),
-        ("pause_asked", "ada"),
-        ("resume_asked", "bob"),
+        ("pause_requested", "ada"),
+        ("resume_requested", "bob"),
         ("reordered", "bob"),
     ]

@@ -61,7 +61,7 @@ def test_code_that_cannot_be_kept_now_holds_up_no_other_and_says_why(
     assert plane.find(ADA, large.id).state is RunState.PENDING
     simulation.server.turn("stage")
     assert plane.find(ADA, large.id).state is RunState.QUEUED
-    assert plane.control.code_held_up == {}
+    assert plane.control.code_failures == {}
 
 
 def test_a_defect_that_the_code_of_one_run_brings_to_light_holds_up_no_other(

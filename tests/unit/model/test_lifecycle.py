@@ -91,7 +91,7 @@ def test_every_state_is_in_the_table_and_can_be_reached():
 
 @pytest.mark.parametrize("state", sorted(LIVE_STATES - {RunState.STOPPING}))
 def test_a_stop_is_possible_from_any_state_but_ended(state):
-    assert step(state, RunEvent.STOP_REQUEST) is (
+    assert step(state, RunEvent.STOP_REQUESTED) is (
         RunState.STOPPING if state in OCCUPYING_STATES else RunState.ENDED
     )
 
@@ -99,7 +99,7 @@ def test_a_stop_is_possible_from_any_state_but_ended(state):
 @pytest.mark.parametrize("state", sorted(LIVE_STATES))
 def test_from_every_live_state_there_is_a_way_to_the_end(state):
     if state is not RunState.STOPPING:
-        state = step(state, RunEvent.STOP_REQUEST)
+        state = step(state, RunEvent.STOP_REQUESTED)
     assert state in TERMINAL_STATES or step(state, RunEvent.FINISHED) in TERMINAL_STATES
 
 
@@ -127,8 +127,8 @@ def test_whoever_changes_their_mind_while_pausing_is_queued_again():
         RunEvent.STAGED,
         RunEvent.PLACED,
         RunEvent.STARTED,
-        RunEvent.PAUSE_REQUEST,
-        RunEvent.RESUME_REQUEST,
+        RunEvent.PAUSE_REQUESTED,
+        RunEvent.RESUME_REQUESTED,
     ]
     assert steps(INITIAL_STATE, [*asked, RunEvent.VACATED]) is RunState.QUEUED
 
@@ -138,20 +138,20 @@ def test_whoever_changes_their_mind_while_pausing_is_queued_again():
     [
         (
             RunState.RUNNING,
-            RunEvent.RESUME_REQUEST,
+            RunEvent.RESUME_REQUESTED,
             "a run that is running cannot be resumed (it can be paused or stopped)",
         ),
         (
             RunState.PAUSED,
-            RunEvent.PAUSE_REQUEST,
+            RunEvent.PAUSE_REQUESTED,
             "a run that is paused cannot be paused (it can be resumed or stopped)",
         ),
         (
             RunState.PENDING,
-            RunEvent.PAUSE_REQUEST,
+            RunEvent.PAUSE_REQUESTED,
             "a run that is pending cannot be paused (it can be stopped)",
         ),
-        (RunState.ENDED, RunEvent.STOP_REQUEST, "a run that is ended cannot be stopped"),
+        (RunState.ENDED, RunEvent.STOP_REQUESTED, "a run that is ended cannot be stopped"),
     ],
 )
 def test_a_refused_step_says_in_words_what_is_possible(state, event, said):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.node.attempt.granted import END_MARGIN_S, Granted, read_granted
+from tarmac.node.attempt.granted import END_MARGIN_S, GrantedNode, read_granted
 
 DAY_S = 86_400.0
 
 
 def leave_s(left_s: float, grace_s: float) -> float | None:
-    return Granted(0, ("n1",), ("n1",), None, 1000.0 + left_s).leave_s(grace_s, 1000.0)
+    return GrantedNode(0, ("n1",), ("n1",), None, 1000.0 + left_s).leave_s(grace_s, 1000.0)
 
 
 def test_workers_leave_so_long_before_the_end_that_their_grace_and_a_margin_fit() -> None:
@@ -24,7 +24,7 @@ def test_a_grace_longer_than_the_job_leaves_half_of_it_for_work() -> None:
 
 
 def test_a_job_without_an_end_asks_nobody_to_leave() -> None:
-    assert Granted(0, ("n1",), ("n1",)).leave_s(30.0, 1000.0) is None
+    assert GrantedNode(0, ("n1",), ("n1",)).leave_s(30.0, 1000.0) is None
 
 
 @pytest.mark.parametrize(("text", "ends_at"), [("", None), ("1795366800", 1795366800.0)])

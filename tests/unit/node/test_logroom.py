@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tarmac.node.files.logroom import LogRoom, cut, cut_note, held_bytes
+from tarmac.node.files.logroom import LogRoom, allocated_bytes, cut, cut_note
 
 BLOCK = 4096
 
@@ -27,7 +27,7 @@ def test_a_log_that_is_cut_keeps_its_ends_and_every_place(tmp_path: Path) -> Non
     assert len(now) == len(text)
     assert now[: note["begin"]] == text[: note["begin"]]
     assert now[note["end"] :] == text[note["end"] :]
-    assert held_bytes(str(log)) < 12 * BLOCK
+    assert allocated_bytes(str(log)) < 12 * BLOCK
     with log.open("ab") as file:
         file.write(b"more\n")
     assert log.read_bytes().endswith(b"more\n")
@@ -49,7 +49,7 @@ def test_logs_over_their_limit_are_cut_and_it_is_said_once(tmp_path: Path) -> No
     said: list[str] = []
     room = LogRoom([str(log) for log in logs], limit_bytes=100 * BLOCK, say=said.append)
     room.look()
-    assert sum(held_bytes(str(log)) for log in logs) < 100 * BLOCK
+    assert sum(allocated_bytes(str(log)) for log in logs) < 100 * BLOCK
     assert logs[1].read_bytes() == small
     assert said == ["its logs on this node were longer than 400 KiB: the middle of long ones is left out"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.sched.policies.attainment import climbs_at, held_level, known_level, level
+from tarmac.sched.policies.attainment import climbs_at, current_level, known_level, level
 
 some_moments = st.floats(1.0, 2e9)
 some_amounts = st.floats(0.0, 1e12)
@@ -42,8 +42,8 @@ def test_at_the_moment_it_is_told_to_climb_a_run_has_climbed(before, slots, sinc
     at = climbs_at(before, slots, since=since, now=now)
     assert at > now
     if at < inf:
-        lower = held_level(before, slots, since=since, now=now)
-        assert held_level(before, slots, since=since, now=at) > lower
+        lower = current_level(before, slots, since=since, now=now)
+        assert current_level(before, slots, since=since, now=at) > lower
 
 
 def test_a_run_without_slots_never_climbs():
@@ -51,7 +51,7 @@ def test_a_run_without_slots_never_climbs():
 
 
 def test_slots_held_count_as_they_are_used():
-    assert held_level(0.0, 8, since=1000.0, now=1044.0) == 0
-    assert held_level(0.0, 8, since=1000.0, now=1045.0) == 360
-    assert held_level(300.0, 8, since=1000.0, now=1007.5) == 360, "on top of what earlier attempts used"
+    assert current_level(0.0, 8, since=1000.0, now=1044.0) == 0
+    assert current_level(0.0, 8, since=1000.0, now=1045.0) == 360
+    assert current_level(300.0, 8, since=1000.0, now=1007.5) == 360, "on top of what earlier attempts used"
     assert climbs_at(300.0, 8, since=1000.0, now=1001.0) == 1007.5

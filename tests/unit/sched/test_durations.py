@@ -8,7 +8,7 @@ import pytest
 
 from facts import candidate, gang
 from tarmac.sched import Durations, Finished
-from tarmac.sched.estimate.durations import CLASSES_KEPT, ENOUGH, SAMPLES_KEPT
+from tarmac.sched.estimate.durations import ENOUGH, MOST_CLASSES, MOST_SAMPLES
 
 
 def finished(ran_s: float, **changes) -> Finished:
@@ -90,13 +90,13 @@ def test_how_much_of_their_limit_runs_use_is_learnt():
 
 
 def test_the_latest_runs_count_and_memory_is_bounded():
-    durations = known(*(finished(10.0) for _ in range(SAMPLES_KEPT)))
-    for number in range(SAMPLES_KEPT):
+    durations = known(*(finished(10.0) for _ in range(MOST_SAMPLES)))
+    for number in range(MOST_SAMPLES):
         durations.add(finished(900.0, name=f"n{number}", owner=f"o{number}"))
-    for number in range(CLASSES_KEPT):
+    for number in range(MOST_CLASSES):
         durations.add(finished(900.0, name="x", owner=f"p{number}"))
     assert durations.remaining_s(run(owner="new")) == 900
-    assert durations.classes <= CLASSES_KEPT
+    assert durations.classes <= MOST_CLASSES
 
 
 def test_shares_spread_evenly_predict_the_spread():

@@ -107,7 +107,7 @@ def test_estimates_are_held_against_the_wait() -> None:
     made.note(4, 0.0, estimate(5.0))  # it has not started
     passages = {0: passage(100.0), 1: passage(200.0), 2: passage(100.0), 3: passage(6.0), 4: passage(None)}
     found = made.accuracy(passages)
-    assert (found.asked, found.told) == (3, 2)
+    assert (found.count, found.with_time) == (3, 2)
     assert found.error_share == pytest.approx((0.1 + 0.3) / 2)
     assert found.error_s == pytest.approx(35.0)
     assert found.in_time_share == 0.5
@@ -127,8 +127,8 @@ def test_shares_that_were_not_given_whole_are_told() -> None:
         share=share,
     )
     kept, short = passage(0.0), passage(0.0)
-    kept.stretches += [(0.0, 800.0), (7000.0, 9000.0)]
-    short.stretches += [(0.0, 500.0), (7200.0, 9000.0)]
+    kept.intervals += [(0.0, 800.0), (7000.0, 9000.0)]
+    short.intervals += [(0.0, 500.0), (7200.0, 9000.0)]
     book.note([(0, run), (1, run)])
     found = book.promises({0: kept, 1: short}, slots=16, until=9000.0)
     assert found is not None

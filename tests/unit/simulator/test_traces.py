@@ -9,7 +9,7 @@ import pytest
 from tarmac.model.errors import InvalidInput, Problem
 from tarmac.model.spec import Mode
 from tarmac.simulator.forms import Meaning, Window, columns_of
-from tarmac.simulator.traces import PROBLEMS_TOLD, parse_time, read_trace
+from tarmac.simulator.traces import PROBLEMS_LISTED, parse_time, read_trace
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 
@@ -102,7 +102,7 @@ def test_everything_wrong_is_told_at_once_with_line_and_column(tmp_path: Path) -
 def test_of_many_problems_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
     path = written(tmp_path / "bad.csv", "submitted,duration,slots", *["x,1,1"] * 95)
     found = problems(path)
-    assert len(found) == PROBLEMS_TOLD + 1
+    assert len(found) == PROBLEMS_LISTED + 1
     assert found[-1].message == "and 75 more problems like these"
 
 

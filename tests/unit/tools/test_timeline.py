@@ -22,7 +22,7 @@ BLOCKS = Row(
         event(0, "staged", "queued"),
         event(10, "placed", "starting", allotted_s=4.0),
         event(11, "started", "running"),
-        event(13, "preempt_asked", "preempting", **{"for": "cutter"}),
+        event(13, "preempt_requested", "preempting", **{"for": "cutter"}),
         event(14, "vacated", "queued"),
         event(16, "placed", "starting", allotted_s=1.0),
         event(20, "finished", "ended"),

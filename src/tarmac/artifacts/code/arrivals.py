@@ -96,7 +96,7 @@ class Receiver:
         self._content: str | None = None
         self._left_bytes = 0
         self._digest = hashlib.sha256()
-        self._kept = 0
+        self._stored = 0
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +130,7 @@ class Receiver:
         if self._content is not None or self._header:
             raise InvalidInput("the pack ends in the middle of a content")
         self._packs.add(self._writer)
-        return self._kept
+        return self._stored
 
     def _begin(self) -> None:
         content, self._left_bytes = HEADER.unpack(self._header)
@@ -147,7 +147,7 @@ class Receiver:
         if self._digest.hexdigest() != content:
             raise InvalidInput(f"a content is not what its hash {content} says")
         self._packs.keep(self._writer, content)
-        self._kept += 1
+        self._stored += 1
 
 
 class _Sent:

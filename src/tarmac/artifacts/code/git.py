@@ -103,7 +103,7 @@ class RepositoryCodeStore:
                 tree = Path(partial) / "tree"
                 tree.mkdir(mode=0o755)
                 commit = self._place(git, code, tree, budget, depth=0)
-                staged = self._kept(tree, f"{url} at {commit[:12]}")
+                staged = self._snapshot(tree, f"{url} at {commit[:12]}")
         except Refused as refused:
             raise InvalidInput(str(refused)) from None
         except GitFailed as failed:
@@ -113,7 +113,7 @@ class RepositoryCodeStore:
             raise Unavailable(f"what git fetched cannot be kept in {self._root}: {error.strerror}") from None
         return StagedCode(digest=staged.digest, commit=commit)
 
-    def _kept(self, tree: Path, name: str) -> StagedCode:
+    def _snapshot(self, tree: Path, name: str) -> StagedCode:
         """The snapshot of what lies in the tree; what is wrong is said in the repository's own paths."""
         try:
             return self._directories.stage(LocalDirectory(path=str(tree), whole=True))

@@ -22,7 +22,7 @@ from tarmac.model.errors import InvalidInput
 from tarmac.node.files import gitrules
 
 _POLL_S = 0.1
-_NOT_THERE = ("not our ref", "couldn't find remote ref", "no such remote ref")
+_UNKNOWN_REFERENCE = ("not our ref", "couldn't find remote ref", "no such remote ref")
 _ALL = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -85,7 +85,7 @@ class Repo:
                 self.objects, "--depth=1", "--no-tags", "--", self._url, f"{commit}:refs/tarmac/{commit}"
             )
         except GitFailed as failed:
-            if any(sign in str(failed) for sign in _NOT_THERE):
+            if any(sign in str(failed) for sign in _UNKNOWN_REFERENCE):
                 raise self._unknown(commit) from None
             if not any(sign in str(failed) for sign in _OLD_SERVER):
                 raise
@@ -130,7 +130,7 @@ class Repo:
             *arguments,
             around=repository,
             grows=repository,
-            held=self._lock,
+            lock=self._lock,
         )
 
 

@@ -63,11 +63,11 @@ class Git:
         around: Path,
         variables: dict[str, str] | None = None,
         grows: Path | None = None,
-        held: int | None = None,
+        lock: int | None = None,
     ) -> bytes:
         """What git prints, run in the directory `around`; raises GitFailed, InvalidInput, GaveUp.
 
-        `grows` is the directory that takes what is fetched. `held` is a lock that git holds too, for the
+        `grows` is the directory that takes what is fetched. `lock` is a lock that git holds too, for the
         case that it outlives us.
         """
         before_bytes = _size_bytes(grows)
@@ -81,7 +81,7 @@ class Git:
                     stdout=output,
                     stderr=errors,
                     start_new_session=True,
-                    pass_fds=() if held is None else (held,),
+                    pass_fds=() if lock is None else (lock,),
                 )
             except FileNotFoundError:
                 raise InvalidInput(

@@ -196,7 +196,7 @@ class DirectoryCodeStore:
         entries = scan(source, code=code, leave_out=self._leave_out, check_time=check_time)
         check_size(entries, source=str(source), code=code, limit_bytes=self.limit_of(code))
         known = self._memory.known(source, entries)
-        if self._all_kept(entries, known):
+        if self._all_stored(entries, known):
             return self.commit(entries, known, {})
         try:
             with self.packs.writer() as writer:
@@ -212,7 +212,7 @@ class DirectoryCodeStore:
         except OSError as error:
             raise self._no_room(str(source), error) from None
 
-    def _all_kept(self, entries: Sequence[Entry], known: Mapping[str, str]) -> bool:
+    def _all_stored(self, entries: Sequence[Entry], known: Mapping[str, str]) -> bool:
         return all(
             entry.path in known and self.packs.place(known[entry.path]) is not None
             for entry in entries

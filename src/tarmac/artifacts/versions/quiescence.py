@@ -126,11 +126,11 @@ def being_written(found: Iterable[Found]) -> dict[str, bool]:
         return {}
     proc = procfs.of_machine()
     pids = procfs.pids(proc)
-    held = open_for_writing(pids, paths, proc)
+    writers = open_for_writing(pids, paths, proc)
     mapped = mapped_for_writing(pids, paths, proc)
     return {
-        paths[file_id]: file_id not in mapped and all(held[file_id].values())
-        for file_id in held.keys() | mapped
+        paths[file_id]: file_id not in mapped and all(writers[file_id].values())
+        for file_id in writers.keys() | mapped
     }
 
 

@@ -112,13 +112,13 @@ class Syncer:
             return None
         if self._unchanged(taken, carried):
             return None
-        with ExitStack() as held:
+        with ExitStack() as opened:
             # What is open can be read to its end, also once it was removed: as older checkpoints are.
-            handles = self._hold(selection, held)
+            handles = self._hold(selection, opened)
             if ending is None and self._strict and not _equal(selection, self._select(self._scan(), ending)):
                 raise _Moment("its files change at this moment")
             name = f"{self._place.run_id}.{self._place.attempt}.{self._place.kind}.{self._place.rank}"
-            held.enter_context(store_lock.syncing(self._blobs, name))
+            opened.enter_context(store_lock.syncing(self._blobs, name))
             entries = self._send(selection, handles)
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
@@ -236,7 +236,7 @@ class Syncer:
 
     # --- sending
 
-    def _hold(self, selection: Selection, held: ExitStack) -> dict[str, int]:
+    def _hold(self, selection: Selection, opened: ExitStack) -> dict[str, int]:
         """Open the files that are to be read, as many as may be; by path."""
         taken = selection.taken
         known = {entry.path: entry for entry in self._last.entries} if self._last is not None else {}
@@ -246,7 +246,7 @@ class Syncer:
             if item.kind != FILE or self._same(item, known.get(item.path)) or len(handles) >= room:
                 continue
             handle = self._open(item)
-            held.callback(os.close, handle)
+            opened.callback(os.close, handle)
             handles[item.path] = handle
             strict = self._strict and item.path not in selection.growing
             if strict and not _matches(os.fstat(handle), item):
@@ -292,14 +292,14 @@ class Syncer:
     def _send_piece(self, item: Found, handles: Mapping[str, int], start: int) -> Chunk | None:
         """One piece of a file, in the store when this returns; None where the file has become shorter."""
         length = min(CHUNK_BYTES, item.size_bytes - start)
-        held = handles.get(item.path)
-        handle = self._open(item) if held is None else held
+        opened = handles.get(item.path)
+        handle = self._open(item) if opened is None else opened
         try:
             data = _read(handle, length, start)
         except OSError as error:
             raise Unstable(f"{item.path} cannot be read: {error.strerror}") from error
         finally:
-            if held is None:
+            if opened is None:
                 os.close(handle)
         if not data:
             return None

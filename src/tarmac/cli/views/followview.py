@@ -206,7 +206,7 @@ class SharedView:
         self._lock = threading.Lock()
 
     @contextmanager
-    def held(self) -> Iterator[View]:
+    def locked(self) -> Iterator[View]:
         """The view, for one thread alone."""
         with self._lock:
             yield self._view

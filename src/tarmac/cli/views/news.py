@@ -97,7 +97,7 @@ class News(threading.Thread):
             return
         why = self._client.why(self._run_id)
         self._explained = True
-        with self._view.held() as view:
+        with self._view.locked() as view:
             if self._state in _WAITING and not self._stopped:
                 view.waiting(why)
 
@@ -106,7 +106,7 @@ class News(threading.Thread):
         if not reports or reports[-1] == self._latest:
             return
         self._latest = reports[-1]
-        with self._view.held() as view:
+        with self._view.locked() as view:
             if not self._stopped:
                 view.report(reports[-1])
                 for flagged in not_finite(reports):

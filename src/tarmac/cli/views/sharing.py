@@ -79,8 +79,10 @@ def state_detail(client: Client, summary: Json) -> str:
 def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
     """Why the scheduler preempted the newest attempt; empty if a run queued `again` was not preempted."""
     events = [event for event in client.events(identifier) if event["event"] != "reordered"]
-    requests = [event for event in events if event["event"] == "preempt_asked"]
-    if not requests or (again and [event["event"] for event in events[-2:]] != ["preempt_asked", "vacated"]):
+    requests = [event for event in events if event["event"] == "preempt_requested"]
+    if not requests or (
+        again and [event["event"] for event in events[-2:]] != ["preempt_requested", "vacated"]
+    ):
         return ""
     detail = requests[-1]["detail"]
     match detail.get("reason"):

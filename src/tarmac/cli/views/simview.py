@@ -40,7 +40,10 @@ _ROWS: tuple[tuple[str, _Show], ...] = (
         "estimates, median error of the wait",
         lambda of: _share(of.estimates.error_share if of.estimates else None),
     ),
-    ("estimates made", lambda of: f"{of.estimates.told:,} of {of.estimates.asked:,}" if of.estimates else ""),
+    (
+        "estimates made",
+        lambda of: f"{of.estimates.with_time:,} of {of.estimates.count:,}" if of.estimates else "",
+    ),
     (
         "kept by the latest start told",
         lambda of: _share(of.estimates.in_time_share if of.estimates else None),

@@ -29,12 +29,12 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.control.decisions.counting import counted, judged, turn_is_over, unproven, witnessed
-from tarmac.control.decisions.retrying import MAX_FAULTS, given_up_text, may_retry, next_try
+from tarmac.control.decisions.retrying import MAX_FAULTS, last_try_text, may_retry, next_try
 from tarmac.control.decisions.steps import (
     ending_detail,
     granted_nodes,
+    native_reported,
     noted,
-    queued_there,
     released,
     started,
 )
@@ -88,7 +88,7 @@ def _waiting(run: Run, attempt: Attempt, observation: Observation) -> RunStep | 
         moved_s = abs((native.expected_start_at or 0.0) - (known.expected_start_at or 0.0))
         if moved_s < EXPECTED_STEP_S:
             return None
-    return queued_there(run, attempt, native)
+    return native_reported(run, attempt, native)
 
 
 def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -128,13 +128,13 @@ def _joined(first: RunStep, then: RunStep | None) -> RunStep:
 
 def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
     """The replicas that are newly known to have ended; none, if nothing would be held: it ends just now."""
-    held = {(placement.role, placement.replica) for placement in attempt.held.placements}
+    placed = {(placement.role, placement.replica) for placement in attempt.current_allocation.placements}
     fresh = [
         changed(each, at=max(each.at, attempt.created_at))
         for each in observation.released
-        if (each.role, each.replica) in held
+        if (each.role, each.replica) in placed
     ]
-    return fresh if len(fresh) < len(held) else []
+    return fresh if len(fresh) < len(placed) else []
 
 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -190,7 +190,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     if run_outcome is not None:
         cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
         if cause is not None and run_outcome is Outcome.FAILED:
-            text = given_up_text(current, over) + futile_text(current, over)
+            text = last_try_text(current, over) + futile_text(current, over)
             cause = changed(cause, message=cause.message + text)
         changes |= {"outcome": run_outcome, "cause": cause, "ended_at": over.ended_at}
     elif state is RunState.QUEUED:

@@ -46,7 +46,7 @@ def counted(run: Run, attempt: Attempt, *, retried: bool, **more: Any) -> Run:
         faults=run.faults + (outcome is Outcome.LOST),
         preemptions=run.preemptions + (outcome is Outcome.PREEMPTED and not turn),
         turns=run.turns + turn,
-        attained_slot_s=run.attained_slot_s + _held_slot_s(attempt),
+        attained_slot_s=run.attained_slot_s + _allocated_slot_s(attempt),
         ran_s=0.0 if retried else ran_s,
         share=_used(run.share, attempt),
         **more,
@@ -132,17 +132,17 @@ def released_slot_s(attempt: Attempt, releases: Iterable[Release]) -> float:
         (placement.role, placement.replica): len(placement.slots)
         for placement in attempt.allocation.placements
     }
-    held_from = attempt.held_from
-    if held_from is None:
+    begin = attempt.allocated_at
+    if begin is None:
         return 0.0
-    return sum(slots[each.role, each.replica] * max(0.0, each.at - held_from) for each in releases)
+    return sum(slots[each.role, each.replica] * max(0.0, each.at - begin) for each in releases)
 
 
-def _held_slot_s(attempt: Attempt) -> float:
+def _allocated_slot_s(attempt: Attempt) -> float:
     """The slot-seconds of an attempt that has ended, less those of its released replicas: counted before."""
     assert attempt.ended_at is not None, "it has ended"
-    held_from = attempt.held_from
-    return 0.0 if held_from is None else attempt.held.slots * max(0.0, attempt.ended_at - held_from)
+    begin = attempt.allocated_at
+    return 0.0 if begin is None else attempt.current_allocation.slots * max(0.0, attempt.ended_at - begin)
 
 
 def _running_s(attempt: Attempt) -> float:

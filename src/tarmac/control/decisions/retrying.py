@@ -66,7 +66,7 @@ def pause_s(tries: int, attempt_id: str) -> float:
     return usual_s * (1.0 - JITTER + 2.0 * JITTER * number / 2**32)
 
 
-def given_up_text(run: Run, attempt: Attempt) -> str:
+def last_try_text(run: Run, attempt: Attempt) -> str:
     """What is added to the cause of a run that is not tried again though it has retries left."""
     left = run.spec.retries - run.failures
     if left <= 0 or run.spec.mode is Mode.CYCLE or not repeats(run, attempt):

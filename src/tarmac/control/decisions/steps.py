@@ -152,29 +152,29 @@ def granted_nodes(
 
 def stop_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user ends it for good: at once where nothing runs, else when its attempt has left."""
-    after = _after(run, RunEvent.STOP_REQUEST)
+    after = _after(run, RunEvent.STOP_REQUESTED)
     if after.state is RunState.ENDED:
         after = changed(after, outcome=Outcome.STOPPED, cause=_STOPPED_BY_USER, ended_at=now)
-        return _step(run, after, RunEvent.STOP_REQUEST, now, {"outcome": Outcome.STOPPED})
-    return _asking(run, attempt, after, RunEvent.STOP_REQUEST, now)
+        return _step(run, after, RunEvent.STOP_REQUESTED, now, {"outcome": Outcome.STOPPED})
+    return _asking(run, attempt, after, RunEvent.STOP_REQUESTED, now)
 
 
 def pause_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
     """A user sets it aside: at once where nothing runs, else when its attempt has left."""
-    return _asking(run, attempt, _after(run, RunEvent.PAUSE_REQUEST), RunEvent.PAUSE_REQUEST, now)
+    return _asking(run, attempt, _after(run, RunEvent.PAUSE_REQUESTED), RunEvent.PAUSE_REQUESTED, now)
 
 
 def resume_run(run: Run, now: float) -> RunStep:
     """A paused run queues again; one that is still pausing queues as soon as it has left."""
-    after = _after(run, RunEvent.RESUME_REQUEST)
+    after = _after(run, RunEvent.RESUME_REQUESTED)
     if after.state is RunState.QUEUED:
         after = changed(after, queued_at=now)
-    return _step(run, after, RunEvent.RESUME_REQUEST, now, {})
+    return _step(run, after, RunEvent.RESUME_REQUESTED, now, {})
 
 
 def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) -> RunStep:
     """The scheduler takes its slots. A turn that is over lasted as long as it did, whatever was allotted."""
-    after = _after(run, RunEvent.PREEMPT_REQUEST)
+    after = _after(run, RunEvent.PREEMPT_REQUESTED)
     attempt = changed(attempt, leave_request=ASKS[after.state], leave_requested_at=now)
     if preemption.reason is PreemptionReason.TURN_OVER:
         lasted_s = now - (attempt.started_at or attempt.created_at)
@@ -182,7 +182,7 @@ def preempt_run(run: Run, attempt: Attempt, preemption: Preemption, now: float) 
     detail = {"reason": preemption.reason.value}
     if preemption.for_run_id is not None:
         detail["for"] = preemption.for_run_id
-    return _step(run, after, RunEvent.PREEMPT_REQUEST, now, detail, attempt=attempt)
+    return _step(run, after, RunEvent.PREEMPT_REQUESTED, now, detail, attempt=attempt)
 
 
 def granted(run: Run, share: Share) -> RunStep:
@@ -211,7 +211,7 @@ def noted(run: Run, attempt: Attempt, milestones: Milestones) -> RunStep:
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, milestones=milestones))
 
 
-def queued_there(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
+def native_reported(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep:
     """The cluster's own queue says how its attempt stands there. No event, as before."""
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
 
@@ -234,7 +234,7 @@ def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float
     detail = {
         "attempt": attempt.number,
         "replicas": [f"{each.role}.{each.replica}" for each in releases],
-        "slots": attempt.held.slots - freed.held.slots,
+        "slots": attempt.current_allocation.slots - freed.current_allocation.slots,
     }
     return _step(run, after, RunEvent.RELEASED, now, detail, attempt=freed)
 

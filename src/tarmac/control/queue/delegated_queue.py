@@ -50,12 +50,12 @@ def _lines(control: ControlState) -> Iterable[Line]:
         waiting: list[Line] = [
             (run, None) for runs in run_cache.for_delegates.values() for run in runs.values()
         ]
-        there: list[Line] = [
+        submitted: list[Line] = [
             (run_cache.runs[run_id], attempt)
             for run_id, attempt in run_cache.attempts.items()
             if attempt.delegated
         ]
-    return [*there, *waiting]
+    return [*submitted, *waiting]
 
 
 def _key(run: Run, attempt: Attempt | None) -> tuple[str, str]:
@@ -68,8 +68,8 @@ def _order(line: Line) -> tuple[object, ...]:
     run, attempt = line
     if attempt is None:
         return 2, -run.place.priority, run.queued_at or run.created_at, run.id
-    if attempt.held_from is not None:
-        return 0, 0, attempt.held_from, run.id
+    if attempt.allocated_at is not None:
+        return 0, 0, attempt.allocated_at, run.id
     expected_at = attempt.native.expected_start_at if attempt.native is not None else None
     return 1, expected_at if expected_at is not None else float("inf"), attempt.created_at, run.id
 
@@ -92,7 +92,7 @@ def _page(key: tuple[str, str], lines: list[Line], part: Part) -> QueuePage:
 
 def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) -> QueueEntry:
     native = attempt.native if attempt is not None else None
-    holds = attempt is not None and attempt.held_from is not None
+    holds = attempt is not None and attempt.allocated_at is not None
     estimate = None
     if not holds:
         start_at = native.expected_start_at if native is not None else None
@@ -107,7 +107,7 @@ def _entry(place: int, run: Run, attempt: Attempt | None, key: tuple[str, str]) 
         weight=run.place.weight,
         policy=Policy.PRIORITY,
         submitted_at=run.created_at,
-        slots_acquired=attempt.held.slots if attempt is not None and holds else 0,
+        slots_acquired=attempt.current_allocation.slots if attempt is not None and holds else 0,
         slots_needed=run.spec.slots,
         state=run.state,
         user=run.user,

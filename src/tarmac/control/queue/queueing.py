@@ -204,17 +204,19 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
         pools=pools, nodes=nodes, queue=tuple(candidate_of(run) for run in elsewhere), holdings=()
     )
     homes |= {place.run_id: (place.cluster, place.pool) for place in listing(Ledger(idle), now)}
-    stands = {run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs}
+    positions = {
+        run_id: Stand(run=runs[run_id], pool=pool) for run_id, pool in homes.items() if run_id in runs
+    }
 
     def misfit(run: Run, pool: PoolKey) -> str | None:
-        there = replace(run.spec.target, cluster=pool[0], pool=pool[1])
-        candidate = replace(candidate_of(run), target=there, pool=None)
+        target = replace(run.spec.target, cluster=pool[0], pool=pool[1])
+        candidate = replace(candidate_of(run), target=target, pool=None)
         verdict = explain(replace(idle, queue=(candidate,)), run.id, now)
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             return refusal_text(verdict)
         return None
 
-    return Draft(stands, {rules.key: rules for rules in pools}, misfit, now)
+    return Draft(positions, {rules.key: rules for rules in pools}, misfit, now)
 
 
 def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:

@@ -46,15 +46,15 @@ class Draft:
 
     def __init__(
         self,
-        stands: Mapping[str, Stand],
+        positions: Mapping[str, Stand],
         rules: Mapping[PoolKey, Pool],
         misfit: Callable[[Run, PoolKey], str | None],
         now: float,
     ) -> None:
         movable = sources(RunEvent.REORDERED)
-        self._runs = {run_id: stand.run for run_id, stand in stands.items() if stand.run.state in movable}
-        self._pools = {run_id: stand.pool for run_id, stand in stands.items()}
-        self._standings = {run_id: stand.run.place for run_id, stand in stands.items()}
+        self._runs = {run_id: stand.run for run_id, stand in positions.items() if stand.run.state in movable}
+        self._pools = {run_id: stand.pool for run_id, stand in positions.items()}
+        self._standings = {run_id: stand.run.place for run_id, stand in positions.items()}
         self._rules = rules
         self._misfit = misfit
         self._now = now

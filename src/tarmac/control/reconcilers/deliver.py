@@ -19,7 +19,7 @@ from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, LeaveRequest, Run
 
-MOST_KEPT = 4096
+MOST_REMEMBERED = 4096
 """How many attempts are remembered as delivered before those that are gone are forgotten."""
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def deliver_pass(control: ControlState, engine: AttachedEngine) -> None:
         if leave_delivered and (ask is LeaveRequest.STOP or not unborn):
             delivered.append(run)
     control.note_delivered(delivered)
-    if len(deliveries) > MOST_KEPT:
+    if len(deliveries) > MOST_REMEMBERED:
         deliveries.keep_only({attempt.id for _, attempt in control.live_on(engine)})
 
 

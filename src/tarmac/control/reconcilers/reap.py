@@ -26,7 +26,7 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
         for run, attempt in control.live_on(engine)
         if attempt.state is AttemptState.STARTING
         and control.starts_here(attempt)
-        and now - (attempt.held_from or now) > START_LIMIT_S
+        and now - (attempt.allocated_at or now) > START_LIMIT_S
     ]
     if not overdue:
         return []
@@ -40,7 +40,7 @@ def reap_pass(control: ControlState, lease: Lease | None, engine: AttachedEngine
             engine.reaper.reap(
                 attempt.id
             )  # fences its nodes: a runner that wakes up late finds the claim taken
-        step = apply_observation(run, attempt, _never_began(now - (attempt.held_from or now)), now)
+        step = apply_observation(run, attempt, _never_began(now - (attempt.allocated_at or now)), now)
         if step is not None:
             decisions.append(step)
     return control.commit(decisions, lease=lease)

@@ -18,7 +18,7 @@ from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, Outcome
 from tarmac.model.serving import Lease
 
-_GIVEN_UP = Observation(
+_TAKEN_OVER = Observation(
     state=ObservedState.ENDED,
     outcome=Outcome.LOST,
     cause=Cause(code=CauseCode.NODE_LOST, message="another home took its cluster over"),
@@ -44,7 +44,7 @@ def reconcile_pass(
     now = control.clock.now()
     decisions: list[RunStep] = []
     for run, attempt in live:
-        observation = observed.get(attempt.id, _GIVEN_UP)
+        observation = observed.get(attempt.id, _TAKEN_OVER)
         refusal = engine.deliveries.refusal(attempt.id)
         if refusal is not None and attempt.state is not AttemptState.RUNNING:
             observation = refused(refusal)

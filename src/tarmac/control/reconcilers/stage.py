@@ -25,24 +25,24 @@ def stage_pass(control: ControlState, lease: Lease | None, fetches: Fetches | No
     """Stage every pending run; one whose code cannot be read ends as failed, with the reason.
 
     Without `fetches`, repositories are fetched on the spot. One whose code cannot be kept now (a full disk,
-    say) is tried again by the next pass and holds up no other: `control.code_held_up` tells what is in its
+    say) is tried again by the next pass and holds up no other: `control.code_failures` tells what is in its
     way.
     """
     with control.lock:
         pending = sorted(control.run_cache().pending.values(), key=lambda run: run.id)
     if fetches is not None:
         fetches.want([run.id for run in pending])
-    held_up = {run.id: control.code_held_up[run.id] for run in pending if run.id in control.code_held_up}
+    failures = {run.id: control.code_failures[run.id] for run in pending if run.id in control.code_failures}
     for run in pending:
         code = _code(control, run, fetches)
         if isinstance(code, Unavailable):
-            if held_up.get(run.id) != str(code):
+            if failures.get(run.id) != str(code):
                 log.warning("the code of %s: %s", run.id, code)
-            held_up[run.id] = str(code)
+            failures[run.id] = str(code)
         elif code is not None:
-            held_up.pop(run.id, None)
+            failures.pop(run.id, None)
             control.commit([_staged(control, run, code)], lease=lease)
-    control.code_held_up = held_up
+    control.code_failures = failures
 
 
 def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCode | TarmacError | None:
@@ -56,7 +56,7 @@ def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCod
     except (InvalidInput, Unavailable) as error:
         return error
     except Exception as error:  # the rim of one run: what its code brings to light must hold up no other
-        known = control.code_held_up.get(run.id)
+        known = control.code_failures.get(run.id)
         problem = Unavailable(f"it cannot be copied: {type(error).__name__}: {error}")
         if known != str(problem):
             log.exception("the code of %s", run.id)

@@ -77,7 +77,7 @@ class ControlState:
         self.ids = ids
         self.apply_conventions = apply_conventions
         self.allow_system_packages = allow_system_packages
-        self.code_held_up: dict[str, str] = {}
+        self.code_failures: dict[str, str] = {}
         """Why the code of pending runs could not be kept when last tried; replaced by the stage pass."""
         self.event_bus = EventBus()
         self.lock = threading.RLock()
@@ -110,8 +110,8 @@ class ControlState:
         lease = self.serving
         if lease is None:
             return
-        held = {record.cluster: (record.home.id, record.token) for record in self.store.servers()}
-        if held.get(lease.cluster) != (lease.home, lease.token):
+        served = {record.cluster: (record.home.id, record.token) for record in self.store.servers()}
+        if served.get(lease.cluster) != (lease.home, lease.token):
             raise LeaseLost(f"the cluster {lease.cluster!r} was taken over by another server")
 
     def accept(self, new: Sequence[NewRun]) -> list[Run]:

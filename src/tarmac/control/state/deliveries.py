@@ -14,11 +14,11 @@ class Deliveries:
         self._leave_requests: dict[str, LeaveRequest] = {}
         self._refused: dict[str, str] = {}
         self._not_before: dict[str, float] = {}
-        self._kept = 0
+        self._at_last_cleanup = 0
 
     def __len__(self) -> int:
         """How many attempts were noted since those that are gone were last forgotten."""
-        return len(self._submitted) - self._kept
+        return len(self._submitted) - self._at_last_cleanup
 
     def submitted(self, attempt_id: str) -> bool:
         """Whether the engine took the attempt."""
@@ -58,4 +58,4 @@ class Deliveries:
         for table in (self._leave_requests, self._refused, self._not_before):
             for gone in [key for key in table if key not in attempt_ids]:
                 del table[gone]
-        self._kept = len(self._submitted)
+        self._at_last_cleanup = len(self._submitted)

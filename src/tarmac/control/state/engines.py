@@ -133,7 +133,7 @@ class _NotOpen:
         self.name = cluster.engine
         self._why = f"this server has no engine of the kind {cluster.engine!r}"
 
-    def _refuse(self, *_given: object, **_named: object) -> Any:
+    def _refuse(self, *_arguments: object, **_named: object) -> Any:
         raise Unavailable(self._why)
 
     render = submit = observe = request_leave = workers = notices = read = _refuse
@@ -160,13 +160,13 @@ class Engines:
         yield self.own
         yield from tuple(self._others.values())
 
-    def stands_for(self, cluster: Cluster) -> bool:
+    def serves(self, cluster: Cluster) -> bool:
         """Whether the server's own engine is the one of this described cluster."""
         return cluster.engine in (self.own.name, LOCAL_ENGINE)
 
     def open(self, clusters: Iterable[Cluster]) -> None:
         """Have an engine open for each of these clusters that needs its own, and for no other."""
-        clusters_by_name = {cluster.name: cluster for cluster in clusters if not self.stands_for(cluster)}
+        clusters_by_name = {cluster.name: cluster for cluster in clusters if not self.serves(cluster)}
         if clusters_by_name == self._opened:
             return
         others = {name: engine for name, engine in self._others.items() if name not in self._opened}

@@ -21,7 +21,7 @@ from tarmac.sched import Durations, Estimate, Finished, Scope, estimates
 LEARNT_AT_FIRST = 2000
 """How many of the runs that ended last are read when somebody asks for the first time."""
 
-KEPT_UNLEARNT = 10_000
+MOST_UNLEARNT = 10_000
 """How many runs that ended are remembered until somebody asks."""
 
 _NOT_ITS_OWN = frozenset(
@@ -36,7 +36,7 @@ class Estimator:
         self._store = store
         self._lock = threading.Lock()
         self._durations: Durations | None = None
-        self._unlearnt: deque[Run] = deque(maxlen=KEPT_UNLEARNT)
+        self._unlearnt: deque[Run] = deque(maxlen=MOST_UNLEARNT)
 
     def note(self, runs: Iterable[Run]) -> None:
         """Take up runs that have just ended."""

@@ -42,11 +42,6 @@ class EventBus:
         if not event.is_set():
             event.set()
 
-    def notify_all(self) -> None:
-        """Wake every loop."""
-        for event in tuple(self._events.values()):
-            event.set()
-
     def event(self, wakeup: Wakeup, engine: str = "") -> threading.Event:
         """The event that a loop waits on, and clears before it looks."""
         return self._events.setdefault((wakeup, engine), threading.Event())

@@ -57,7 +57,7 @@ def holding_of(run: Run, attempt: Attempt, shape: Shape | None = None) -> Holdin
     """What a run with a live attempt occupies."""
     return Holding(
         candidate=candidate_of(run, shape),
-        allocation=attempt.held,
+        allocation=attempt.current_allocation,
         granted_at=attempt.created_at,
         started_at=attempt.started_at,
         checkpoint_at=attempt.milestones.checkpoint_at,

@@ -73,7 +73,7 @@ class NodeInventory:
         clusters = [
             cluster
             for cluster in clusters
-            if cluster.name not in self._own_names and self._engines.stands_for(cluster)
+            if cluster.name not in self._own_names and self._engines.serves(cluster)
         ]
         return (*parts, *map(self.nodes_of, clusters))
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from tarmac.control.state.facts import Shape, shape_of
 from tarmac.model.spec import Role, RunSpec, Target
 
-SHAPES_KEPT = 10_000
+MOST_SHAPES = 10_000
 
-SPECS_KEPT = 1000
+MOST_SPECS = 1000
 """A run is taken up soon after it was admitted: no more have to be known again at a time."""
 
 
@@ -28,12 +28,12 @@ class Shapes:
         key = id(spec.roles), id(spec.target)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= SPECS_KEPT:
+            if len(self._known) >= MOST_SPECS:
                 self._known.clear()
             known = self._known[key] = spec.roles, spec.target, self._share(shape_of(spec))
         return known[2]  # the objects are kept beside it, so that no others come to have their ids
 
     def _share(self, shape: Shape) -> Shape:
-        if len(self._shared) >= SHAPES_KEPT:
+        if len(self._shared) >= MOST_SHAPES:
             self._shared.clear()
         return self._shared.setdefault(shape, shape)

@@ -17,6 +17,7 @@ from tarmac.dialects.clusterfudge.signatures import (
     Parameter,
     Takes,
 )
+from tarmac.dialects.kinds import did_you_mean
 from tarmac.dialects.problems import Problems
 from tarmac.model.text import nearest
 from tarmac.node.files import gitrules
@@ -57,20 +58,19 @@ class Calls:
     def _known(self, name: str, node: ast.expr | ast.stmt) -> None:
         if name in SIGNATURES or name in OTHER_NAMES or name.startswith("__"):
             return
-        meant = nearest(name, {*SIGNATURES, *OTHER_NAMES})
-        hint = f"did you mean '{meant}'?" if meant else f"it has {', '.join(sorted(SIGNATURES))}"
+        hint = did_you_mean(name, {*SIGNATURES, *OTHER_NAMES}) or f"it has {', '.join(sorted(SIGNATURES))}"
         self._refuse(node, f"clusterfudge has no name {name!r}", hint)
 
     def _call(self, name: str, call: ast.Call) -> None:
         """One call of a known name: its fields by name, then what the fields say together."""
         parameters = SIGNATURES[name]
-        given: dict[str, ast.expr] = {}
+        arguments: dict[str, ast.expr] = {}
         open_ended = False
         for index, argument in enumerate(call.args):
             if isinstance(argument, ast.Starred):
                 open_ended = True
             elif index < len(parameters):
-                given[parameters[index].name] = argument
+                arguments[parameters[index].name] = argument
             else:
                 self._refuse(argument, f"{name} takes {len(parameters)} values, not {len(call.args)}")
                 break
@@ -79,50 +79,50 @@ class Calls:
             if keyword.arg is None:
                 open_ended = True
             elif any(parameter.name == keyword.arg for parameter in parameters):
-                if keyword.arg in given:
+                if keyword.arg in arguments:
                     self._refuse(keyword.value, f"{name} is given {keyword.arg!r} twice")
-                given[keyword.arg] = keyword.value
+                arguments[keyword.arg] = keyword.value
             else:
                 unknown |= self._unknown(name, keyword)
         for parameter in parameters:
-            if parameter.name in given:
-                self._value(name, parameter, given[parameter.name])
+            if parameter.name in arguments:
+                self._value(name, parameter, arguments[parameter.name])
             elif parameter.required and not open_ended and parameter.name not in unknown:
                 self._refuse(call, f"{name} lacks {parameter.name!r}", f"{parameter.takes} is expected")
-        self._together(name, call, given)
+        self._together(name, call, arguments)
 
     def _unknown(self, name: str, keyword: ast.keyword) -> set[str]:
         """Note a field that is not there; the one it was probably meant to be."""
         assert keyword.arg is not None, "the caller has looked"
         names = [parameter.name for parameter in SIGNATURES[name]]
-        meant = nearest(keyword.arg, names, SYNONYMS.get(name))
+        near = nearest(keyword.arg, names, SYNONYMS.get(name))
         if name == "CreateLaunchRequest" and keyword.arg in _FIRST_FIELDS:
             hint: str | None = "since version 0.14 it stands in jobs=[Job(..., processes=[Process(...)])]"
-        elif meant is not None:
-            hint = f"did you mean '{meant}'?"
+        elif near is not None:
+            hint = f"did you mean '{near}'?"
         else:
             hint = f"it has {', '.join(names)}" if names else "it has none"
         self._refuse(keyword, f"{name} has no field {keyword.arg!r}", hint)
-        return {meant} if meant is not None else set()
+        return {near} if near is not None else set()
 
-    def _value(self, name: str, parameter: Parameter, given: ast.expr) -> None:
+    def _value(self, name: str, parameter: Parameter, argument: ast.expr) -> None:
         """Note where a value surely is not what its field takes."""
-        value = self._bound.value(given)
+        value = self._bound.value(argument)
         if _is_none(value):
             if parameter.required:
-                self._refuse(given, f"{name}: {parameter.name} is None; {parameter.takes} is expected")
+                self._refuse(argument, f"{name}: {parameter.name} is None; {parameter.takes} is expected")
             return
         takes = parameter.takes
         if (bare := self._bound.member(value)) is not None and bare in SIGNATURES:
-            self._refuse(given, f"{name}: {parameter.name} is given {bare} itself", _called(bare))
+            self._refuse(argument, f"{name}: {parameter.name} is given {bare} itself", _called(bare))
         elif takes in _LISTS:
-            self._list(name, parameter, given, value)
+            self._list(name, parameter, argument, value)
         elif takes in _NUMBERS or takes is Takes.FLAG or takes is Takes.TEXT:
-            self._plain(name, parameter, given, value)
+            self._plain(name, parameter, argument, value)
         elif takes in MAKES and (found := self._surely_not(value, MAKES[takes])):
-            self._refuse(given, f"{name}: {parameter.name} is {found}; {takes} is expected")
+            self._refuse(argument, f"{name}: {parameter.name} is {found}; {takes} is expected")
 
-    def _plain(self, name: str, parameter: Parameter, given: ast.expr, value: ast.expr) -> None:
+    def _plain(self, name: str, parameter: Parameter, argument: ast.expr, value: ast.expr) -> None:
         found = self._surely_not(value, frozenset(), plain=True)
         constant = _constant(value)
         if found is None and constant is None:
@@ -131,31 +131,33 @@ class Calls:
         if found is not None or not _right(takes, constant):
             shown = found or repr(constant)[:60]
             if takes is Takes.COUNT and constant == 0:
-                self._refuse(given, f"{name}: replicas must be non-empty", "it is 0; write 1 or more")
+                self._refuse(argument, f"{name}: replicas must be non-empty", "it is 0; write 1 or more")
                 return
-            self._refuse(given, f"{name}: {parameter.name} is {shown}; {takes} is expected")
+            self._refuse(argument, f"{name}: {parameter.name} is {shown}; {takes} is expected")
         elif constant == "" and parameter.required:
-            self._refuse(given, f"{name}: {parameter.name} must be non-empty")
+            self._refuse(argument, f"{name}: {parameter.name} must be non-empty")
 
-    def _list(self, name: str, parameter: Parameter, given: ast.expr, value: ast.expr) -> None:
+    def _list(self, name: str, parameter: Parameter, argument: ast.expr, value: ast.expr) -> None:
         takes = parameter.takes
         constant = _constant(value)
         if isinstance(constant, str):
             hint = f"write {split(constant)}" if takes is Takes.ARGV else f"write [{constant!r}]"
-            self._refuse(given, f"{name}: {parameter.name} is one text; {takes} is expected", hint)
+            self._refuse(argument, f"{name}: {parameter.name} is one text; {takes} is expected", hint)
         elif isinstance(value, ast.JoinedStr):
-            self._refuse(given, f"{name}: {parameter.name} is one text; {takes} is expected")
+            self._refuse(argument, f"{name}: {parameter.name} is one text; {takes} is expected")
         elif constant is not None or isinstance(value, ast.Dict | ast.Set):
-            self._refuse(given, f"{name}: {parameter.name} is no list; {takes} is expected")
+            self._refuse(argument, f"{name}: {parameter.name} is no list; {takes} is expected")
         elif isinstance(value, ast.Call) and self._bound.member(value.func) in MAKES.get(takes, ()):
-            self._refuse(given, f"{name}: {parameter.name} is a list, with this one in it", "write [...]")
+            self._refuse(argument, f"{name}: {parameter.name} is a list, with this one in it", "write [...]")
         elif isinstance(value, ast.List | ast.Tuple):
-            self._members(name, parameter, given, value)
+            self._members(name, parameter, argument, value)
 
-    def _members(self, name: str, parameter: Parameter, given: ast.expr, value: ast.List | ast.Tuple) -> None:
+    def _members(
+        self, name: str, parameter: Parameter, argument: ast.expr, value: ast.List | ast.Tuple
+    ) -> None:
         if not value.elts:
             if parameter.required:
-                self._refuse(given, f"{name}: {parameter.name} must be non-empty")
+                self._refuse(argument, f"{name}: {parameter.name} must be non-empty")
             return
         for item in value.elts:
             member = self._bound.value(item)
@@ -183,31 +185,31 @@ class Calls:
         place = f"line {value.lineno}"
         self.warnings += [f"{place}: {name}: command: {doubt}" for doubt in argv_doubts(texts)]
 
-    def _together(self, name: str, call: ast.Call, given: dict[str, ast.expr]) -> None:
+    def _together(self, name: str, call: ast.Call, arguments: dict[str, ast.expr]) -> None:
         """What fields say together, and what only some of them may hold."""
         if name == "Resources":
-            counts = {field: _constant(given[field]) for field in SLOT_TYPES if field in given}
-            asked = [field for field, count in counts.items() if count not in (None, 0)]
-            if len(asked) > 1:
-                message = f"one process asks for {' and '.join(asked)}"
+            counts = {field: _constant(arguments[field]) for field in SLOT_TYPES if field in arguments}
+            types = [field for field, count in counts.items() if count not in (None, 0)]
+            if len(types) > 1:
+                message = f"one process asks for {' and '.join(types)}"
                 self._refuse(call, message, "a node has one kind: give each its own process")
         elif name == "GitRepo":
-            self._repository(given)
-        elif name == "CreateLaunchRequest" and "jobs" in given:
-            self._short_names(self._bound.value(given["jobs"]))
+            self._repository(arguments)
+        elif name == "CreateLaunchRequest" and "jobs" in arguments:
+            self._short_names(self._bound.value(arguments["jobs"]))
 
-    def _repository(self, given: dict[str, ast.expr]) -> None:
-        repo = _constant(self._bound.value(given["repo"])) if "repo" in given else None
+    def _repository(self, arguments: dict[str, ast.expr]) -> None:
+        repo = _constant(self._bound.value(arguments["repo"])) if "repo" in arguments else None
         if isinstance(repo, str) and gitrules.holds_secret(repo):
             self._refuse(
-                given["repo"],
+                arguments["repo"],
                 "GitRepo: a password or token stands in the URL, where everyone who sees it would read it",
                 "take it out; the server is given a deploy key or credentials in its settings",
             )
-        commit = _constant(self._bound.value(given["commit"])) if "commit" in given else None
+        commit = _constant(self._bound.value(arguments["commit"])) if "commit" in arguments else None
         if isinstance(commit, str) and not _COMMIT.fullmatch(commit):
             self._refuse(
-                given["commit"], f"GitRepo: commit is {commit!r}; 4 to 64 hexadecimal digits are expected"
+                arguments["commit"], f"GitRepo: commit is {commit!r}; 4 to 64 hexadecimal digits are expected"
             )
 
     def _short_names(self, listed: ast.expr) -> None:

@@ -30,7 +30,7 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
     """The spec in a request; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
     tree = compose_table(source, problems, "a launch request is")
-    request = Section(_given(tree), REQUEST, problems=problems)
+    request = Section(_without_nulls(tree), REQUEST, problems=problems)
     request.read(MARK, _KIND, None)
     script = request.read("launch_script", text(), "")
     request.read("launch_script_body", text("the text of a script"), None)
@@ -56,18 +56,20 @@ def read_request(source: str, *, filename: str, directory: str) -> Reading:
     return Reading(spec=spec, warnings=tuple(problems.warnings))
 
 
-def _given(table: Table) -> Table:
+def _without_nulls(table: Table) -> Table:
     """The mapping without what is null, in it or in its mappings: that is not given."""
 
     def cleaned(node: Node) -> Node:
         if isinstance(node, Table):
-            return _given(node)
+            return _without_nulls(node)
         if isinstance(node, Items):
             return replace(node, items=tuple(cleaned(item) for item in node.items))
         return node
 
-    given = ((key, value) for key, value in table.entries if not (isinstance(value, Scalar) and value.empty))
-    return replace(table, entries=tuple((key, cleaned(value)) for key, value in given))
+    entries = (
+        (key, value) for key, value in table.entries if not (isinstance(value, Scalar) and value.empty)
+    )
+    return replace(table, entries=tuple((key, cleaned(value)) for key, value in entries))
 
 
 def _title(request: Section) -> str:

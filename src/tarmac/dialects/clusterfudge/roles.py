@@ -123,13 +123,13 @@ def _argv(process: Section) -> tuple[str, ...]:
     if value is None:
         process.missing("command", 'a list such as ["python3", "train.py"]')
         return ()
-    wanted = 'a list such as ["python3", "train.py"]'
+    example = 'a list such as ["python3", "train.py"]'
     if isinstance(value.node, Items) and not value.node.items:
         value.refuse("command must be non-empty")
         return ()
-    argv = tuple(item.read(text("a text"), "") for item in value.items(wanted))
+    argv = tuple(item.read(text("a text"), "") for item in value.items(example))
     if isinstance(value.node, Items) and blank(value.node.items[0]):
-        value.refuse("the name of the program is empty", wanted)
+        value.refuse("the name of the program is empty", example)
     for doubt in argv_doubts(argv):
         value.problems.warn(None, f"{value.path}: {doubt}")
     return argv
@@ -141,14 +141,15 @@ def _resources(process: Section) -> Resources:
     if value is None or section is None:
         return Resources()
     amounts = {name: section.read(name, integer(0, 1024), 0) for name in SLOT_TYPES}
-    asked = {name: amount for name, amount in amounts.items() if amount}
-    if len(asked) > 1:
+    amounts_above_0 = {name: amount for name, amount in amounts.items() if amount}
+    if len(amounts_above_0) > 1:
         value.refuse(
-            f"one process asks for {' and '.join(asked)}", "a node has one kind: give each its own process"
+            f"one process asks for {' and '.join(amounts_above_0)}",
+            "a node has one kind: give each its own process",
         )
-    slot_type = next(iter(asked), None)
+    slot_type = next(iter(amounts_above_0), None)
     return Resources(
-        slots=asked[slot_type] if slot_type is not None else 0,
+        slots=amounts_above_0[slot_type] if slot_type is not None else 0,
         slot_type=slot_type,
         cpus=float(section.read("cpus", integer(0, 100_000), 0)),
         memory_bytes=section.read("memory_mb", integer(0, 1 << 30), 0) * MB,

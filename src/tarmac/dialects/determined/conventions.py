@@ -219,15 +219,15 @@ class _Trial:
         return int(self.run.created_at) if seed is None else int(seed)
 
 
-def _sound(given: Any) -> Mapping[str, Any]:
+def _sound(hyperparameters: Any) -> Mapping[str, Any]:
     """A configuration as facts hold it, checked once more: a native file may say anything there.
 
     A launch has nobody to tell of problems, so one that has any counts as none.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(hyperparameters, Mapping):
         return {}
     problems = Problems(None)
-    found = read_value(Value(from_plain(given), "config", problems), _RELAXED)
+    found = read_value(Value(from_plain(hyperparameters), "config", problems), _RELAXED)
     return {} if problems else normalise(found)
 
 

@@ -45,9 +45,9 @@ _MEMORY = r"([0-9]*[.])?[0-9]+ ?(([kmgtpKMGTP]([iI]?[bB])?)|[bB])?"
 
 
 def _amounts(section: Section, found: Mapping[str, Any]) -> None:
-    size, given = section.get("shm_size"), found.get("shm_size")
+    size, amount = section.get("shm_size"), found.get("shm_size")
     if size is not None and not (
-        (type(given) is int and given >= 0) or (isinstance(given, str) and re.fullmatch(_MEMORY, given))
+        (type(amount) is int and amount >= 0) or (isinstance(amount, str) and re.fullmatch(_MEMORY, amount))
     ):
         size.expected("a size such as 4g or 512MiB, or a number of bytes")
     if (weight := section.get("weight")) is not None and found.get("weight", 1) <= 0:
@@ -181,9 +181,9 @@ def _profiled(section: Section, found: Mapping[str, Any]) -> None:
 
 def _whereabouts(section: Section, _found: Mapping[str, Any]) -> None:
     """A project is one of a workspace."""
-    given = [name for name in ("workspace", "project") if name in section]
-    if len(given) == 1:
-        other = "project" if given == ["workspace"] else "workspace"
+    present = [name for name in ("workspace", "project") if name in section]
+    if len(present) == 1:
+        other = "project" if present == ["workspace"] else "workspace"
         section.missing(other, "workspace and project are given together or not at all")
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarmac.dialects.determined.identity import fraction_of
-from tarmac.dialects.kinds import yaml12
+from tarmac.dialects.kinds import did_you_mean, yaml12
 from tarmac.dialects.located import Items, Scalar, Table
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.section import Fields, Section, Value, words_for
-from tarmac.model.text import nearest
 
 _BOUNDS = frozenset({"type", "minval", "maxval", "count"})
 KINDS: Mapping[str, frozenset[str]] = {
@@ -52,8 +51,8 @@ def _hyperparameter(value: Value) -> Any:
     word = kind.text if isinstance(kind, Scalar) else ""
     named = Value(kind, f"{value.path}.type", value.problems)
     if word not in KINDS:
-        meant = nearest(word, KINDS, _TYPE_SYNONYMS) if word else None
-        hint = f"did you mean '{meant}'?" if meant else "a nested hyperparameter cannot be called 'type'"
+        hint = did_you_mean(word, KINDS, _TYPE_SYNONYMS) if word else None
+        hint = hint or "a nested hyperparameter cannot be called 'type'"
         named.expected(f"one of {', '.join(KINDS)}", hint)
         return None
     section = Section(
@@ -63,25 +62,25 @@ def _hyperparameter(value: Value) -> Any:
     if word in RANGES:
         return found | _range(section, word)
     name = "val" if word == "const" else "vals"
-    given = section.get(name)
-    if given is None:
+    values = section.get(name)
+    if values is None:
         section.missing(name, "a constant has a value" if word == "const" else "the values to choose from")
-    elif word == "categorical" and not (isinstance(given.node, Items) and given.node.items):
-        given.expected("a list of at least one value")
+    elif word == "categorical" and not (isinstance(values.node, Items) and values.node.items):
+        values.expected("a list of at least one value")
     else:
-        return found | {name: to_plain(given.node, yaml12)}
+        return found | {name: to_plain(values.node, yaml12)}
     return found
 
 
 def _range(section: Section, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("minval", "maxval", *(("base",) if kind == "log" else ())):
-        given = section.get(name)
-        if given is None:
+        value = section.get(name)
+        if value is None:
             section.missing(
                 name, f"a hyperparameter of type {kind} has {'minval, maxval' if name != 'base' else name}"
             )
-        elif (number := _number(given, whole=kind == "int")) is not None:
+        elif (number := _number(value, whole=kind == "int")) is not None:
             found[name] = number
     if "base" in found and found["base"] <= 0:
         section.get("base").expected("a number above 0")  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ ADDRESS = "http://127.0.0.1:1"
 NO_RETRY = json.dumps({"total": 0})
 """How often the library asks again, in the form of its variable DET_RETRY_CONFIG."""
 
-_ASKED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
+_REQUEST_FAILED = re.compile(r"127\.0\.0\.1:1(?!\d)|host='127\.0\.0\.1', port=1\)")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"<>]+)", line (?P<line>\d+)', re.ASCII)
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/")
 _WORK = "/work/"
@@ -27,7 +27,7 @@ _WORK = "/work/"
 
 def explain(cause: Cause) -> Cause:
     """The cause; where the worker's last lines show that it asked a master, with that and what to do."""
-    if cause.code is not CauseCode.EXIT_CODE or not any(_ASKED.search(line) for line in cause.tail):
+    if cause.code is not CauseCode.EXIT_CODE or not any(_REQUEST_FAILED.search(line) for line in cause.tail):
         return cause
     asks = f"{_place(cause.tail) or 'it'} asks a master of Determined (Core API)"
     message = f"{cause.message}: {asks}, which this version does not have"

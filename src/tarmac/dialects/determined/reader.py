@@ -66,17 +66,17 @@ def read_experiment(
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'entrypoint: ...' are", lenient=True)
     tree = in_batches(override_values(tree, changes, problems), problems)
-    given = read_record(Value(tree, "", problems), EXPERIMENT)
+    record = read_record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
-    file.refuse_other_searchers(given)
-    config = _whole(given, filename, defaults)
+    file.refuse_other_searchers(record)
+    config = _whole(record, filename, defaults)
     spec = RunSpec(
-        name=file.name(given.get("name"), names.name_from_file(filename)),
+        name=file.name(record.get("name"), names.name_from_file(filename)),
         project=_fit(config["project"]) or "default",
         dialect=NAME,
         source=text,
         conventions=Conventions(system=NAME, facts=_facts(config, defaults)),
-        roles=(file.role(given, config),),
+        roles=(file.role(record, config),),
         code=context_of(directory),
         target=Target(pool=file.pool(config["resources"]["resource_pool"])),
         priority=to_tarmac(config["resources"]["priority"] or defaults.priority),
@@ -94,16 +94,16 @@ def read_experiment(
         ),
         labels=_labels(config),
     )
-    file.warn_of_storage(given)
+    file.warn_of_storage(record)
     file.refuse_too_large(config)
     problems.raise_any()
     return Reading(spec=spec, warnings=tuple(problems.warnings))
 
 
-def _whole(given: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
+def _whole(record: Mapping[str, Any], filename: str, defaults: ClusterDefaults) -> dict[str, Any]:
     """The configuration as a run of Determined is handed it."""
     below = {"checkpoint_storage": dict(DEFAULT_STORAGE), **defaults.config}
-    config = complete(merge(normalise(given), below, EXPERIMENT), EXPERIMENT)
+    config = complete(merge(normalise(record), below, EXPERIMENT), EXPERIMENT)
     del config["version"]
     config["name"] = config["name"] or f"Experiment ({names.name_from_file(filename)})"
     return config
@@ -123,24 +123,24 @@ class _File:
         self._tree = tree
         self._problems = problems
 
-    def refuse_other_searchers(self, given: Mapping[str, Any]) -> None:
-        word = (given.get("searcher") or {}).get("name", SUPPORTED)
+    def refuse_other_searchers(self, record: Mapping[str, Any]) -> None:
+        word = (record.get("searcher") or {}).get("name", SUPPORTED)
         if word != SUPPORTED:
             self._at("searcher", "name").refuse(
                 f"the searcher {word!r} comes with a later version of tarmac",
                 f"'{SUPPORTED}' runs one trial",
             )
 
-    def name(self, given: str | None, usual: str) -> str:
+    def name(self, name: str | None, usual: str) -> str:
         """A name that tarmac can use, from one that may be any text."""
-        if not given:
+        if not name:
             return usual
-        fit = _fit(given)
-        if _letters(fit) != _letters(given):  # blanks and signs become '-' in silence
+        fit = _fit(name)
+        if _letters(fit) != _letters(name):  # blanks and signs become '-' in silence
             self._warn("name", f"the run is called {fit or usual!r} here: names are short, without accents")
         return fit or usual
 
-    def role(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
+    def role(self, record: Mapping[str, Any], config: Mapping[str, Any]) -> Role:
         """The trial: its entry point once on each node."""
         resources = config["resources"]
         slots = resources["slots_per_trial"]
@@ -149,22 +149,22 @@ class _File:
                 "resources", f"max_slots ({most}) is less than slots_per_trial ({slots}): it is not applied"
             )
         command = Command(argv=("true",))
-        if "entrypoint" in given:
-            command = read_entrypoint(self._at("entrypoint"), given["entrypoint"])
+        if "entrypoint" in record:
+            command = read_entrypoint(self._at("entrypoint"), record["entrypoint"])
         if slots == 0:
             return Role(processes=(Process(command=command),))
         if resources["is_single_node"]:
             return Role(processes=(Process(command=command, resources=Resources(slots=slots)),))
         return Role(processes=(Process(command=command),), replicas=None, slots=slots)
 
-    def pool(self, given: str) -> str | None:
-        if not given:
+    def pool(self, name: str) -> str | None:
+        if not name:
             return None
         value = self._at("resources", "resource_pool")
         try:
-            return names.NAME.read(Scalar(text=given))
+            return names.NAME.read(Scalar(text=name))
         except Misfit as misfit:
-            value.expected(names.NAME.wanted, misfit.hint)
+            value.expected(names.NAME.description, misfit.hint)
             return None
 
     def retries(self, restarts: int) -> int:
@@ -175,23 +175,23 @@ class _File:
     def environment(self, config: Mapping[str, Any]) -> Environment:
         """Variables and image for the kind of device that the trial runs on."""
         kind = "cuda" if config["resources"]["slots_per_trial"] > 0 else "cpu"
-        asked = config["environment"]
-        image = (asked["image"] or {}).get(kind)
+        settings = config["environment"]
+        image = (settings["image"] or {}).get(kind)
         if image is not None:
             self._problems.warn(None, image_warning(image))
         return Environment(
-            variables=self._variables(asked["environment_variables"].get(kind) or []), image=image
+            variables=self._variables(settings["environment_variables"].get(kind) or []), image=image
         )
 
-    def warn_of_storage(self, given: Mapping[str, Any]) -> None:
-        storage = given.get("checkpoint_storage")
+    def warn_of_storage(self, record: Mapping[str, Any]) -> None:
+        storage = record.get("checkpoint_storage")
         if storage is not None:
             self._warn(
                 "checkpoint_storage",
                 "is kept for the run to read; what tarmac itself keeps is what the run writes to "
                 "$CHECKPOINT_ARTIFACT_PATH",
             )
-        if holds_secret(given):
+        if holds_secret(record):
             self._problems.warn(
                 None,
                 "the file holds a password or key, and its text stays in the record of the run: a file of "

@@ -40,7 +40,7 @@ class ListOf:
     """A list of values of one shape; at least `least` of them."""
 
     item: Shape
-    wanted: str
+    description: str
     least: int = 0
 
 
@@ -49,14 +49,14 @@ class MapOf:
     """A mapping whose keys the user chooses."""
 
     item: Shape
-    wanted: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """One shape per kind of value: scalar, list, mapping. What has none is refused with `wanted`."""
+    """One shape per kind of value: scalar, list, mapping. What has none is refused with `description`."""
 
-    wanted: str
+    description: str
     scalar: Shape | None = None
     items: Shape | None = None
     table: Shape | None = None
@@ -172,24 +172,24 @@ def read_record(value: Value, shape: Record, *, besides: frozenset[str] = frozen
 
 def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Json]]:
     for name, rule in shape.fields.items():
-        given = section.get(name)
+        value = section.get(name)
         for legacy, current in shape.aliases.items():
             if current == name and (old := section.get(legacy)) is not None:
-                if given is not None:
+                if value is not None:
                     old.refuse(f"is the former name of '{name}', which is given too")
                 else:
-                    given = old
-        if given is not None and (found := _field(given, rule)) is not MISSING:
+                    value = old
+        if value is not None and (found := _field(value, rule)) is not MISSING:
             yield name, found
 
 
-def _field(given: Value, rule: Field) -> Json:
+def _field(value: Value, rule: Field) -> Json:
     if rule.refused is not None:
-        given.refuse(rule.refused)
+        value.refuse(rule.refused)
         return MISSING
-    found = read_value(given, rule.shape)
+    found = read_value(value, rule.shape)
     if rule.ignored is not None and found is not MISSING and not _says_nothing(found, rule):
-        given.warn(rule.ignored)
+        value.warn(rule.ignored)
     return found
 
 
@@ -217,17 +217,17 @@ def _union(value: Value, shape: Union) -> Json:
 
 
 def _list(value: Value, shape: ListOf) -> Json:
-    found = [read_value(item, shape.item) for item in value.items(shape.wanted)]
+    found = [read_value(item, shape.item) for item in value.items(shape.description)]
     if not isinstance(value.node, Items):
         return MISSING
     if len(found) < shape.least:
-        value.expected(shape.wanted)
+        value.expected(shape.description)
         return MISSING
     return [item for item in found if item is not MISSING]
 
 
 def _map(value: Value, shape: MapOf) -> Json:
-    pairs = [(key, read_value(item, shape.item)) for key, item in value.entries(shape.wanted)]
+    pairs = [(key, read_value(item, shape.item)) for key, item in value.entries(shape.description)]
     if not isinstance(value.node, Table):
         return MISSING
     return {
@@ -239,7 +239,7 @@ def _alternative(value: Value, shape: Alternatives) -> Json:
     kinds = ((Scalar, shape.scalar), (Items, shape.items), (Table, shape.table))
     chosen = next((found for kind, found in kinds if isinstance(value.node, kind)), None)
     if chosen is None or (isinstance(value.node, Scalar) and value.node.empty):
-        value.expected(shape.wanted)
+        value.expected(shape.description)
         return MISSING
     return read_value(value, chosen)
 
@@ -275,9 +275,9 @@ def whole(least: int | None = None, most: int | None = None) -> Kind[int]:
     return integer(least, most, of=yaml12)
 
 
-def word(wanted: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:
+def word(description: str = "a text", pattern: str = r"(?s:.*)") -> Kind[str]:
     """A text of which the whole matches."""
-    return matching(pattern, wanted, of=yaml12)
+    return matching(pattern, description, of=yaml12)
 
 
 COUNT, POSITIVE, FLAG, TEXT = whole(0), whole(1), flag(yaml12), word()

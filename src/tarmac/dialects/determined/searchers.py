@@ -38,10 +38,10 @@ def length(least: int) -> Record:
 
 
 def _one_unit(section: Section, _found: Mapping[str, Any]) -> None:
-    given = [unit for unit in LENGTH_UNITS if unit in section]
-    if len(given) > 1:
-        section.refuse(f"exactly one of {', '.join(LENGTH_UNITS)} is expected, not {' and '.join(given)}")
-    elif not given and not any(unit in section.meant for unit in LENGTH_UNITS):
+    units = [unit for unit in LENGTH_UNITS if unit in section]
+    if len(units) > 1:
+        section.refuse(f"exactly one of {', '.join(LENGTH_UNITS)} is expected, not {' and '.join(units)}")
+    elif not units and not any(unit in section.suggestions for unit in LENGTH_UNITS):
         section.refuse(f"one of {', '.join(LENGTH_UNITS)} is missing", "such as {batches: 100}")
 
 
@@ -52,7 +52,7 @@ def _times_of_one_era(section: Section, found: Mapping[str, Any]) -> None:
         section.refuse("max_length and max_time say the same in two ways", "keep max_time and time_metric")
     elif new and len(new) < 2:
         section.missing("max_time" if new == ["time_metric"] else "time_metric", "the two belong together")
-    elif not old and not new and not section.meant & {"max_time", "max_length"}:
+    elif not old and not new and not section.suggestions & {"max_time", "max_length"}:
         section.refuse(
             "'max_time' and 'time_metric' are missing", "or 'max_length', as older versions have it"
         )

@@ -48,12 +48,12 @@ def in_batches(tree: Table, problems: Problems) -> Table:
 
 def _searcher(table: Table, batches: int, found: list[Scalar]) -> Table:
     """The searcher with its length in batches, where it has one length."""
-    given = [key for key, _ in table.entries if key.text in {*_LENGTHS, "max_length"}]
-    if len(given) != 1 or given[0].text not in _LENGTHS or not _whole(_get(table, given[0].text)):
+    keys = [key for key, _ in table.entries if key.text in {*_LENGTHS, "max_length"}]
+    if len(keys) != 1 or keys[0].text not in _LENGTHS or not _whole(_get(table, keys[0].text)):
         return table
-    found.append(given[0])
+    found.append(keys[0])
     entries = tuple(
-        (_renamed(key, _LENGTHS[key.text]), _length(value, batches)) if key is given[0] else (key, value)
+        (_renamed(key, _LENGTHS[key.text]), _length(value, batches)) if key is keys[0] else (key, value)
         for key, value in table.entries
     )
     return Table(entries=entries, line=table.line, column=table.column)

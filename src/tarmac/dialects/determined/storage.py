@@ -39,17 +39,18 @@ def _below_root(section: Section, found: Mapping[str, Any]) -> None:
 
 
 def _one_way_in(section: Section, _found: Mapping[str, Any]) -> None:
-    given = [name for name in ("connection_string", "account_url") if name in section]
-    if len(given) != 1:
+    present = [name for name in ("connection_string", "account_url") if name in section]
+    if len(present) != 1:
         section.refuse(
-            f"exactly one of connection_string and account_url is expected, not {'both' if given else 'none'}"
+            "exactly one of connection_string and account_url is expected, "
+            f"not {'both' if present else 'none'}"
         )
     section.exclude("connection_string", "credential", reason="the connection string holds the credential")
 
 
 def _storage(*checks: Any, **fields: Field | Shape) -> Record:
-    kept = {"save_experiment_best": 0, "save_trial_best": 1, "save_trial_latest": 1}
-    return record({**{name: Field(COUNT, number) for name, number in kept.items()}, **fields}, *checks)
+    counts = {"save_experiment_best": 0, "save_trial_best": 1, "save_trial_latest": 1}
+    return record({**{name: Field(COUNT, number) for name, number in counts.items()}, **fields}, *checks)
 
 
 _PREFIX = word("a prefix without '..'", r"(?s:(?!(.*/)?\.\.(/|$)).*)")

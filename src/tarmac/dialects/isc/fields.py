@@ -105,15 +105,15 @@ def _judge(key: Scalar, section: Section) -> None:
         section.problems.warn(key, f"{quote(key)} is ignored: a key with '_' before it is put aside")
         return
     if key.text in _PLACES:
-        told = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
-        section.problems.warn(key, f"{quote(key)} is no key of a launch file and {told}")
+        text = f"is ignored: ${key.text.upper()} says where, and the place is chosen here"
+        section.problems.warn(key, f"{quote(key)} is no key of a launch file and {text}")
         return
-    meant = nearest(key.text, RUN.known, _SYNONYMS)
-    if meant in REQUIRED and meant not in section and meant not in section.meant:
-        section.meant.add(meant)
+    near = nearest(key.text, RUN.known, _SYNONYMS)
+    if near in REQUIRED and near not in section and near not in section.suggestions:
+        section.suggestions.add(near)
         section.problems.add(
-            key, f"{quote(key)} is no key of a launch file, and '{meant}' is missing", f"write '{meant}'"
+            key, f"{quote(key)} is no key of a launch file, and '{near}' is missing", f"write '{near}'"
         )
         return
-    hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(RUN.known))}"
+    hint = f"did you mean '{near}'?" if near else f"known: {', '.join(sorted(RUN.known))}"
     section.problems.warn(key, f"{quote(key)} is no key of a launch file and is ignored; {hint}")

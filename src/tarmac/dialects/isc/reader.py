@@ -119,10 +119,10 @@ def _name(run: Section, facts: dict[str, Any]) -> str:
     if value is None:
         run.missing("experiment_name", 'as in experiment_name = "my-experiment"')
         return NAME
-    given = _words(value)
-    facts["experiment_name"] = given
-    name = fit(given) or "experiment"
-    if given and name != given:
+    written = _words(value)
+    facts["experiment_name"] = written
+    name = fit(written) or "experiment"
+    if written and name != written:
         warn(value, f"the run is called {name!r} here; STRONG_EXPERIMENT_NAME is as it is written")
     return name
 
@@ -135,11 +135,11 @@ def _project(run: Section, retired: Mapping[str, Value], facts: dict[str, Any]) 
     if value is None:
         run.missing("isc_project_id", "any name will do here: runs of one project are listed together")
         return "default"
-    given = _stripped(value, _words(value))
-    facts["isc_project_id"] = given
-    project = fit(given) or "default"
-    if re.fullmatch(r"<.*>", given):
-        warn(value, f"{given[:60]!r} is a placeholder; the run belongs to project {project!r}")
+    written = _stripped(value, _words(value))
+    facts["isc_project_id"] = written
+    project = fit(written) or "default"
+    if re.fullmatch(r"<.*>", written):
+        warn(value, f"{written[:60]!r} is a placeholder; the run belongs to project {project!r}")
     return project
 
 
@@ -154,10 +154,10 @@ def _words(value: Value) -> str:
     return found
 
 
-def _stripped(value: Value, given: str) -> str:
-    if given != given.strip():
-        warn(value, f"{value.path}: blanks around {given.strip()[:60]!r} are left out")
-    return given.strip()
+def _stripped(value: Value, written: str) -> str:
+    if written != written.strip():
+        warn(value, f"{value.path}: blanks around {written.strip()[:60]!r} are left out")
+    return written.strip()
 
 
 # --- how much, and how
@@ -185,10 +185,10 @@ def _slot_type(retired: Mapping[str, Value]) -> str | None:
     value = retired.get("gpu_type")
     if value is None:
         return None
-    given = value.read(text("a text in quotes"), "").strip().lower()
-    if is_known(given) and given != CPU_ONLY:
-        warn(value, f"'gpu_type' is retired; {given!r} is asked for, as by --gpu-type")
-        return given
+    kind = value.read(text("a text in quotes"), "").strip().lower()
+    if is_known(kind) and kind != CPU_ONLY:
+        warn(value, f"'gpu_type' is retired; {kind!r} is asked for, as by --gpu-type")
+        return kind
     warn(value, "'gpu_type' is retired and ignored: any type will do; --gpu-type asks for one")
     return None
 
@@ -234,15 +234,15 @@ def _command(run: Section, retired: Mapping[str, Value], slots: int | None) -> C
     if value is None:
         run.missing("command", "what each node executes, as in command = '''source ... && torchrun ...'''")
         return Command(argv=("true",))
-    given = _words(value)
-    if joined(given).startswith("#"):
+    written = _words(value)
+    if joined(written).startswith("#"):
         value.refuse(
             "a comment begins it, and line breaks act as blanks in an ISC command: nothing of it would run",
             "take the comment out",
         )
-    for doubt in doubts(given, slots):
+    for doubt in doubts(written, slots):
         warn(value, f"command: {doubt}")
-    return command_of(_activated(given, retired))
+    return command_of(_activated(written, retired))
 
 
 def _activated(command: str, retired: Mapping[str, Value]) -> str:
@@ -297,10 +297,10 @@ def _datasets(run: Section, retired: Mapping[str, Value], facts: dict[str, Any])
     if isinstance(old.node, Scalar) and not old.node.text.strip():
         warn(old, "'dataset_id' is retired and empty: ignored")
         return found
-    given = _stripped(old, old.read(text("an id in quotes"), ""))
-    told = f"'dataset_id' is retired: write dataset_id_list = [{given[:60]!r}] and read it at /data/ID"
-    warn(old, f"{told}; until then it is at /data too")
-    identifier = _read_id(old, given)
+    written = _stripped(old, old.read(text("an id in quotes"), ""))
+    advice = f"'dataset_id' is retired: write dataset_id_list = [{written[:60]!r}] and read it at /data/ID"
+    warn(old, f"{advice}; until then it is at /data too")
+    identifier = _read_id(old, written)
     if identifier:
         facts[DATASET_AT_DATA] = identifier
     return (identifier,) if identifier else ()
@@ -322,8 +322,8 @@ def _ids(value: Value | None) -> tuple[str, ...]:
         return ()
     found: list[str] = []
     for item in value.items(_LIST_OF_IDS):
-        given = _stripped(item, _words(item))
-        identifier = _read_id(item, given) if given else None
+        written = _stripped(item, _words(item))
+        identifier = _read_id(item, written) if written else None
         if identifier in found:
             warn(item, f"{item.path}: {identifier!r} stands there already")
         elif identifier is not None:
@@ -331,12 +331,12 @@ def _ids(value: Value | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read_id(value: Value, given: str) -> str | None:
-    if re.fullmatch(r"<.*>", given):
-        value.refuse(f"{given[:60]!r} is a placeholder", "put the id in its place, or take it out")
+def _read_id(value: Value, written: str) -> str | None:
+    if re.fullmatch(r"<.*>", written):
+        value.refuse(f"{written[:60]!r} is a placeholder", "put the id in its place, or take it out")
         return None
     kind: Kind[str] = IDENTIFIER
     at = value.node
     return Value(
-        Scalar(text=given, quoted=True, line=at.line, column=at.column), value.path, value.problems
+        Scalar(text=written, quoted=True, line=at.line, column=at.column), value.path, value.problems
     ).read(kind, None)

@@ -102,19 +102,19 @@ def _image(section: Section, directory: str) -> Apptainer | None:
     path = parts.read("Path", path_of_site("the path of an image file"), None)
     options = _options(parts.get("Options"))
     kind = (parts.read("Type", text("local or remote"), "local")).strip().lower()
-    if kind not in ("local", "remote") and (given := parts.get("Type")) is not None:
-        given.expected("'local' (in or beside the project) or 'remote' (on the site)")
+    if kind not in ("local", "remote") and (field := parts.get("Type")) is not None:
+        field.expected("'local' (in or beside the project) or 'remote' (on the site)")
     if path is None:
         return None
     if kind == "remote":
-        if not path.startswith(("/", "$")) and (given := parts.get("Path")) is not None:
-            given.refuse(
+        if not path.startswith(("/", "$")) and (field := parts.get("Path")) is not None:
+            field.refuse(
                 f"the image lies on the site: its path must be absolute, not {path!r}",
                 "write Type: local if it lies in the project",
             )
         return Apptainer(path=path, remote=True, options=options)
-    if "$" in path and (given := parts.get("Path")) is not None:
-        given.warn("a local path is read on this machine, where no variable is expanded in it")
+    if "$" in path and (field := parts.get("Path")) is not None:
+        field.warn("a local path is read on this machine, where no variable is expanded in it")
     return _local_image(path, directory, options)
 
 
@@ -133,9 +133,9 @@ def _options(value: Value | None) -> tuple[str, ...]:
     """A string or a list of them, as the words a shell would make of them."""
     if value is None:
         return ()
-    given = value.items("options") if isinstance(value.node, Items) else iter([value])
+    items = value.items("options") if isinstance(value.node, Items) else iter([value])
     words: list[str] = []
-    for item in given:
+    for item in items:
         read = item.read(text("options, as one text or a list of texts,"), "")
         if "\\$" in read or any("$" in part for part in re.findall(r"'[^']*+'", read)):
             item.warn("variables in options are expanded in quotes, too")
@@ -258,8 +258,8 @@ def _commands(value: Value | None) -> tuple[Command, ...]:
     """One command, or a list of them, each run by the node's shell."""
     if value is None:
         return ()
-    given = value.items("a list of commands") if isinstance(value.node, Items) else iter([value])
-    return tuple(command for item in given if (command := _command(item)) is not None)
+    items = value.items("a list of commands") if isinstance(value.node, Items) else iter([value])
+    return tuple(command for item in items if (command := _command(item)) is not None)
 
 
 def _command(value: Value) -> Command | None:
@@ -278,7 +278,7 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _EXPANSION = re.compile(r"\$(\w+|\{\w+\})|\$\(", re.ASCII)
 
 
-def path_of_site(wanted: str) -> Kind[str]:
+def path_of_site(description: str) -> Kind[str]:
     """A path on one line; `~` would not be expanded in every place it goes to."""
 
     def read(scalar: Scalar) -> str:
@@ -289,4 +289,4 @@ def path_of_site(wanted: str) -> Kind[str]:
             raise Misfit(f"write $HOME{found[1:]}" if found[1:2] in ("", "/") else "write the whole path")
         return found
 
-    return Kind(wanted, read)
+    return Kind(description, read)

@@ -63,14 +63,14 @@ def known_part(value: Value, fields: Fields, *, ignored: frozenset[str] = frozen
     if not isinstance(value.node, Table):
         value.section(fields)
         return None
-    kept = []
+    entries = []
     for key, item in value.node.entries:
         if key.text in fields.known:
             if not (isinstance(item, Scalar) and item.empty):
-                kept.append((key, item))
+                entries.append((key, item))
         elif key.text not in ignored and not _waved_through(key, fields, value):
-            kept.append((key, item))  # the section refuses it, with the nearest right name
-    table = Table(entries=tuple(kept), line=value.node.line, column=value.node.column)
+            entries.append((key, item))  # the section refuses it, with the nearest right name
+    table = Table(entries=tuple(entries), line=value.node.line, column=value.node.column)
     return Section(table, fields, problems=value.problems, path=value.path)
 
 

@@ -69,7 +69,7 @@ def _renamed(key: Scalar, node: Node, problems: Problems) -> _Renamed | None:
     on_login = parts.read("ExecuteOnLoginNode", flag(lenient), False)
     command = parts.get("Command")
     if command is None:
-        if "Command" not in parts.meant:
+        if "Command" not in parts.suggestions:
             parts.missing("Command", "say what is run")
         return None
     where = "Login" if on_login else "Compute"
@@ -95,8 +95,8 @@ def _moved_down(
     inner = _found(tree, into)
     if inner is not None and not isinstance(inner, Table) and not (isinstance(inner, Scalar) and inner.empty):
         return tree
-    there: Sequence[tuple[Scalar, Node]] = inner.entries if isinstance(inner, Table) else ()
-    taken = {key.text for key, _ in there}
+    present: Sequence[tuple[Scalar, Node]] = inner.entries if isinstance(inner, Table) else ()
+    taken = {key.text for key, _ in present}
     moved = [(key, node) for key, node in tree.entries if key.text in keys - taken - CONFIG.known]
     if not moved:
         return tree
@@ -107,7 +107,7 @@ def _moved_down(
     gone = {key.text for key, _ in moved}
     first = moved[0][0]
     part = Table(
-        entries=(*there, *moved),
+        entries=(*present, *moved),
         line=inner.line if inner else first.line,
         column=inner.column if inner else 1,
     )

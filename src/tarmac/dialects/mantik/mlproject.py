@@ -56,7 +56,7 @@ def read_project(
     source: str | None,
     *,
     entry_point: str | None,
-    given: Mapping[str, str],
+    parameters: Mapping[str, str],
     problems: Problems,
 ) -> Project:
     """The project in the text of its file, None where it has none; problems are noted in that file's."""
@@ -71,12 +71,12 @@ def read_project(
             return Project(name=None, command=None)
         name = section.read("name", text("the name of the project"), None)
         listed = _entry_points(section)
-    wanted = entry_point or DEFAULT_ENTRY_POINT
-    if wanted in listed:
-        return Project(name=name, command=_command(listed[wanted], wanted, given))
-    command = _script(wanted, given)
+    entry = entry_point or DEFAULT_ENTRY_POINT
+    if entry in listed:
+        return Project(name=name, command=_command(listed[entry], entry, parameters))
+    command = _script(entry, parameters)
     if command is None and not problems:
-        _refuse_entry_point(wanted, listed, problems, has_file=source is not None)
+        _refuse_entry_point(entry, listed, problems, has_file=source is not None)
     return Project(name=name, command=command)
 
 
@@ -100,40 +100,40 @@ def _entry_points(section: Section) -> dict[str, Value]:
     }
 
 
-def _script(wanted: str, given: Mapping[str, str]) -> str | None:
+def _script(entry: str, parameters: Mapping[str, str]) -> str | None:
     """The command of a script of the project; None where the name is not that of one."""
-    program = _SCRIPTS.get(posixpath.splitext(wanted)[1])
-    inside = posixpath.normpath(wanted)
+    program = _SCRIPTS.get(posixpath.splitext(entry)[1])
+    inside = posixpath.normpath(entry)
     if program is None or posixpath.isabs(inside) or inside.startswith("../"):
         return None
-    return f"{program} {shlex.quote(inside)}{_further(given)}"
+    return f"{program} {shlex.quote(inside)}{_further(parameters)}"
 
 
 def _refuse_entry_point(
-    wanted: str, listed: Mapping[str, Value], problems: Problems, *, has_file: bool
+    entry: str, listed: Mapping[str, Value], problems: Problems, *, has_file: bool
 ) -> None:
     scripts = "or a script of the project, as in --entry-point train.py"
     if not has_file:
         problems.add(
             None,
-            f"nothing says what to run: there is no MLproject file with an entry point {wanted!r}",
+            f"nothing says what to run: there is no MLproject file with an entry point {entry!r}",
             f"add one beside this file, {scripts}",
         )
         return
-    meant = nearest(wanted, listed)
+    near = nearest(entry, listed)
     known = (
-        f"did you mean {meant!r}?"
-        if meant
+        f"did you mean {near!r}?"
+        if near
         else f"there are: {', '.join(map(_key_text, sorted(listed))) or 'none'}"
     )
-    problems.add(None, f"there is no entry point {wanted!r}", f"{known}; {scripts}")
+    problems.add(None, f"there is no entry point {entry!r}", f"{known}; {scripts}")
 
 
 def _key_text(name: str) -> str:
     return key_text(Scalar(text=name))
 
 
-def _command(value: Value, name: str, given: Mapping[str, str]) -> str | None:
+def _command(value: Value, name: str, parameters: Mapping[str, str]) -> str | None:
     section = known_part(value, ENTRY_POINT, ignored=_FREE_TEXTS)
     if section is None:
         return None
@@ -141,10 +141,10 @@ def _command(value: Value, name: str, given: Mapping[str, str]) -> str | None:
         section.missing("command", "say what the entry point runs")
     template = section.read("command", text("a command"), None)
     command = section.get("command")
-    parameters = _parameters(section.get("parameters"))
+    defaults = _parameters(section.get("parameters"))
     if template is None or command is None:
         return None
-    values = {key: given.get(key, default) for key, default in parameters.items()}
+    values = {key: parameters.get(key, default) for key, default in defaults.items()}
     missing = [key for key, found in values.items() if found is None]
     if missing:
         section.problems.add(
@@ -158,7 +158,7 @@ def _command(value: Value, name: str, given: Mapping[str, str]) -> str | None:
     if not filled.strip():
         command.refuse(f"the command of entry point {name!r} is empty")
         return None
-    rest = {key: found for key, found in given.items() if key not in parameters}
+    rest = {key: found for key, found in parameters.items() if key not in defaults}
     return f"{filled.strip()}{_further(rest)}"
 
 
@@ -232,10 +232,10 @@ def _note_mismatch(
         if written.startswith("$"):
             hint = f"for a variable of the environment write {written.replace('{', '{{').replace('}', '}}')}"
         else:
-            meant = nearest(written.strip("{}"), values)
+            near = nearest(written.strip("{}"), values)
             hint = (
-                f"did you mean {{{meant}}}?"
-                if meant
+                f"did you mean {{{near}}}?"
+                if near
                 else f"parameters: {', '.join(map(_key_text, values)) or 'none'}"
             )
         command.refuse(f"{written[:80]!r} names no parameter of the entry point", hint)
@@ -243,9 +243,9 @@ def _note_mismatch(
         _warn(command, f"the parameter {name!r} has no place in the command")
 
 
-def _further(given: Mapping[str, str]) -> str:
+def _further(parameters: Mapping[str, str]) -> str:
     """Parameters that the entry point does not know, as options at the end of its command."""
-    return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in given.items())
+    return "".join(f" {shlex.quote(f'--{name}')} {shlex.quote(value)}" for name, value in parameters.items())
 
 
 def _warn(value: Value, text: str) -> None:

@@ -17,7 +17,7 @@ from tarmac.dialects.mantik.environment import SiteEnvironment, read_environment
 from tarmac.dialects.mantik.fields import CONFIG, FIRECREST, MLFLOW_KEYS, known_part
 from tarmac.dialects.mantik.legacy_keys import update_keys
 from tarmac.dialects.mantik.mlproject import FILE_NAMES, Project, read_project
-from tarmac.dialects.mantik.resources import Asked, read_resources
+from tarmac.dialects.mantik.resources import SiteResources, read_resources
 from tarmac.dialects.names import name_from_file
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
@@ -49,18 +49,20 @@ def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) ->
     unicore_url, firecrest = _site(config)
     by_firecrest = firecrest is not None
     environment = read_environment(config, directory, firecrest=by_firecrest)
-    asked = read_resources(config, firecrest=by_firecrest)
+    resources = read_resources(config, firecrest=by_firecrest)
     exclude = _exclude(config.get("Exclude"))
     beside = Problems(problems.file)
     project = _project(extras, filename=filename, beside=beside)
     _raise_all(problems, beside)
-    spec = _spec(asked, environment, project, name=_name(project, filename))
-    spec["site"] = _site_request(asked, environment, unicore_url, firecrest)
+    spec = _spec(resources, environment, project, name=_name(project, filename))
+    spec["site"] = _site_request(resources, environment, unicore_url, firecrest)
     spec["code"] = LocalDirectory(path=directory, exclude=exclude, whole=True)
     return Reading(spec=RunSpec(source=text_, **spec), warnings=(*problems.warnings, *beside.warnings))
 
 
-def _spec(asked: Asked, environment: SiteEnvironment, project: Project, *, name: str) -> dict[str, Any]:
+def _spec(
+    resources: SiteResources, environment: SiteEnvironment, project: Project, *, name: str
+) -> dict[str, Any]:
     """What of the run has nothing to do with a site."""
     return {
         "name": name,
@@ -70,14 +72,14 @@ def _spec(asked: Asked, environment: SiteEnvironment, project: Project, *, name:
             Role(
                 processes=(Process(command=Command(script=project.command)),),
                 replicas=None,
-                slots=(asked.nodes or 1) * (asked.slots_per_node or 1),
-                nodes=asked.nodes or 1,
+                slots=(resources.nodes or 1) * (resources.slots_per_node or 1),
+                nodes=resources.nodes or 1,
             ),
         ),
-        "time_limit_s": asked.runtime_s,
+        "time_limit_s": resources.runtime_s,
         "hooks": environment.hooks,
         "environment": Environment(
-            variables=_with_srun_rule(environment, asked),
+            variables=_with_srun_rule(environment, resources),
             image=_image_name(environment),
             modules=environment.modules,
         ),
@@ -90,28 +92,31 @@ def _image_name(environment: SiteEnvironment) -> str | None:
     return path if path is not None and not re.search(r"\s", path) else None
 
 
-def _with_srun_rule(environment: SiteEnvironment, asked: Asked) -> dict[str, str]:
+def _with_srun_rule(environment: SiteEnvironment, resources: SiteResources) -> dict[str, str]:
     """The variables; srun takes as many processors as were asked for, unless they say otherwise (K8)."""
-    if asked.cpus_per_node is None:
+    if resources.cpus_per_node is None:
         return dict(environment.variables)
-    return {SRUN_CPUS: str(asked.cpus_per_node), **environment.variables}
+    return {SRUN_CPUS: str(resources.cpus_per_node), **environment.variables}
 
 
 def _site_request(
-    asked: Asked, environment: SiteEnvironment, unicore_url: str | None, firecrest: Firecrest | None
+    resources: SiteResources,
+    environment: SiteEnvironment,
+    unicore_url: str | None,
+    firecrest: Firecrest | None,
 ) -> SiteRequest:
     return SiteRequest(
         unicore_url=unicore_url,
         firecrest=firecrest,
-        queue=asked.queue,
-        nodes=asked.nodes,
-        total_cpus=asked.total_cpus,
-        cpus_per_node=asked.cpus_per_node,
-        slots_per_node=asked.slots_per_node,
-        memory_per_node_bytes=asked.memory_bytes,
-        reservation=asked.reservation,
-        constraints=asked.constraints,
-        qos=asked.qos,
+        queue=resources.queue,
+        nodes=resources.nodes,
+        total_cpus=resources.total_cpus,
+        cpus_per_node=resources.cpus_per_node,
+        slots_per_node=resources.slots_per_node,
+        memory_per_node_bytes=resources.memory_bytes,
+        reservation=resources.reservation,
+        constraints=resources.constraints,
+        qos=resources.qos,
         apptainer=environment.apptainer,
         venv=environment.venv,
     )
@@ -133,7 +138,7 @@ def _site(config: Section) -> tuple[str | None, Firecrest | None]:
         unicore is None
         and firecrest is None
         and ssh is None
-        and not {"UnicoreApiUrl", "Firecrest"} & config.meant
+        and not {"UnicoreApiUrl", "Firecrest"} & config.suggestions
     ):
         config.refuse(
             "either 'UnicoreApiUrl' or 'Firecrest' is needed", "tarmac sites lists those of known sites"
@@ -204,7 +209,7 @@ def _project(extras: Extras, *, filename: str, beside: Problems) -> Project:
     return read_project(
         found[1] if found is not None else None,
         entry_point=extras.entry_point,
-        given=dict(extras.parameters),
+        parameters=dict(extras.parameters),
         problems=beside,
     )
 

@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SiteResources:
     """The values of `Resources`, None where not given."""
 
     queue: str = ""
@@ -32,18 +32,18 @@ class Asked:
     qos: str | None = None
 
 
-def read_resources(config: Section, *, firecrest: bool) -> Asked:
+def read_resources(config: Section, *, firecrest: bool) -> SiteResources:
     """The resources, every problem noted."""
     value = config.get("Resources")
     if value is None:
         config.missing("Resources", "add 'Resources:' with at least 'Queue: ...'")
-        return Asked()
+        return SiteResources()
     section = known_part(value, RESOURCES)
     if section is None:
-        return Asked()
+        return SiteResources()
     if "Queue" not in section:
         section.missing("Queue", "name the queue (partition) of the site to submit to")
-    asked = Asked(
+    resources = SiteResources(
         queue=section.read("Queue", line("the name of a queue", 255), ""),
         runtime_s=section.read("Runtime", runtime_s(), None),
         nodes=section.read("Nodes", integer(1, MOST_NODES, of=lenient), None),
@@ -55,8 +55,8 @@ def read_resources(config: Section, *, firecrest: bool) -> Asked:
         constraints=section.read("NodeConstraints", line("a constraint such as gpu", 255), None),
         qos=section.read("QoS", line("a quality of service", 255), None),
     )
-    _compare(section, asked)
-    return asked
+    _compare(section, resources)
+    return resources
 
 
 def _total_cpus(section: Section) -> int | None:
@@ -82,17 +82,17 @@ def _memory(section: Section, *, firecrest: bool) -> int | None:
     return amount
 
 
-def _compare(section: Section, asked: Asked) -> None:
+def _compare(section: Section, resources: SiteResources) -> None:
     """Warn where what is asked for in all is not what is asked for by node."""
     total = section.get("TotalCPUs") or section.get("CPUs")
-    if total is None or asked.total_cpus is None:
+    if total is None or resources.total_cpus is None:
         return
-    if asked.cpus_per_node is not None and asked.nodes is not None:
-        counted = asked.cpus_per_node * asked.nodes
-        if counted != asked.total_cpus:
-            total.warn(f"Nodes x CPUsPerNode is {counted}, not {asked.total_cpus}: {counted} it is")
-    elif asked.cpus_per_node is None:
-        _warn_of_repeats(total, asked.total_cpus)
+    if resources.cpus_per_node is not None and resources.nodes is not None:
+        counted = resources.cpus_per_node * resources.nodes
+        if counted != resources.total_cpus:
+            total.warn(f"Nodes x CPUsPerNode is {counted}, not {resources.total_cpus}: {counted} it is")
+    elif resources.cpus_per_node is None:
+        _warn_of_repeats(total, resources.total_cpus)
 
 
 def _warn_of_repeats(total: Value, cpus: int) -> None:

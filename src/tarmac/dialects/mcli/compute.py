@@ -51,12 +51,12 @@ class Compute:
                 slot_type=self.slot_type,
                 nodes=self.nodes,
             )
-        asked = Resources(cpus=float(self.cpus))
-        return Role(processes=(Process(command=command, resources=asked),), replicas=self.nodes or 1)
+        resources = Resources(cpus=float(self.cpus))
+        return Role(processes=(Process(command=command, resources=resources),), replicas=self.nodes or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _ComputeFields:
     """The fields of compute by their names of today, wherever they stand, and the keys without a value."""
 
     values: dict[str, Value]
@@ -74,42 +74,42 @@ class _Given:
 
 def read_compute(run: KnownSection, *, counted: bool = False) -> Compute:
     """The compute of a run, wherever its parts stand; `counted`: how many slots, the user says elsewhere."""
-    given = _gathered(run)
-    slot_type, without = _slot_type(given)
-    instance = _text(given, "instance")
+    fields = _gathered(run)
+    slot_type, without = _slot_type(fields)
+    instance = _text(fields, "instance")
     without = without or (instance or "").lower().startswith("cpu")
-    nodes = given["nodes"].read(integer(1, MOST_NODES, of=lenient), 1) if "nodes" in given else None
-    slots = _slots(given, nodes, instance=instance, without=without)
+    nodes = fields["nodes"].read(integer(1, MOST_NODES, of=lenient), 1) if "nodes" in fields else None
+    slots = _slots(fields, nodes, instance=instance, without=without)
     if counted:
         slots = slots or 1
-    elif not slots and not without and "gpus" not in given:
-        _refuse_without_number(run, given)
-    cpus = given["cpus"].read(integer(0, 100_000, of=lenient), 0) if "cpus" in given else 0
+    elif not slots and not without and "gpus" not in fields:
+        _refuse_without_number(run, fields)
+    cpus = fields["cpus"].read(integer(0, 100_000, of=lenient), 0) if "cpus" in fields else 0
     if slots and cpus:
-        given["cpus"].warn("processors come with the slots of a node here; it has no effect")
+        fields["cpus"].warn("processors come with the slots of a node here; it has no effect")
     return Compute(
-        slots=slots, slot_type=slot_type or ACCELERATOR, cpus=cpus, nodes=nodes, target=_target(given)
+        slots=slots, slot_type=slot_type or ACCELERATOR, cpus=cpus, nodes=nodes, target=_target(fields)
     )
 
 
-def _refuse_without_number(run: KnownSection, given: _Given) -> None:
+def _refuse_without_number(run: KnownSection, fields: _ComputeFields) -> None:
     """Note that the file begins to ask for GPUs, and does not say how many, where that is so."""
-    left = next((given.left_out[name] for name in _COUNTS if name in given.left_out), None)
+    left = next((fields.left_out[name] for name in _COUNTS if name in fields.left_out), None)
     if left is not None:
-        Value(left.key, "", run.problems).refuse(f"how many GPUs? ({left.said})", _HOW_MANY)
-    elif (typed := given.get("gpu_type")) is not None:
+        Value(left.key, "", run.problems).refuse(f"how many GPUs? ({left.reason})", _HOW_MANY)
+    elif (typed := fields.get("gpu_type")) is not None:
         typed.refuse("a GPU type without a number of GPUs", _HOW_MANY)
 
 
-def _gathered(run: KnownSection) -> _Given:
+def _gathered(run: KnownSection) -> _ComputeFields:
     """Every field of compute by its name of today; what `compute` says wins."""
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     left_out = {name: run.left_out[old] for old, name in _OLDER.items() if old in run.left_out}
     value = run.get("compute")
     section = None
     if value is not None:
-        wanted = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
-        section = read_known(value, COMPUTE, wanted=wanted)
+        description = f"a mapping with the fields {', '.join(sorted(COMPUTE.known))}"
+        section = read_known(value, COMPUTE, description=description)
     today = dict(run.old)
     for older, name in _OLDER.items():
         if (found := run.get(older)) is None:
@@ -118,7 +118,7 @@ def _gathered(run: KnownSection) -> _Given:
             found.warn(f"it is passed over: compute.{name} says it as well")
             continue
         today[next((word for word, name in run.old.items() if name == older), older)] = f"compute.{name}"
-        given[name] = found
+        values[name] = found
     if today:
         what, hold, now = ("a word", "holds", "it is") if len(today) == 1 else ("words", "hold", "they are")
         run.problems.warn(
@@ -127,15 +127,15 @@ def _gathered(run: KnownSection) -> _Given:
             f"which {hold}; today {now} {', '.join(today.values())}",
         )
     if section is not None:
-        given |= {name: found for name in COMPUTE.known if (found := section.get(name)) is not None}
+        values |= {name: found for name in COMPUTE.known if (found := section.get(name)) is not None}
         left_out |= section.left_out
-    return _Given(values=given, left_out=left_out)
+    return _ComputeFields(values=values, left_out=left_out)
 
 
-def _slot_type(given: _Given) -> tuple[str | None, bool]:
+def _slot_type(fields: _ComputeFields) -> tuple[str | None, bool]:
     """The type of slot, and whether it says that there is to be none."""
-    value = given.get("gpu_type")
-    written = _text(given, "gpu_type")
+    value = fields.get("gpu_type")
+    written = _text(fields, "gpu_type")
     if value is None or written is None:
         return None, False
     if written.lower() in _NO_SLOTS:
@@ -143,8 +143,8 @@ def _slot_type(given: _Given) -> tuple[str | None, bool]:
     return value.read(quantities.type_name(), None), False
 
 
-def _slots(given: _Given, nodes: int | None, *, instance: str | None, without: bool) -> int:
-    value = given.get("gpus")
+def _slots(fields: _ComputeFields, nodes: int | None, *, instance: str | None, without: bool) -> int:
+    value = fields.get("gpus")
     if value is not None:
         count = value.read(integer(0, quantities.MOST_SLOTS, of=lenient), 0)
         if count and without:
@@ -153,7 +153,7 @@ def _slots(given: _Given, nodes: int | None, *, instance: str | None, without: b
                 "take out gpu_type or instance, or say 0",
             )
         elif nodes is not None and count % nodes:
-            given["nodes"].refuse(
+            fields["nodes"].refuse(
                 f"{count} GPUs cannot be split equally over {nodes} nodes",
                 f"write {nodes * (count // nodes + 1)} GPUs",
             )
@@ -162,21 +162,21 @@ def _slots(given: _Given, nodes: int | None, *, instance: str | None, without: b
         return 0
     named = _INSTANCE.search(instance or "")
     each = int(named[1]) if named else USUAL_SLOTS_PER_NODE
-    source = given["instance"] if instance is not None else given["nodes"]
+    source = fields["instance"] if instance is not None else fields["nodes"]
     why = "as its name ends" if named else "as was usual there"
     source.warn(f"taken for {each} GPUs on each node, {why}; compute.gpus says it exactly")
     return min(each * (nodes or 1), quantities.MOST_SLOTS)
 
 
-def _target(given: _Given) -> Target:
+def _target(fields: _ComputeFields) -> Target:
     cluster = None
-    if _text(given, "cluster") is not None:
-        cluster = given["cluster"].read(names.NAME, None)
-    listed = given.get("node_names")
+    if _text(fields, "cluster") is not None:
+        cluster = fields["cluster"].read(names.NAME, None)
+    listed = fields.get("node_names")
     if listed is None:
         return Target(cluster=cluster)
     nodes = read_words(listed, "a list of names of nodes")
-    fit = [names.HOSTNAME.wanted for name in nodes if not _is_hostname(name)]
+    fit = [names.HOSTNAME.description for name in nodes if not _is_hostname(name)]
     if fit:
         listed.refuse(f"each is {fit[0]}")
         return Target(cluster=cluster)
@@ -187,5 +187,5 @@ def _is_hostname(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", name, re.ASCII) is not None
 
 
-def _text(given: _Given, name: str) -> str | None:
-    return read_word(given.get(name))
+def _text(fields: _ComputeFields, name: str) -> str | None:
+    return read_word(fields.get(name))

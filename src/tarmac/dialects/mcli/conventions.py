@@ -79,5 +79,5 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
 def _parameters(spec: RunSpec) -> str:
     """The parameters as YAML; those whose name begins with `_` are the file's own business."""
-    given = spec.parameters or {}
-    return to_yaml({name: value for name, value in given.items() if not name.startswith("_")})
+    parameters = spec.parameters or {}
+    return to_yaml({name: value for name, value in parameters.items() if not name.startswith("_")})

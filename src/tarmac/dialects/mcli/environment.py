@@ -68,18 +68,18 @@ def read_metadata(value: Value) -> tuple[dict[str, Any], dict[str, str]]:
 def read_trackers(run: Section) -> dict[str, str]:
     """The variables of `experiment_tracker`."""
     value = run.get("experiment_tracker")
-    section = read_known(value, TRACKER, wanted="a mapping with mlflow or wandb") if value else None
+    section = read_known(value, TRACKER, description="a mapping with mlflow or wandb") if value else None
     if section is None:
         return {}
     variables: dict[str, str | None] = {}
     if (mlflow := section.get("mlflow")) is not None:
-        wanted = "a mapping with experiment_path"
-        if (found := read_known(mlflow, TRACKER_MLFLOW, wanted=wanted)) is not None:
+        description = "a mapping with experiment_path"
+        if (found := read_known(mlflow, TRACKER_MLFLOW, description=description)) is not None:
             variables["MLFLOW_TRACKING_URI"] = read_word(found.get("tracking_uri")) or DATABRICKS
             variables["MLFLOW_EXPERIMENT_NAME"] = read_word(found.get("experiment_path"))
     if (wandb := section.get("wandb")) is not None:
-        wanted = "a mapping with project and entity"
-        if (found := read_known(wandb, TRACKER_WANDB, wanted=wanted)) is not None:
+        description = "a mapping with project and entity"
+        if (found := read_known(wandb, TRACKER_WANDB, description=description)) is not None:
             variables["WANDB_PROJECT"] = read_word(found.get("project"))
             variables["WANDB_ENTITY"] = read_word(found.get("entity"))
     return {name: item for name, item in variables.items() if item is not None}

@@ -119,10 +119,10 @@ COMET = Vocabulary(known=frozenset({"project_name", "workspace"}), renamed={"pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A key whose value is not used: `said` tells what stands in its place."""
+    """A key whose value is not used: `reason` tells what stands in its place."""
 
     key: Scalar
-    said: str
+    reason: str
 
 
 class KnownSection(Section):
@@ -139,7 +139,7 @@ class KnownSection(Section):
             super().missing(name, hint)
             return
         left = self.left_out[name]
-        Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.said}", hint)
+        Value(left.key, self.path, self.problems).refuse(f"'{name}' is missing: {left.reason}", hint)
 
 
 def known_as(key: str, vocabulary: Vocabulary) -> str:
@@ -148,24 +148,24 @@ def known_as(key: str, vocabulary: Vocabulary) -> str:
     return vocabulary.renamed.get(word, word)
 
 
-def read_known(value: Value, vocabulary: Vocabulary, *, wanted: str) -> KnownSection | None:
+def read_known(value: Value, vocabulary: Vocabulary, *, description: str) -> KnownSection | None:
     """The mapping in today's words; noted, and None, where it is none."""
     if not isinstance(value.node, Table):
-        value.expected(wanted)
+        value.expected(description)
         return None
     entries: dict[str, tuple[Scalar, Node]] = {}
-    meant, old = set[str](), dict[str, str]()
+    suggested, old = set[str](), dict[str, str]()
     left_out: dict[str, LeftOut] = {}
-    given = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
+    present = {known_as(key.text, vocabulary) for key, _ in value.node.entries}
     for key, item in value.node.entries:
         name = known_as(key.text, vocabulary)
         if isinstance(item, Scalar) and item.empty:
-            left_out[name] = LeftOut(key=key, said=f"nothing follows {key.text!r}")
+            left_out[name] = LeftOut(key=key, reason=f"nothing follows {key.text!r}")
         elif name in vocabulary.known and name not in _FREE and _is_placeholder(item):
-            left_out[name] = LeftOut(key=key, said=f"{_placeholder(item)} is a placeholder")
+            left_out[name] = LeftOut(key=key, reason=f"{_placeholder(item)} is a placeholder")
             value.warn(f"{key.text!r} holds a placeholder, and is taken as not given", key)
         elif name not in vocabulary.known:
-            meant |= _unknown(value, key, vocabulary, given)
+            suggested |= _unknown(value, key, vocabulary, present)
         elif name in entries and key.text != name:
             value.warn(f"{key.text!r} is passed over: {name!r} says it as well", key)
         else:
@@ -174,7 +174,7 @@ def read_known(value: Value, vocabulary: Vocabulary, *, wanted: str) -> KnownSec
             entries[name] = (Scalar(text=name, line=key.line, column=key.column), item)
     table = Table(entries=tuple(entries.values()), line=value.node.line, column=value.node.column)
     section = KnownSection(table, vocabulary, value)
-    section.meant |= meant
+    section.suggestions |= suggested
     section.old |= old
     section.left_out |= {name: left for name, left in left_out.items() if name not in entries}
     return section
@@ -193,7 +193,7 @@ def _placeholder(node: Node) -> str:
     return f"{{{node.entries[0][0].text}}}" if isinstance(node, Table) else quote(node)
 
 
-def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str]) -> set[str]:
+def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, present: set[str]) -> set[str]:
     """Say what becomes of the key; the field it was probably meant to be, if it is refused for that.
 
     A key that is near a field which is given as well is no typing error of it, but somebody's own.
@@ -204,36 +204,36 @@ def _unknown(value: Value, key: Scalar, vocabulary: Vocabulary, given: set[str])
         at.refuse(*vocabulary.refused[word])
     elif word in vocabulary.ignored:
         value.warn(f"{key.text!r} has no effect: {vocabulary.ignored[word]}", key)
-    elif (meant := _meant(word, vocabulary, given)) is not None:
+    elif (near := _intended(word, vocabulary, present)) is not None:
         note = Value(key, value.path, value.problems)
-        note.refuse(f"unknown field {quote(key)}", f"did you mean '{meant}'?")
-        return {meant}
+        note.refuse(f"unknown field {quote(key)}", f"did you mean '{near}'?")
+        return {near}
     else:
         value.warn(f"unknown field {quote(key)} has no effect, as in MCLI", key)
     return set()
 
 
-def _meant(word: str, vocabulary: Vocabulary, given: set[str]) -> str | None:
+def _intended(word: str, vocabulary: Vocabulary, present: set[str]) -> str | None:
     if word.lower() in vocabulary.synonyms:
         return vocabulary.synonyms[word.lower()]
     if word.startswith(("_", "x-")):  # put aside, as for anchors
         return None
     near = nearest(word, vocabulary.known)
-    return None if near in given else near
+    return None if near in present else near
 
 
-def read_word(value: Value | None, wanted: str = "a text") -> str | None:
+def read_word(value: Value | None, description: str = "a text") -> str | None:
     """A text of one line, or None where it is not given or wrong."""
     if value is None:
         return None
     if not isinstance(value.node, Scalar):
-        value.expected(wanted)
+        value.expected(description)
         return None
-    return value.read(line(wanted), None)
+    return value.read(line(description), None)
 
 
-def read_words(value: Value, wanted: str) -> tuple[str, ...]:
+def read_words(value: Value, description: str) -> tuple[str, ...]:
     """A list of texts, or one alone."""
     if isinstance(value.node, Scalar):
-        return value.read_list(line(wanted), wanted, or_one=True)
-    return value.read_list(line("a text"), wanted)
+        return value.read_list(line(description), description, or_one=True)
+    return value.read_list(line("a text"), description)

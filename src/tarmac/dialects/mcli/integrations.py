@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tarmac.dialects.kinds import flag, lenient
+from tarmac.dialects.kinds import did_you_mean, flag, lenient
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
 from tarmac.dialects.mcli import fields
 from tarmac.dialects.mcli.environment import DATABRICKS, EXPANSION, expand_variables
@@ -16,7 +16,6 @@ from tarmac.dialects.native.code import REFERENCE, read_url
 from tarmac.dialects.plain import to_plain
 from tarmac.dialects.section import Section, Value
 from tarmac.model.spec import Checkout, PythonPackages, Repository, SetupStep, SystemPackages
-from tarmac.model.text import nearest
 
 _USUAL_SITE = "github.com"
 
@@ -28,11 +27,11 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclass(slots=True, kw_only=True)
 class Integrations:
-    """What they come to. `kept` is what they said, without credentials, for /mnt/config/run_config.yaml."""
+    """What they come to. `records`: without credentials, for /mnt/config/run_config.yaml."""
 
     setup: list[SetupStep] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
     wandb: bool = False
 
 
@@ -59,20 +58,21 @@ def _read(item: Value, found: Integrations, env: Mapping[str, str]) -> None:
     if kind is None:
         return
     if kind not in _READERS:
-        meant = nearest(kind, _READERS)
         reason = _REFUSED.get(kind, f"there is no integration {kind!r}")
-        hint = (
-            f"did you mean '{meant}'?" if meant and kind not in _REFUSED else f"known: {', '.join(_READERS)}"
-        )
-        item.refuse(reason, hint)
+        hint = did_you_mean(kind, _READERS) if kind not in _REFUSED else None
+        item.refuse(reason, hint or f"known: {', '.join(_READERS)}")
         return
     vocabulary, reader = _READERS[kind]
-    section = read_known(value, vocabulary, wanted=f"the parameters of {kind}")
+    section = read_known(value, vocabulary, description=f"the parameters of {kind}")
     if section is None:
         return
     reader(section, found, env)
-    plain = {name: to_plain(given.node) for name in sorted(vocabulary.known) if (given := section.get(name))}
-    found.kept.append({"integration_type": kind, **{name: _clean(item) for name, item in plain.items()}})
+    plain = {
+        name: to_plain(field_value.node)
+        for name in sorted(vocabulary.known)
+        if (field_value := section.get(name))
+    }
+    found.records.append({"integration_type": kind, **{name: _clean(item) for name, item in plain.items()}})
 
 
 def _clean(value: Any) -> Any:
@@ -106,7 +106,7 @@ def _typed(item: Value) -> tuple[str | None, Value]:
         else:
             entries.append((key, node))
     if named is None:
-        near = next((key for key, _ in entries if nearest(key.text, ("integration_type",))), None)
+        near = next((key for key, _ in entries if did_you_mean(key.text, ("integration_type",))), None)
         if near is not None:
             Value(near, item.path, item.problems).refuse(
                 f"unknown field {quote(near)}", "did you mean 'integration_type'?"
@@ -212,10 +212,10 @@ def _install(section: Section, env: Mapping[str, str]) -> str | None:
     word = _word(section, "pip_install", env)
     if value is None or word is None:
         return None
-    kept = " ".join(part for part in word.split(" ") if part != "--user")
-    if kept != word:
+    rest = " ".join(part for part in word.split(" ") if part != "--user")
+    if rest != word:
         value.warn("--user is left out: packages go into an environment of the run's own")
-    return kept.removeprefix("pip install ").strip() or None
+    return rest.removeprefix("pip install ").strip() or None
 
 
 def _pip(section: Section, found: Integrations, env: Mapping[str, str]) -> None:

@@ -36,9 +36,9 @@ def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Read
     """The spec in an MCLI run file; raises InvalidInput with every problem in it."""
     problems = Problems(filename)
     tree = compose_table(source, problems, "fields such as 'name: hello-world' are", lenient=True)
-    run = read_known(Value(tree, "", problems), RUN, wanted="a mapping")
+    run = read_known(Value(tree, "", problems), RUN, description="a mapping")
     assert run is not None, "the tree is a mapping"
-    spec = _spec(run, source, given=extras.given)
+    spec = _spec(run, source, elsewhere=extras.override_fields)
     problems.raise_any()
     return Reading(spec=spec, warnings=tuple(sorted(problems.warnings, key=_line)))
 
@@ -49,23 +49,25 @@ def _line(warning: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _spec(run: KnownSection, source: str, *, given: frozenset[str]) -> RunSpec:
-    name = read_name(run, given="name" in given)
+def _spec(run: KnownSection, source: str, *, elsewhere: frozenset[str]) -> RunSpec:
+    name = read_name(run, elsewhere="name" in elsewhere)
     image = _image(run)
-    compute = read_compute(run, counted="slots" in given)
+    compute = read_compute(run, counted="slots" in elsewhere)
     scheduling = read_scheduling(run)
     listed = run.get("env_variables")
     env = {} if listed is None else read_env(listed)
     integrations = read_integrations(run.get("integrations"), env)
     trackers = read_trackers(run)
-    metadata, labels = ({}, {}) if (said := run.get("metadata")) is None else read_metadata(said)
+    metadata, labels = ({}, {}) if (value := run.get("metadata")) is None else read_metadata(value)
     _refuse_deployment(run.get("dependent_deployment"))
     command = _command(run)
-    if compute.slots and "slots" not in given and (said := run.get("command")) is not None:
+    if compute.slots and "slots" not in elsewhere and (value := run.get("command")) is not None:
         for doubt in _doubts(str(command), compute):
-            said.warn(doubt)
+            value.warn(doubt)
     facts = _facts(scheduling, integrations, metadata)
-    if _WORKSPACE.search(" ".join([str(command), *(str(kept.get("path")) for kept in integrations.kept)])):
+    if _WORKSPACE.search(
+        " ".join([str(command), *(str(record.get("path")) for record in integrations.records)])
+    ):
         facts["workspace"] = True
     return RunSpec(
         name=name,
@@ -111,10 +113,10 @@ NAMES = topology.Names(
 def _doubts(command: str, compute: Compute) -> Iterator[str]:
     """What the command says of nodes and processes, and cannot know; sentences."""
     yield from topology.doubts(command, compute.slots, NAMES)
-    said = topology.processes_said(command)
-    if said and compute.slots % said == 0 and compute.slots != said * (compute.nodes or 0):
+    count = topology.process_count(command)
+    if count and compute.slots % count == 0 and compute.slots != count * (compute.nodes or 0):
         yield (
-            f"it starts {said} processes on each node, which holds where the run gets {said} GPUs of each; "
+            f"it starts {count} processes on each node, which holds where the run gets {count} GPUs of each; "
             f"with {NAMES.processes} in its place, wherever it runs"
         )
 
@@ -122,7 +124,7 @@ def _doubts(command: str, compute: Compute) -> Iterator[str]:
 def _image(run: Section) -> str | None:
     value = run.get("image")
     if value is None:
-        if "image" not in run.meant:
+        if "image" not in run.suggestions:
             run.problems.warn(
                 None, "'image' is missing, which MCLI asks for; commands run on the nodes as they are"
             )
@@ -160,7 +162,7 @@ def _facts(scheduling: Scheduling, integrations: Integrations, metadata: dict[st
     facts: dict[str, Any] = {
         "priority": scheduling.word,
         "preemptible": scheduling.preemptible or None,
-        "integrations": integrations.kept,
+        "integrations": integrations.records,
         "metadata": metadata,
         "wandb": integrations.wandb or None,
     }
@@ -173,10 +175,10 @@ LONGEST = 56
 _VALID = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
-def read_name(run: Section, *, given: bool = False) -> str:
-    """The name, made valid with a warning; `given`: the user gives one elsewhere, so that none is missed."""
+def read_name(run: Section, *, elsewhere: bool = False) -> str:
+    """The name, made valid with a warning; `elsewhere`: the user names the run there."""
     value = run.get("name")
-    if value is None and given:
+    if value is None and elsewhere:
         return "run"
     if value is None:
         run.missing("name", "a run name must be provided using the keyword name, or by --name")

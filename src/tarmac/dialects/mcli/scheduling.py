@@ -41,18 +41,18 @@ class Scheduling:
 def read_scheduling(run: Section) -> Scheduling:
     """The scheduling of a run, with MCLI's defaults."""
     value = run.get("scheduling")
-    wanted = f"a mapping with the fields {', '.join(sorted(SCHEDULING.known))}"
-    section = read_known(value, SCHEDULING, wanted=wanted) if value is not None else None
+    description = f"a mapping with the fields {', '.join(sorted(SCHEDULING.known))}"
+    section = read_known(value, SCHEDULING, description=description) if value is not None else None
     if section is None:
         return Scheduling()
     word = _priority(section.get("priority"))
     watched = section.read("watchdog_enabled", flag(lenient), False)
     again = section.read("retry_on_system_failure", flag(lenient), None)
-    if again is False and (said := section.get("retry_on_system_failure")) is not None:
-        said.warn("false has no effect: what a lost node ended is repeated, a few times at most")
+    if again is False and (retry := section.get("retry_on_system_failure")) is not None:
+        retry.warn("false has no effect: what a lost node ended is repeated, a few times at most")
     preemptible = section.read("preemptible", flag(lenient), False)
-    if preemptible and (said := section.get("preemptible")) is not None:
-        said.warn("whether runs preempt others is a rule of the pool here, not of a run")
+    if preemptible and (choice := section.get("preemptible")) is not None:
+        choice.warn("whether runs preempt others is a rule of the pool here, not of a run")
     if (resumable := section.get("resumable")) is not None and section.read(
         "resumable", flag(lenient), False
     ):

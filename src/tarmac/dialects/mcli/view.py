@@ -23,8 +23,8 @@ _OF_A_REHEARSAL = frozenset({"cluster", "gpu_type"})
 
 def configuration(spec: RunSpec, *, name: str, slot_types: Sequence[str] = ()) -> dict[str, Any]:
     """The whole of it; `slot_types` are those that an attempt was given."""
-    facts, asked = spec.conventions.facts, spec.roles[0].slot_type
-    slot_type = asked if asked != ACCELERATOR else (slot_types[0] if len(slot_types) == 1 else None)
+    facts, slot_type = spec.conventions.facts, spec.roles[0].slot_type
+    slot_type = slot_type if slot_type != ACCELERATOR else (slot_types[0] if len(slot_types) == 1 else None)
     compute = {"cluster": spec.target.cluster, "gpus": spec.slots, "gpu_type": slot_type}
     scheduling = {
         "priority": _priority(spec),
@@ -36,8 +36,8 @@ def configuration(spec: RunSpec, *, name: str, slot_types: Sequence[str] = ()) -
         "name": name,
         "image": spec.environment.image,
         "command": script(spec),
-        "compute": _given(compute),
-        "scheduling": _given(scheduling),
+        "compute": _stated(compute),
+        "scheduling": _stated(scheduling),
         "integrations": facts.get("integrations"),
         "env_variables": dict(spec.environment.variables),
         "parameters": dict(spec.parameters or {}),
@@ -86,5 +86,5 @@ def _priority(spec: RunSpec) -> str | None:
     return next((other for other, value in PRIORITIES.items() if value == spec.priority), None)
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

@@ -79,7 +79,7 @@ URL = "the URL of a git repository, as https://host/org/repo.git or git@host:org
 
 def _described(value: Value, directory: str) -> LocalDirectory | Repository | None:
     keys = {key.text for key, _ in value.node.entries} if isinstance(value.node, Table) else set()
-    if keys & ({"git"} | {word for word, meant in REPOSITORY.synonyms.items() if meant == "git"}):
+    if keys & ({"git"} | {word for word, name in REPOSITORY.synonyms.items() if name == "git"}):
         section = value.section(REPOSITORY)
         return read_repository(section) if section is not None else None
     section = value.section(DIRECTORY)

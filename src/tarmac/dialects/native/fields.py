@@ -91,8 +91,8 @@ def read_rapid_cycles(run: Section, mode: Mode, default: int) -> int:
     value = run.get("max_rapid_cycles")
     if value is None:
         return default
-    said = run.get("mode")
-    if mode is not Mode.CYCLE and (said is None or getattr(said.node, "text", None) == mode):
+    stated = run.get("mode")
+    if mode is not Mode.CYCLE and (stated is None or getattr(stated.node, "text", None) == mode):
         value.refuse(
             f"only a run of mode 'cycle' has turns, and this one is {mode}",
             "add 'mode: cycle', or take it out",

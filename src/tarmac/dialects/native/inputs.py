@@ -101,14 +101,14 @@ def read_parameters(run: Section) -> Mapping[str, Any] | None:
     return parameters
 
 
-def _path(wanted: str, *, absolute: bool) -> Kind[str]:
+def _path(description: str, *, absolute: bool) -> Kind[str]:
     def read(scalar: Scalar) -> str:
         path = posixpath.normpath(scalar.text) if scalar.text else ""
         if (absolute and not path.startswith("/")) or path in ("", ".", "/") or path.startswith(".."):
             raise Misfit()
         return path
 
-    return Kind(wanted, read)
+    return Kind(description, read)
 
 
 _ABSOLUTE = _path("an absolute path of the node", absolute=True)

@@ -109,12 +109,12 @@ def _processes(section: Section) -> tuple[Process, ...]:
 
 
 def _listed_processes(listed: Value) -> tuple[Process, ...]:
-    wanted = "a list of processes, each with a command,"
+    description = "a list of processes, each with a command,"
     if isinstance(listed.node, Items) and not 1 <= len(listed.node.items) <= MOST_PROCESSES:
         listed.refuse(f"{len(listed.node.items)} processes; 1 to {MOST_PROCESSES} are allowed")
         return ()
     processes: list[Process] = []
-    for item in listed.items(wanted):
+    for item in listed.items(description):
         section = item.section(PROCESS)
         if section is None:
             continue
@@ -130,9 +130,9 @@ def _listed_processes(listed: Value) -> tuple[Process, ...]:
 
 
 def _process(command: Value, resources: Value | None) -> tuple[Process, ...]:
-    asked = Resources() if resources is None else _resources(resources)
+    needs = Resources() if resources is None else _resources(resources)
     read = read_command(command)
-    return () if read is None else (Process(command=read, resources=asked),)
+    return () if read is None else (Process(command=read, resources=needs),)
 
 
 def _resources(value: Value) -> Resources:

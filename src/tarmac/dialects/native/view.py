@@ -46,7 +46,7 @@ from tarmac.model.spec import (
 
 def write(spec: RunSpec, *, directory: str | None = None) -> str:
     """The native run file that says the same; paths below `directory` are written relative to it."""
-    fields = given(_fields(spec, directory))
+    fields = without_empty(_fields(spec, directory))
     if spec.parameters is not None:  # none of them is still a file of its own
         fields["parameters"] = _plain(spec.parameters)
     return to_yaml(fields)
@@ -93,11 +93,13 @@ def _fields(spec: RunSpec, directory: str | None) -> Fields:
 
 def _code(code: LocalDirectory | Repository | None, directory: str | None) -> str | Fields | None:
     if isinstance(code, Repository):
-        return given({"git": code.url, "branch": code.branch, "commit": code.commit} | _submodules(code))
+        return without_empty(
+            {"git": code.url, "branch": code.branch, "commit": code.commit} | _submodules(code)
+        )
     if code is None:
         return None
     path = _relative(code.path, directory)
-    more = given(
+    more = without_empty(
         {
             "ignore_file": code.ignore_file,
             "exclude": list(code.exclude),
@@ -119,7 +121,7 @@ def _step(step: SetupStep) -> Any:
         case Checkout():
             repository = step.repository
             return {
-                "git": given(
+                "git": without_empty(
                     {
                         "url": repository.url,
                         "branch": repository.branch,
@@ -131,13 +133,13 @@ def _step(step: SetupStep) -> Any:
                 )
             }
         case PythonPackages():
-            return given({"pip": list(step.requirements), "upgrade": step.upgrade or None})
+            return without_empty({"pip": list(step.requirements), "upgrade": step.upgrade or None})
         case SystemPackages():
             return {"apt": list(step.packages)}
 
 
 def _hooks(hooks: Hooks) -> Fields:
-    return given(
+    return without_empty(
         {
             name: [_command(command) for command in getattr(hooks, name)]
             for name in ("before_login", "before", "after", "after_login")
@@ -148,7 +150,7 @@ def _hooks(hooks: Hooks) -> Fields:
 def _roles(roles: tuple[Role, ...]) -> Fields:
     if len(roles) == 1 and roles[0].name == DEFAULT_ROLE:
         return _role(roles[0])
-    return {"roles": {role.name: given(_role(role)) for role in roles}}
+    return {"roles": {role.name: without_empty(_role(role)) for role in roles}}
 
 
 def _role(role: Role) -> Fields:
@@ -161,7 +163,7 @@ def _role(role: Role) -> Fields:
     }
     if len(role.processes) == 1:
         return fields | _process(role.processes[0])
-    return fields | {"processes": [given(_process(process)) for process in role.processes]}
+    return fields | {"processes": [without_empty(_process(process)) for process in role.processes]}
 
 
 def _process(process: Process) -> Fields:
@@ -173,7 +175,7 @@ def _resources(resources: Resources) -> Any:
         return None
     if resources == Resources(slots=resources.slots, slot_type=resources.slot_type) and resources.slots:
         return _slots(resources.slots, resources.slot_type)
-    return given(
+    return without_empty(
         {
             "slots": resources.slots or None,
             "type": resources.slot_type,
@@ -201,7 +203,7 @@ def _rehearsal(rehearsal: Rehearsal | None) -> Any:
 
 def _pause(pause: PausePolicy) -> Fields:
     usual = PausePolicy()
-    return given(
+    return without_empty(
         {
             "signal": (pause.signal or "none") if pause.signal != usual.signal else None,
             "grace": written_duration(pause.grace_s) if pause.grace_s != usual.grace_s else None,
@@ -210,7 +212,7 @@ def _pause(pause: PausePolicy) -> Fields:
 
 
 def _environment(environment: Environment, directory: str | None) -> Fields:
-    return given(
+    return without_empty(
         {
             "image": environment.image,
             "modules": list(environment.modules),
@@ -232,7 +234,9 @@ def _secrets(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
     return [
         use.name
         if use.form is None
-        else given({"name": use.name, "as": use.form.value, "variable": use.variable, "path": use.path})
+        else without_empty(
+            {"name": use.name, "as": use.form.value, "variable": use.variable, "path": use.path}
+        )
         for use in uses
     ]
 
@@ -240,12 +244,12 @@ def _secrets(uses: Sequence[SecretUse]) -> dict[str, Any] | list[Any]:
 def _secret(use: SecretUse) -> str | Fields:
     if use.form is SecretForm.VARIABLE:
         return use.name
-    return given({"name": use.name, "as": "file", "path": use.path})
+    return without_empty({"name": use.name, "as": "file", "path": use.path})
 
 
 def _artifacts(rules: ArtifactRules) -> Fields:
     usual = ArtifactRules()
-    return given(
+    return without_empty(
         {
             name: written_duration(getattr(rules, f"{name}_s"))
             if getattr(rules, f"{name}_s") != getattr(usual, f"{name}_s")
@@ -258,7 +262,7 @@ def _artifacts(rules: ArtifactRules) -> Fields:
 def _conventions(conventions: Conventions) -> Fields:
     if conventions == Conventions():
         return {}
-    return given({"system": conventions.system, "facts": _plain(conventions.facts)})
+    return without_empty({"system": conventions.system, "facts": _plain(conventions.facts)})
 
 
 def _relative(path: str, directory: str | None) -> str:
@@ -284,13 +288,15 @@ _NAMES = {"nodes": "count", "memory_bytes": "memory"}
 
 def cluster_fields(cluster: Cluster) -> Fields:
     """The fields `nodes` and `pools` that describe it."""
-    nodes = [_said(group, {"nodes": None, "slots": None}) for group in cluster.groups]
+    nodes = [_stated(group, {"nodes": None, "slots": None}) for group in cluster.groups]
     usual = Pool(cluster="")
-    pools = {pool.name: _said(pool, {}, leave_out=("name", "cluster"), usual=usual) for pool in cluster.pools}
+    pools = {
+        pool.name: _stated(pool, {}, leave_out=("name", "cluster"), usual=usual) for pool in cluster.pools
+    }
     return {"nodes": nodes} | ({"pools": pools} if pools else {})
 
 
-def _said(
+def _stated(
     record: NodeGroup | Pool,
     always: Mapping[str, Any],
     *,
@@ -325,7 +331,7 @@ Fields = dict[str, Any]
 """A mapping of a run file, in the order of its lines."""
 
 
-def given(fields: Fields) -> Fields:
+def without_empty(fields: Fields) -> Fields:
     """Those that say something."""
     return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}
 

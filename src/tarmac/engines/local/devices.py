@@ -81,8 +81,8 @@ def slot_type(product: str) -> str:
     noise = (
         r"nvidia|amd|tesla|quadro|geforce|graphics|laptop|gpu|gen|generation|pcie?|sxm\d?|hbm\d?e?|nvl?|oam"
     )
-    kept = [word for word in words if word and not re.fullmatch(noise, word)]
-    name = "_".join(kept)
+    names = [word for word in words if word and not re.fullmatch(noise, word)]
+    name = "_".join(names)
     name = re.sub(r"^rtx_(?=a\d)", "", name)
     name = re.sub(r"^(rtx|gtx)_(?=\d)", r"\1", name)
     name = re.sub(r"(?<=\d)_(ti|super)(?![a-z])", r"\1", name)

@@ -150,9 +150,9 @@ class LocalEngine:
             return ()
         with view.lock:
             view.refresh()
-            told = [notice for node in view.nodes for notice in node.notices]
+            notices = [notice for node in view.nodes for notice in node.notices]
             return [
-                *told,
+                *notices,
                 *clearing.cleared_notices(view.directory, view.nodes[0].node if view.nodes else ""),
             ]
 

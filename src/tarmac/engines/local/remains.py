@@ -54,11 +54,11 @@ def _is_clear(node: NodeView, view: AttemptView) -> bool:
 
 def _only(workers: set[int | None], runner: int, node: NodeView, view: AttemptView) -> bool:
     """Whether all children of the runner are among these, its one sidecar aside."""
-    there = {pid: found for pid in procfs.pids() if (found := procfs.status(pid)) is not None}
+    statuses = {pid: found for pid in procfs.pids() if (found := procfs.status(pid)) is not None}
     strange = []
-    for pid, found in there.items():
+    for pid, found in statuses.items():
         now: procfs.Status | None = found
-        if found.parent_pid not in there:
+        if found.parent_pid not in statuses:
             now = procfs.status(pid)  # its parent has left, or is out of sight: it may be the runner's by now
         if now is not None and now.parent_pid == runner and pid not in workers and not now.unreaped:
             strange.append(pid)
@@ -68,8 +68,8 @@ def _only(workers: set[int | None], runner: int, node: NodeView, view: AttemptVi
 def _is_sidecar(pid: int, node: NodeView, view: AttemptView) -> bool:
     if not view.sidecar:
         return False
-    wanted = [*view.sidecar, "sync", view.paths.directory, node.node]
+    command = [*view.sidecar, "sync", view.paths.directory, node.node]
     with contextlib.suppress(OSError):
         argv = untrusted.first_bytes(f"/proc/{pid}/cmdline", untrusted.NOTE_BYTES).split(b"\0")
-        return argv[: len(wanted)] == [item.encode() for item in wanted]
+        return argv[: len(command)] == [item.encode() for item in command]
     return False

@@ -56,8 +56,12 @@ class WarmParent:
 
         May be called again for the same node: the second runner finds the claim taken and leaves.
         """
-        told = {"directory": str(directory), "node": node, **({"secrets": dict(secrets)} if secrets else {})}
-        request = json.dumps(told).encode() + b"\n"
+        message = {
+            "directory": str(directory),
+            "node": node,
+            **({"secrets": dict(secrets)} if secrets else {}),
+        }
+        request = json.dumps(message).encode() + b"\n"
         if len(request) > LONGEST_REQUEST_BYTES:
             raise InvalidInput("the secrets of the run are too large together")
         with self._lock:

@@ -20,7 +20,7 @@ from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.ports import Observation, ObservedState
 from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outcome
 
-LEFT_AS_ASKED = {
+OUTCOMES = {
     LeaveRequest.PAUSE: Outcome.PAUSED,
     LeaveRequest.PREEMPT: Outcome.PREEMPTED,
     LeaveRequest.STOP: Outcome.STOPPED,
@@ -31,7 +31,7 @@ LEFT_AS_ASKED = {
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A job of the system. `asked`: it left the queue as that, and never began; `lost`: it was forgotten.
+    """A job of the system. `leave_request`: it left the queue for that; `lost`: it was forgotten.
 
     `launch` None: it was fenced before anybody submitted it.
     """
@@ -40,7 +40,7 @@ class Job:
     launch: Launch | None
     granted_at: float | None = None
     nodes: tuple[str, ...] = ()
-    asked: LeaveRequest | None = None
+    leave_request: LeaveRequest | None = None
     lost: bool = False
     ended_at: float | None = None
 
@@ -70,7 +70,7 @@ class SimBatchEngine(SimulatedEngine):
         self._free = {node.name: list(range(node.capacity.slots)) for node in nodes}
         self._jobs: dict[str, Job] = {}
         self._queue: list[str] = []
-        self._held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        self._allocated: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
     # --- the port --------------------------------------------------------------------------------
 
@@ -157,9 +157,9 @@ class SimBatchEngine(SimulatedEngine):
 
     def _leave(self, attempt_id: str, job: Job, ask: LeaveRequest) -> None:
         """Take a job out of the queue, as it was asked; a stop counts for more than what was asked before."""
-        if job.lost or (job.asked is not None and STRENGTH[ask] <= STRENGTH[job.asked]):
+        if job.lost or (job.leave_request is not None and STRENGTH[ask] <= STRENGTH[job.leave_request]):
             return
-        job.asked = ask
+        job.leave_request = ask
         if job.ended_at is None:
             job.ended_at = self._clock.now()
             self._drop(attempt_id)
@@ -192,8 +192,8 @@ class SimBatchEngine(SimulatedEngine):
 
     def _take_back(self) -> None:
         live = self._world.live()
-        for attempt_id in [each for each in self._held if each not in live]:
-            for name, slots in self._held.pop(attempt_id):
+        for attempt_id in [each for each in self._allocated if each not in live]:
+            for name, slots in self._allocated.pop(attempt_id):
                 self._free[name] = sorted([*self._free[name], *slots])
 
     def _placed(self, attempt_id: str, launch: Launch) -> Launch | None:
@@ -201,25 +201,26 @@ class SimBatchEngine(SimulatedEngine):
         taken: list[tuple[str, tuple[int, ...]]] = []
         placed: list[NodeLaunch] = []
         for part in launch.nodes:
-            wanted = sorted({slot for worker in part.workers for slot in worker.slots})
+            needed = sorted({slot for worker in part.workers for slot in worker.slots})
             used = {name for name, _ in taken}
             found = (
                 node.name
                 for node in self._nodes
-                if node.name not in used and len(self._free[node.name]) >= len(wanted)
+                if node.name not in used and len(self._free[node.name]) >= len(needed)
             )
             name = next(found, None)
             if name is None:
                 return None
-            given = dict(zip(wanted, self._free[name], strict=False))
-            taken.append((name, tuple(given.values())))
+            mapping = dict(zip(needed, self._free[name], strict=False))
+            taken.append((name, tuple(mapping.values())))
             workers = tuple(
-                replace(worker, slots=tuple(given[slot] for slot in worker.slots)) for worker in part.workers
+                replace(worker, slots=tuple(mapping[slot] for slot in worker.slots))
+                for worker in part.workers
             )
             placed.append(replace(part, node=name, workers=workers))
         for name, slots in taken:
             self._free[name] = [slot for slot in self._free[name] if slot not in slots]
-        self._held[attempt_id] = taken
+        self._allocated[attempt_id] = taken
         return replace(launch, nodes=tuple(placed))
 
     def _observe(self, attempt_id: str) -> Observation:
@@ -236,9 +237,9 @@ class SimBatchEngine(SimulatedEngine):
             return Observation(
                 state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause, ended_at=job.ended_at
             )
-        if job.asked is not None:
+        if job.leave_request is not None:
             return Observation(
-                state=ObservedState.ENDED, outcome=LEFT_AS_ASKED[job.asked], ended_at=job.ended_at
+                state=ObservedState.ENDED, outcome=OUTCOMES[job.leave_request], ended_at=job.ended_at
             )
         return Observation(state=ObservedState.SUBMITTED, native=native, native_state="PENDING")
 

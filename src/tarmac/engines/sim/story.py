@@ -63,12 +63,12 @@ def releases(facts: Facts, story: Story, by: float) -> tuple[Release, ...]:
         return ()
     if story.ended_at is not None and story.ended_at <= by:
         return ()
-    there = {(worker.role, worker.replica) for node in facts.launch.nodes for worker in node.workers}
+    workers = {(worker.role, worker.replica) for node in facts.launch.nodes for worker in node.workers}
     ends = ((key, story.started_at + s) for key, s in facts.behaviour.replicas_end_s.items())
     return tuple(
         Release(role=role, replica=replica, at=at)
         for (role, replica), at in ends
-        if at <= by and (role, replica) in there
+        if at <= by and (role, replica) in workers
     )
 
 
@@ -131,8 +131,8 @@ def _undisturbed(facts: Facts) -> Story:
         begun = Story(claimed_at=facts.submitted_at, started_at=started_at)
         return _lost(facts, begun, vanish_at)
     # What is asked in the very moment of the finish comes too late.
-    asked = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
-    outcome, why = _judge(facts, launch, asked, by_itself=end_at == finish_at)
+    ask = _strongest([ask for at, ask in asks if at < end_at or at == end_at != finish_at])
+    outcome, why = _judge(facts, launch, ask, by_itself=end_at == finish_at)
     return Story(
         claimed_at=facts.submitted_at, started_at=started_at, ended_at=end_at, outcome=outcome, cause=why
     )
@@ -150,18 +150,18 @@ def _strongest(asks: list[LeaveRequest]) -> LeaveRequest | None:
 
 
 def _judge(
-    facts: Facts, launch: Launch, asked: LeaveRequest | None, *, by_itself: bool
+    facts: Facts, launch: Launch, ask: LeaveRequest | None, *, by_itself: bool
 ) -> tuple[Outcome, Cause | None]:
     """How an attempt that ended on its node ended: what was asked, then what it exited with."""
-    if asked is LeaveRequest.STOP:
+    if ask is LeaveRequest.STOP:
         return Outcome.STOPPED, Cause(code=CauseCode.USER_REQUEST, message="stopped by a user")
-    if asked is LeaveRequest.TIME_LIMIT:
+    if ask is LeaveRequest.TIME_LIMIT:
         return Outcome.FAILED, Cause(code=CauseCode.TIME_LIMIT, message="reached its time limit")
     if by_itself and (failure := _failure(facts.behaviour, launch)):
         return Outcome.FAILED, failure
-    if asked is None or (by_itself and facts.behaviour.finished):
+    if ask is None or (by_itself and facts.behaviour.finished):
         return Outcome.COMPLETED, None
-    if asked is LeaveRequest.PREEMPT:
+    if ask is LeaveRequest.PREEMPT:
         return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="gave way to another run")
     return Outcome.PAUSED, Cause(code=CauseCode.USER_REQUEST, message="paused by a user")
 

@@ -86,10 +86,10 @@ class Window:
         if story.ended_at is not None and story.ended_at <= horizon:
             return story
 
-        def told(at: float | None) -> float | None:
+        def shown(at: float | None) -> float | None:
             return at if at is not None and at <= horizon else None
 
-        return Story(claimed_at=told(story.claimed_at), started_at=told(story.started_at))
+        return Story(claimed_at=shown(story.claimed_at), started_at=shown(story.started_at))
 
 
 def _worker_status(node: NodeLaunch, worker: WorkerLaunch, story: Story) -> WorkerStatus:

@@ -15,7 +15,7 @@ from tarmac.engines.sim.story import STRENGTH, Facts, Story, releases, saved_s, 
 from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.run import LeaveRequest, split_attempt_id
 
-Held = dict[tuple[str, int], tuple[str, int]]
+Slots = dict[tuple[str, int], tuple[str, int]]
 """The nodes and slots that an attempt has, and the role and replica that each is for."""
 
 
@@ -47,16 +47,16 @@ class World:
 
     def begin(self, launch: Launch, behaviour: Behaviour) -> None:
         """Let a new attempt begin, and note whom it disturbs."""
-        held = {
+        slots = {
             (node.node, slot): (worker.role, worker.replica)
             for node in launch.nodes
             for worker in node.workers
             for slot in worker.slots
         }
-        self.violations.extend(self._overlaps(launch, held))
+        self.violations.extend(self._overlaps(launch, slots))
         self.starts[launch.attempt_id] += 1
         self._open.add(launch.attempt_id)
-        self._holders.update({place: (launch.attempt_id, placement) for place, placement in held.items()})
+        self._holders.update({place: (launch.attempt_id, placement) for place, placement in slots.items()})
         facts = Facts(
             launch=launch,
             behaviour=behaviour,
@@ -132,11 +132,11 @@ class World:
         ended = self._released(attempt_id)
         return any((worker.role, worker.replica) not in ended for worker in node.workers)
 
-    def _overlaps(self, launch: Launch, held: Held) -> Iterator[str]:
+    def _overlaps(self, launch: Launch, slots: Slots) -> Iterator[str]:
         for other in self._by_run.get(launch.run_id, ()):
             if other in self._open and self._lives(other):
                 yield f"{launch.attempt_id} began while {other} lived"
-        for node, slot in held:
+        for node, slot in slots:
             holder, placement = self._holders.get((node, slot), (None, ("", 0)))
             if holder is not None and self._lives(holder) and placement not in self._released(holder):
                 yield f"{launch.attempt_id} took slot {slot} of {node}, which {holder} held"

@@ -19,7 +19,7 @@ _DEVICE = re.compile(r"[A-Za-z0-9:/_-]{1,100}")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-class Granted(NamedTuple):
+class GrantedNode(NamedTuple):
     """The rank of this node; name and address of every node by rank; the accelerators that are ours here.
 
     `devices` None: whoever started the runner has not said which; slots are then numbered from 0. `ends_at`
@@ -58,14 +58,14 @@ class Granted(NamedTuple):
         workers = []
         for worker in part.workers:
             if max(worker.slots, default=-1) >= len(self.devices):
-                given = f"{self.name} was given {len(self.devices)} devices"
-                raise OSError(f"{given}, and {worker.name} needs slot {worker.slots[-1]}")
+                found = f"{self.name} was given {len(self.devices)} devices"
+                raise OSError(f"{found}, and {worker.name} needs slot {worker.slots[-1]}")
             visible = ",".join(self.devices[slot] for slot in worker.slots)
             workers.append(worker._replace(env={**worker.env, _VISIBLE: visible}))
         return part._replace(workers=tuple(workers))
 
 
-def read_granted(rank: str, nodes: str, ends_at: str, devices: Optional[str] = None) -> Granted:
+def read_granted(rank: str, nodes: str, ends_at: str, devices: Optional[str] = None) -> GrantedNode:
     """From the words of a command line; raises ValueError for what names no nodes.
 
     `ends_at` in whole seconds since the epoch; empty where nobody knows.
@@ -73,13 +73,13 @@ def read_granted(rank: str, nodes: str, ends_at: str, devices: Optional[str] = N
     pairs = [item.partition("=") for item in nodes.split(",")]
     names = tuple(name for name, _, _ in pairs)
     addresses = tuple(address or name for name, _, address in pairs)
-    given = None if devices is None else tuple(filter(None, devices.split(",")))
+    listed = None if devices is None else tuple(filter(None, devices.split(",")))
     if not all(map(NODE_NAME.fullmatch, names)) or not all(map(_ADDRESS.fullmatch, addresses)):
         raise ValueError(f"not names of nodes: {nodes!r:.200}")
-    if not all(map(_DEVICE.fullmatch, given or ())):
+    if not all(map(_DEVICE.fullmatch, listed or ())):
         raise ValueError(f"not devices: {devices!r:.200}")
     if not rank.isdigit() or int(rank) >= len(names):
         raise ValueError(f"{rank!r:.20} is the rank of none of {len(names)} nodes")
     if not re.fullmatch(r"[0-9]{0,12}", ends_at):
         raise ValueError(f"no time of an end: {ends_at!r:.40}")
-    return Granted(int(rank), names, addresses, given, float(ends_at) if ends_at else None)
+    return GrantedNode(int(rank), names, addresses, listed, float(ends_at) if ends_at else None)

@@ -45,20 +45,20 @@ class LogRoom:
         if now < self._look_due or not self._logs:
             return
         self._look_due = now + LOOK_S
-        held = {log: held_bytes(log) for log in self._logs}
-        total = sum(held.values())
+        sizes = {log: allocated_bytes(log) for log in self._logs}
+        total = sum(sizes.values())
         if self._limit_bytes is not None and total > self._limit_bytes:
             self._report(f"its logs on this node were longer than {_size(self._limit_bytes)}")
-            self._cut(held, self._limit_bytes // len(self._logs))
+            self._cut(sizes, self._limit_bytes // len(self._logs))
             return
         least = _least_free(self._logs[0])
         if least is not None and total > least:
             self._report("the disk was almost full")
-            self._cut(held, least // (2 * len(self._logs)))
+            self._cut(sizes, least // (2 * len(self._logs)))
 
-    def _cut(self, held: dict[str, int], share_bytes: int) -> None:
-        for log, bytes_held in held.items():
-            if bytes_held > share_bytes:
+    def _cut(self, sizes: dict[str, int], share_bytes: int) -> None:
+        for log, size_bytes in sizes.items():
+            if size_bytes > share_bytes:
                 try:
                     cut(log, keep_bytes=max(1, share_bytes // _ENDS))
                 except OSError as problem:
@@ -99,7 +99,7 @@ def gap_of(note: dict[str, Any]) -> Optional[tuple[int, int]]:
     return (begin, end) if type(begin) is int and type(end) is int and 0 <= begin < end else None
 
 
-def held_bytes(path: str) -> int:
+def allocated_bytes(path: str) -> int:
     """What a file takes of the disk."""
     try:
         return os.lstat(path).st_blocks * 512

@@ -19,10 +19,10 @@ LEAST_BYTES = 4
 _LEAST_PART = 8
 """From this length on, a line of a secret (or its form in another code) is hidden by itself."""
 
-_HELD_IS_SECRET = 8
+_PARTLY_SECRET = 8
 """The beginning of a secret that nothing follows any more is hidden from this length on."""
 
-_HELD_AT_MOST = 1 << 20
+_MOST_BUFFERED = 1 << 20
 """More than this is never held back: a worker may repeat one letter for ever."""
 
 
@@ -43,7 +43,7 @@ class Mask:
     def cut(self, data: bytes, spans: List[Span]) -> int:
         """Up to where `data` can be shown: what follows may become a secret with what comes next."""
         cut = min(secrecy.open_end(data.decode("latin-1")), self._prefix_at_end(data))
-        if len(data) - cut > _HELD_AT_MOST:
+        if len(data) - cut > _MOST_BUFFERED:
             return len(data)
         for start, end in reversed(spans):
             if start < cut < end:
@@ -54,7 +54,7 @@ class Mask:
         """As `spans`, of data that nothing follows: a long beginning of a secret at its end is hidden too."""
         spans = self.spans(data)
         start = self._prefix_at_end(data)
-        if len(data) - start >= _HELD_IS_SECRET:
+        if len(data) - start >= _PARTLY_SECRET:
             spans = secrecy.merged([*spans, (start, len(data))])
         return spans
 

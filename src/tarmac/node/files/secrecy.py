@@ -24,7 +24,7 @@ LEAST_INLINE = 8
 Span = Tuple[int, int]
 
 
-class Held(NamedTuple):
+class PlainKey(NamedTuple):
     """A variable that holds a key as plain text."""
 
     name: str
@@ -52,10 +52,10 @@ def may_hold_secret(text: str) -> bool:
     return "@" in text or any(word in lowered for word in _WORDS) or _may_hold_format(text)
 
 
-def keys_among(variables: Mapping[str, str]) -> List[Held]:
+def keys_among(variables: Mapping[str, str]) -> List[PlainKey]:
     """The variables that hold a key as plain text, by name."""
     return [
-        Held(name, value)
+        PlainKey(name, value)
         for name, value in sorted(variables.items())
         if looks_like_key(value) or (names_secret(name) and not is_reference(value))
     ]

@@ -8,10 +8,10 @@ from typing import Optional
 from tarmac.node.attempt import claims
 from tarmac.node.attempt.document import AttemptDocument
 from tarmac.node.attempt.events import EventLog
-from tarmac.node.attempt.granted import Granted
+from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths, make_directory
 from tarmac.node.kernel import namespaces, procfs
-from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.noderun import NodeRun
 
 
@@ -19,28 +19,28 @@ def claim(
     document: AttemptDocument,
     node_name: str,
     attempt: AttemptPaths,
-    apart: Optional[Apart],
-    granted: Optional[Granted] = None,
+    namespace: Optional[ProcessNamespace],
+    granted: Optional[GrantedNode] = None,
 ) -> Optional[NodeRun]:
     """The part to run; None where it is claimed or fenced, and this runner must leave without a trace."""
     node = attempt.node(node_name)
     if os.path.exists(node.claim):
         return None
     pid, name = os.getpid(), ""
-    if apart is not None:
-        pid, name = apart.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
+    if namespace is not None:
+        pid, name = namespace.pid, f"{namespaces.NAME}-{os.urandom(4).hex()}"
         procfs.rename_self(name)
     if not claims.take(node, document.token, pid=pid, name=name):
-        give_up(apart)
+        give_up(namespace)
         return None
     events = EventLog(node.events)
     events.notify_at(document.notify, document.attempt_id)
     events.append("claimed", pid=pid, **({"name": granted.name} if granted is not None else {}))
     make_directory(attempt.logs)
-    return NodeRun(document, document.part(node_name), attempt, events, apart=apart, granted=granted)
+    return NodeRun(document, document.part(node_name), attempt, events, namespace=namespace, granted=granted)
 
 
-def give_up(apart: Optional[Apart]) -> None:
+def give_up(namespace: Optional[ProcessNamespace]) -> None:
     """Drop the name that proves the claim is alive: the last event is the end."""
-    if apart is not None:
+    if namespace is not None:
         procfs.rename_self(namespaces.NAME)

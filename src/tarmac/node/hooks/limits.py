@@ -46,10 +46,10 @@ def end_those_over_limit(run: NodeRun) -> None:
     """End workers whose memory is watched and that hold more than they may."""
     for worker in run.workers:
         child = worker.child
-        if not worker.watched or child is None or child.left or worker.held_bytes is not None:
+        if not worker.watched or child is None or child.left or worker.over_limit_bytes is not None:
             continue
-        worker.held_bytes = workergroup.over_limit(child.pid, worker.part.memory_bytes)
-        if worker.held_bytes is not None:
+        worker.over_limit_bytes = workergroup.over_limit(child.pid, worker.part.memory_bytes)
+        if worker.over_limit_bytes is not None:
             for process in procfs.descendants(child.pid):
                 signals.send(process, signal.SIGKILL)
             child.send(signal.SIGKILL)
@@ -61,8 +61,8 @@ def ran_out(run: NodeRun, worker: Worker, *, struck: bool) -> Optional[str]:
     `struck`: a SIGKILL that the runner did not send ended it.
     """
     may = _size(worker.part.memory_bytes)
-    if worker.held_bytes is not None:
-        return f": it held {_size(worker.held_bytes)}, and may use {may}"
+    if worker.over_limit_bytes is not None:
+        return f": it held {_size(worker.over_limit_bytes)}, and may use {may}"
     group = worker.group
     if group is not None and group.out_of_memory():
         peak_bytes = group.peak_bytes()

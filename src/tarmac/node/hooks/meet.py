@@ -27,7 +27,7 @@ def meet(run: NodeRun) -> None:
         raise OSError(f"the attempt needs {needed} nodes, and was given {len(granted.names)}")
     late = {**granted.addresses_by_text(), protocol.LATE_PORT: str(_port(run))}
     document = read_document(run.attempt.description, late)
-    run.settle(document, granted.with_devices(document.part(run.part.node)))
+    run.replace_placeholders(document, granted.with_devices(document.part(run.part.node)))
 
 
 def _port(run: NodeRun) -> int:

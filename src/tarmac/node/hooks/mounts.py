@@ -30,12 +30,12 @@ def mount(run: NodeRun) -> None:
         return
     for target, reason in plan.refused:
         run.events.append("notice", text=_sorry([target], reason))
-    held = {bind.target for bind in plan.binds}
+    targets = {bind.target for bind in plan.binds}
     for kind, target in protocol.ARTIFACT_MOUNTS.items():
-        if kind in run.part.artifacts and target in held:
+        if kind in run.part.artifacts and target in targets:
             run.sidecar.seen[kind] = target
     for bind, variables in wishes:
-        if bind.target in held:
+        if bind.target in targets:
             run.node_env.update(dict.fromkeys(variables, bind.target))
 
 

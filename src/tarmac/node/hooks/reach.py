@@ -13,7 +13,7 @@ _LONGEST = 120
 
 def report_reach(run: NodeRun) -> None:
     """One notice for each line that ends processes by name; nothing where it can reach the run alone."""
-    if run.apart is not None:
+    if run.namespace is not None:
         return
     for line in dict.fromkeys(_lines(run)):
         if _REACHING.search(f"{line} "):

@@ -173,7 +173,7 @@ class Watch:
             due = {each for each in due if not polling.lives and each.part.role not in polling.roles}
         if not due:
             return
-        with descendants.held_still(but=run.children.aside):
+        with descendants.stopped(but=run.children.aside):
             self._progress.before_leaving()
             for worker in due:
                 self._unsignalled.discard(worker)
@@ -183,7 +183,7 @@ class Watch:
     def _signal(self, name: str) -> None:
         self._unsignalled.clear()
         self._leave_began = True
-        with descendants.held_still(but=self._run.children.aside):
+        with descendants.stopped(but=self._run.children.aside):
             self._progress.before_leaving()
             for worker in self._run.workers:
                 if worker.child is not None:
@@ -197,7 +197,7 @@ class Watch:
         if self._leave_began and any(child.group_lives for child in started):
             return
         if self._sweep_due is None or self._sweep_due > time.monotonic() + MOMENT_S:
-            with descendants.held_still(but=self._run.children.aside):
+            with descendants.stopped(but=self._run.children.aside):
                 self._progress.before_leaving()
                 descendants.ask_to_end(but=self._run.children.aside)
             self._sweep_within(MOMENT_S)

@@ -55,4 +55,6 @@ def _start(run: NodeRun, worker: Worker) -> None:
         run.events.append("worker_ended", **who, exit_code=problem.exit_code, signal=None, tail=[])
     else:
         pid = worker.child.pid
-        run.events.append("worker_started", **who, pid=pid if run.apart is None else run.apart.pid_of(pid))
+        run.events.append(
+            "worker_started", **who, pid=pid if run.namespace is None else run.namespace.pid_of(pid)
+        )

@@ -33,7 +33,7 @@ def ask_to_end(*, but: Collection[int] = ()) -> None:
 
 
 @contextmanager
-def held_still(*, but: Collection[int] = ()) -> Iterator[None]:
+def stopped(*, but: Collection[int] = ()) -> Iterator[None]:
     """Every descendant of this process is stopped while inside, and goes on afterwards."""
     stopped, _ = _stop(but)
     try:

@@ -17,7 +17,7 @@ _OLD_ROOT = ".tarmac-old-root"
 _PLACES = ("/tmp", "/mnt", "/var", "/run", "/opt")
 """Where the new root is put together: a directory that hides nothing needed for that moment."""
 
-_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
+_LOCKED_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
 """A user namespace may not take these off a mount; their bits are those of mount(2)."""
 
 
@@ -127,14 +127,14 @@ def _new_root(cover: Cover) -> None:
 
 def _carry_out_inside(plan: Plan) -> None:
     """Cover and bind. Sources and covered directories are held open, because covers may hide their paths."""
-    held = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
+    handles = {path: os.open(path, os.O_PATH) for path in _to_hold(plan)}
     done: list[str] = []
     try:
         for cover in plan.covers:
-            _cover(cover, held[cover.source or cover.directory])
+            _cover(cover, handles[cover.source or cover.directory])
             done.append(cover.directory)
         for bind in plan.binds:
-            _bind(_path(held[bind.source]), bind.target)
+            _bind(_path(handles[bind.source]), bind.target)
             done.append(bind.target)
             if bind.read_only:
                 _make_read_only(bind.target)
@@ -145,7 +145,7 @@ def _carry_out_inside(plan: Plan) -> None:
             syscalls.unmount(path)
         raise
     finally:
-        for handle in held.values():
+        for handle in handles.values():
             os.close(handle)
 
 
@@ -195,7 +195,7 @@ def _make_read_only(target: str) -> None:
     """The mount itself and every one below it: nothing is changed through them, nor run as somebody else."""
     flags = syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
     for path in _mounts_below(os.path.realpath(target)):
-        old_flags = os.statvfs(path).f_flag & _KEPT_FLAGS
+        old_flags = os.statvfs(path).f_flag & _LOCKED_FLAGS
         syscalls.mount("none", path, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | flags | old_flags)
 
 

@@ -37,7 +37,7 @@ class _NoneLeft(OSError):
     """None can be made: not at all, or not this time."""
 
 
-class Apart(NamedTuple):
+class ProcessNamespace(NamedTuple):
     """What the first process of a namespace knows of the machine: its own pid there, and /proc, held open."""
 
     pid: int
@@ -61,7 +61,7 @@ class Apart(NamedTuple):
             return file.read()
 
 
-_Become = Callable[[Optional[Apart]], NoReturn]
+_Become = Callable[[Optional[ProcessNamespace]], NoReturn]
 
 
 def find_way() -> Way:
@@ -140,7 +140,7 @@ _FORKS = {AS_ROOT: _fork_as_root, AS_USER: _fork_as_user}
 
 def _become_first(become: _Become) -> NoReturn:
     try:
-        become(settle())
+        become(enter())
     finally:
         os._exit(1)
 
@@ -153,14 +153,14 @@ def divide(way: Way) -> None:
         syscalls.unshare(syscalls.CLONE_NEWPID)
 
 
-def settle() -> Apart:
+def enter() -> ProcessNamespace:
     """In the first process: a disk view of its own, with a /proc that shows the namespace. Raises OSError."""
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     pid = int(os.readlink("/proc/self"))
     own_disk_view()
     syscalls.mount("proc", "/proc", "proc", _PROC_FLAGS)
     procfs.rename_self(NAME)
-    return Apart(pid, proc)
+    return ProcessNamespace(pid, proc)
 
 
 def own_disk_view() -> None:
@@ -188,7 +188,7 @@ def _try(by: str) -> str:
     """Why it cannot be done this way; empty: it can."""
     hear, say = os.pipe()
 
-    def report_success(_apart: Optional[Apart]) -> NoReturn:
+    def report_success(_apart: Optional[ProcessNamespace]) -> NoReturn:
         os.write(say, _WORKS)
         os._exit(0)
 

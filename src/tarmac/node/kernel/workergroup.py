@@ -101,8 +101,8 @@ def over_limit(leader: int, limit_bytes: int, *, but: Collection[int] = ()) -> O
     processes = [own.process, *procfs.descendants(leader, but=but)]
     if sum(map(_resident_bytes, processes)) <= limit_bytes:
         return None
-    held = sum(map(_proportional_bytes, processes))
-    return held if held > limit_bytes else None
+    total_bytes = sum(map(_proportional_bytes, processes))
+    return total_bytes if total_bytes > limit_bytes else None
 
 
 def remove_left(attempt_id: str) -> None:

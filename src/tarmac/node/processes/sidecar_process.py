@@ -19,7 +19,7 @@ from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.attempt.paths import NodePaths
 from tarmac.node.files import untrusted
 from tarmac.node.kernel import procfs
-from tarmac.node.kernel.namespaces import Apart
+from tarmac.node.kernel.namespaces import ProcessNamespace
 from tarmac.node.processes.children import Child, Children
 from tarmac.node.processes.spawn import CannotStart
 from tarmac.node.processes.wake_channel import WakeChannel
@@ -40,7 +40,7 @@ class SidecarProcess:
         events: EventLog,
         wake_channel: WakeChannel,
         children: Children,
-        apart: Optional[Apart] = None,
+        namespace: Optional[ProcessNamespace] = None,
     ) -> None:
         self.seen = dict(part.artifacts)
         self._document = document
@@ -49,7 +49,7 @@ class SidecarProcess:
         self._events = events
         self._wake_channel = wake_channel
         self._children = children
-        self._apart = apart
+        self._apart = namespace
         self._child: Optional[Child] = None
         self._say = -1
         self._news = untrusted.Lines(node.sync)
@@ -64,7 +64,7 @@ class SidecarProcess:
             self.take_news()
             if not self._child.left:
                 return
-            self._let_go()
+            self._release()
             self._next_due = time.monotonic() + _START_AGAIN_S
         now = time.monotonic()
         if now < self._next_due:
@@ -96,7 +96,7 @@ class SidecarProcess:
         end = {"at": at, "clean": all(item.good for item in exits), "torn": torn}
         for _ in range(_STARTS_AT_THE_END):
             if self._child is None or self._child.left:
-                self._let_go()
+                self._release()
                 self._start()
             if self._child is None:
                 break
@@ -109,7 +109,7 @@ class SidecarProcess:
             places = ", ".join(sorted({os.path.dirname(path) for path in self._part.artifacts.values()}))
             where = f"it stays on {self._part.node} in {places}"
             self._events.append("notice", text=f"what changed of the artifacts is not in the store: {where}")
-        self._let_go()
+        self._release()
 
     def take_news(self) -> None:
         """Pass on what the sidecar said since."""
@@ -172,7 +172,7 @@ class SidecarProcess:
             self.take_news()
         self.take_news()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._say >= 0:
             os.close(self._say)
         self._child, self._say = None, -1

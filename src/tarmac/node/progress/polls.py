@@ -48,9 +48,9 @@ def look(nodes: Iterable[str]) -> Polling:
     lives, roles = False, set()
     for directory in nodes:
         for role, path in _poll_files(directory):
-            held, heard = _read(path)
-            lives = lives or held
-            if held or heard:
+            poll, heard = _read(path)
+            lives = lives or poll
+            if poll or heard:
                 roles.add(role)
     return Polling(lives, frozenset(roles))
 

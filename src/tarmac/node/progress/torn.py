@@ -170,13 +170,15 @@ class Torn:
         self._looked_at, self._look_due = time.monotonic(), False
 
     def _look_for_writers(self) -> None:
-        held = open_for_writing((process.pid for process in self._known), self._opened.keys())
-        for file_id, writers in held.items():
+        by_file = open_for_writing((process.pid for process in self._known), self._opened.keys())
+        for file_id, writers in by_file.items():
             self._writers[file_id] = set(writers)
             if all(writers.values()):
                 self._appended.add(file_id)
         if len(self._opened) > _MOST_OPENED:  # most were only read, and nobody tells when that is over
-            self._opened = {file_id: leaving for file_id, leaving in self._opened.items() if file_id in held}
+            self._opened = {
+                file_id: leaving for file_id, leaving in self._opened.items() if file_id in by_file
+            }
 
 
 def _last(what: str, changes: Sequence[Change]) -> int:

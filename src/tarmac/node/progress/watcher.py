@@ -72,7 +72,7 @@ class ProgressWatcher:
         self._report_due = 0.0
         self._doubtful_at: Optional[float] = None
         self._leave_began = False
-        self._held: Optional[Tree] = None
+        self._closed_tree: Optional[Tree] = None
 
     def look(self, *, writers_done: bool = False) -> None:
         """Take in what happened; for whoever is awake."""
@@ -113,12 +113,12 @@ class ProgressWatcher:
             self._report_checkpoint()
             if self._torn is not None and self._tree.complete:
                 self.torn = self._torn.paths()
-            self._tree, self._held = None, self._tree
+            self._tree, self._closed_tree = None, self._tree
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """This process lives on: give back what watching took."""
-        if self._held is not None:
-            self._held.close()
+        if self._closed_tree is not None:
+            self._closed_tree.close()
 
     def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
         def more() -> list[Change]:

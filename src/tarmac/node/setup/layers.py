@@ -68,7 +68,7 @@ class Layers:
         """See to it that the environment is whole; True where we made it."""
         mark = os.path.join(directory, _MARK)
         handle = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        self._work.run.held.append(handle)
+        self._work.run.lock_handles.append(handle)
         waited = False
         while True:
             if _locked(handle, fcntl.LOCK_SH) and os.path.exists(mark):

@@ -12,7 +12,7 @@ from tarmac.sched.cycle.queue_walk import along, walk_queue
 from tarmac.sched.decisions import Placement, Plan, Preemption, PreemptionReason, Reason, Refusal, ShareGrant
 from tarmac.sched.facts import Candidate, Snapshot
 from tarmac.sched.index.facts_index import FactsIndex
-from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.queues import ClassQueue, RequestClass
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.placing.reasons import why_never, why_not_now
@@ -87,10 +87,10 @@ class Cycle:
             request.demands,
             request.target,
             feasibility=request.feasibility,
-            held=[
-                held.holding
+            holdings=[
+                holder.holding
                 for state in index.pools.values()
-                for held in (*state.holdings.values(), *self.enter(state.key).held)
+                for holder in (*state.holdings.values(), *self.enter(state.key).new_holders)
             ],
             spaces={
                 name: space for state in index.pools.values() for name, space in state.board.spaces.items()
@@ -109,17 +109,17 @@ class Cycle:
         reasons = why_never(self._cluster(), request.demands, request.target)
         return reasons, self._index.admission.largest(request.demands, request.target)
 
-    def _at_home(self, held: Held) -> bool:
+    def _at_home(self, holder: Holder) -> bool:
         """Whether a run holds slots in its home pool, in which it queues again."""
-        return self._index.request_of(held.holding.candidate).feasibility.pools[:1] == held.pools[:1]
+        return self._index.request_of(holder.holding.candidate).feasibility.pools[:1] == holder.pools[:1]
 
     def _cluster(self) -> Snapshot:
         return self._index.cluster()
 
     def _returning(self) -> Iterator[Preemption]:
         """Runs that a person moved to another pool than the one they hold slots in."""
-        for run_id, held in sorted(self._index.misplaced.items()):
-            seq = held.holding.candidate.seq
+        for run_id, holder in sorted(self._index.misplaced.items()):
+            seq = holder.holding.candidate.seq
             yield Preemption(run_id=run_id, seq=seq, reason=PreemptionReason.POOL_CHANGED)
 
     def _spill(self, home: PoolCycle) -> None:

@@ -14,7 +14,7 @@ from tarmac.model.spec import Mode
 from tarmac.sched.cycle.preempting import Preemptor
 from tarmac.sched.decisions import Preemption, PreemptionReason, ShareGrant
 from tarmac.sched.facts import Candidate
-from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.policies import blocks, turns
 from tarmac.sched.policies.blocks import Member
@@ -45,7 +45,7 @@ class Due:
     precedence: Precedence | None = None
 
 
-def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]) -> Due:
+def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Holder], bool]) -> Due:
     """The beginning of a cycle over one pool; `at_home`: whether it is the home of one who holds slots."""
     state.refresh(now)
     state.holders.advance(now)
@@ -60,12 +60,14 @@ def due_in_pool(state: PoolState, now: float, *, at_home: Callable[[Held], bool]
     preemptor = None
     if rules.preemption or state.holders.interruptible or state.leaving or over:
         leaving = [*over, *(state.holdings[run_id] for run_id in sorted(state.leaving))]
-        returning = [held for held in leaving if turns.comes_back(held.holding) and at_home(held)]
+        returning = [holder for holder in leaving if turns.comes_back(holder.holding) and at_home(holder)]
         preemptor = Preemptor(state, precedence, leaving=over, returning=returning)
     return Due(
         preemptions=tuple(
-            Preemption(run_id=held.ends[2], seq=held.holding.candidate.seq, reason=PreemptionReason.TURN_OVER)
-            for held in over
+            Preemption(
+                run_id=holder.ends[2], seq=holder.holding.candidate.seq, reason=PreemptionReason.TURN_OVER
+            )
+            for holder in over
         ),
         shares=blocks.grants(members, rules, now) if due else (),
         deferred_modes=frozenset({INTERRUPTIBLE}) if due else frozenset(),
@@ -103,6 +105,6 @@ def _members(state: PoolState) -> list[Member]:
         return []
     members = [] if mode_queue is None else [Member(queued.candidate) for _, queued in mode_queue.every()]
     leaving = (state.holdings[run_id] for run_id in sorted(state.leaving))
-    holding = [held for held in leaving if held.holding.candidate.mode is Mode.INTERRUPTIBLE]
+    holding = [holder for holder in leaving if holder.holding.candidate.mode is Mode.INTERRUPTIBLE]
     holding += state.holders.interruptible.values()
-    return [*members, *(Member(held.holding.candidate, held.holding) for held in holding)]
+    return [*members, *(Member(holder.holding.candidate, holder.holding) for holder in holding)]

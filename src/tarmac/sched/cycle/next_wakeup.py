@@ -49,7 +49,7 @@ def wakes_at(current: PoolCycle) -> float:
 def _clockwork(current: PoolCycle) -> float:
     """When a turn is over, or a period of which somebody may expect a block."""
     state, now = current.state, current.now
-    turns_end = (turns.ends_at(held.holding, state.rules) for held in state.holders.cycle.values())
+    turns_end = (turns.ends_at(holder.holding, state.rules) for holder in state.holders.cycle.values())
     at = min((moment for moment in turns_end if moment > now), default=inf)
     if state.holders.interruptible or (INTERRUPTIBLE, None) in state.queue.mode_queues:
         at = min(at, blocks.period_end(state.rules, now))
@@ -59,10 +59,10 @@ def _clockwork(current: PoolCycle) -> float:
 def _placed(current: PoolCycle) -> float:
     """When what this cycle has placed could have to give way, if it starts at once."""
     rules, now = current.state.rules, current.now
-    waiting = len(current.state.queue.runs) > len(current.held)
+    waiting = len(current.state.queue.runs) > len(current.new_holders)
     moments = []
-    for held in current.held:
-        candidate = held.holding.candidate
+    for holder in current.new_holders:
+        candidate = holder.holding.candidate
         allotted_s = current.placed[candidate.run_id].allotted_s
         if allotted_s is not None and (waiting or candidate.mode is Mode.CYCLE):
             moments.append(now + allotted_s)
@@ -102,8 +102,8 @@ def _preemptible_at(state: PoolState, precedence: Precedence, waiting: Sequence[
     """When one of the waiting runs could preempt one more holding than now."""
     now = precedence.now
     moments = (
-        precedence.preemptible_at(queued.candidate, held.holding)
-        for held in state.holders.interruptible.values()
+        precedence.preemptible_at(queued.candidate, holder.holding)
+        for holder in state.holders.interruptible.values()
         for queued in waiting
     )
     at = min((moment for moment in moments if moment > now), default=inf)

@@ -17,7 +17,7 @@ from tarmac.model.run import Allocation
 from tarmac.sched.cycle.due import Due, allotted_s
 from tarmac.sched.decisions import Placement, Preemption
 from tarmac.sched.facts import Candidate, Holding
-from tarmac.sched.index.forecast import Forecast, Held, ends, soonest
+from tarmac.sched.index.forecast import Forecast, Holder, ends, soonest
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass, limit_s
 from tarmac.sched.placing.fitting import Part
@@ -48,8 +48,8 @@ class Reservation:
 class PoolCycle:
     """The state of a cycle over one pool.
 
-    `placed` has the runs that start, in all pools of the cycle, in order; `held` what they hold in this one;
-    `awaiting` are the runs for which others give way.
+    `placed` has the runs that start, in all pools of the cycle, in order; `new_holders` what they hold in
+    this pool; `awaiting` are the runs for which others give way.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class PoolCycle:
         self.reservations: list[Reservation] = []
         self.awaiting: set[str] = set()
         self._granted: list[tuple[Candidate, Allocation]] = []
-        self._held: list[Held] = []
+        self._new_holders: list[Holder] = []
         self._lending_windows: dict[RequestClass, float] = {}
         self.blocked: list[Queued] = []  # first in order, to be protected before anybody passes them
         self._protected = False
         self._failed_tries: dict[int, int] = {}
 
     @property
-    def held(self) -> list[Held]:
+    def new_holders(self) -> list[Holder]:
         """What those runs hold that were placed here; filed among the releases once somebody asks."""
         releases = self.state.releases
-        for candidate, allocation in self._granted[len(self._held) :]:
+        for candidate, allocation in self._granted[len(self._new_holders) :]:
             holding = Holding(
                 candidate=candidate,
                 allocation=allocation,
@@ -90,16 +90,16 @@ class PoolCycle:
                 leaving=False,
             )
             loads = loads_of(allocation)
-            held = Held(holding, loads, (self.state.key,), ends(holding, self.state.rules))
-            self._held.append(held)
-            insort(releases, (held.ends, held))
-        return self._held
+            holder = Holder(holding, loads, (self.state.key,), ends(holding, self.state.rules))
+            self._new_holders.append(holder)
+            insort(releases, (holder.ends, holder))
+        return self._new_holders
 
     def close(self) -> None:
         """Take back what was done on the state of the pool."""
         state = self.state
-        for held in self._held:
-            del state.releases[bisect_left(state.releases, (held.ends,))]
+        for holder in self._new_holders:
+            del state.releases[bisect_left(state.releases, (holder.ends,))]
         if state.board.touched:
             state.memo.free()  # what was taken
         state.board.undo()
@@ -185,7 +185,7 @@ class PoolCycle:
         """
         state = self.state
         key = (request, known, tuple(reservation.nodes for reservation in self.reservations))
-        undisturbed = not self.held
+        undisturbed = not self.new_holders
         if undisturbed and key in state.memo.forecasts:
             return state.memo.forecasts[key]
         most = state.known_releases() if known else len(state.releases)
@@ -228,7 +228,7 @@ class PoolCycle:
         """When the oldest holding on these nodes of which nobody knows the end was granted."""
         state, names = self.state, set(nodes)
         unknown = islice(state.releases, state.known_releases(), None)
-        return next((held.ends[1] for _, held in unknown if not names.isdisjoint(held.loads)), self.now)
+        return next((holder.ends[1] for _, holder in unknown if not names.isdisjoint(holder.loads)), self.now)
 
     def reserve(self, run_id: str, at: float, nodes: tuple[str, ...]) -> None:
         """Keep these nodes for a run: from now on others start there only if they end before `at`."""

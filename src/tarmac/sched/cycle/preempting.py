@@ -16,7 +16,7 @@ from math import inf
 from tarmac.sched.cycle.victims import Found, fewest
 from tarmac.sched.decisions import Preemption, PreemptionReason
 from tarmac.sched.facts import Holding
-from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.groups import Group, Groups
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import ModeQueue, Queued, RequestClass
@@ -50,17 +50,17 @@ class Preemptor:
         state: PoolState,
         precedence: Precedence,
         *,
-        leaving: Iterable[Held] = (),
-        returning: Iterable[Held] = (),
+        leaving: Iterable[Holder] = (),
+        returning: Iterable[Holder] = (),
     ) -> None:
         self._state = state
         self._now = precedence.now
         self._past_usage = precedence.past_usage
         self._precedence = precedence
         everybody = [*(state.holdings[run_id] for run_id in sorted(state.leaving)), *leaving]
-        self._leaving_ids = {held.ends[2] for held in everybody}
-        returning_ids = {held.ends[2] for held in returning}
-        for_good = [held for held in everybody if held.ends[2] not in returning_ids]
+        self._leaving_ids = {holder.ends[2] for holder in everybody}
+        returning_ids = {holder.ends[2] for holder in returning}
+        for_good = [holder for holder in everybody if holder.ends[2] not in returning_ids]
         self._leaving = dict.fromkeys(RANKS.values(), for_good) | {CYCLE: everybody}
         self._refused: set[tuple[RequestClass, ModeQueue]] = set()
         self._memo_can_preempt: dict[ModeQueue, bool] = {}
@@ -70,7 +70,7 @@ class Preemptor:
         self._usage_before = state.fair.past_usage(precedence.now)
         self._groups_by_usage: list[tuple[float, Group]] = []
         self._more_groups = self._overdrawn_first(state.holders.ready_groups)
-        self._last_first: list[tuple[Key, Held]] = []
+        self._last_first: list[tuple[Key, Holder]] = []
         self._more_before = state.holders.last_first()
 
     def can_preempt(self, mode_queue: ModeQueue) -> bool:
@@ -95,11 +95,11 @@ class Preemptor:
             self._refused.add((request, queued.mode_queue))
             return None
         victims, nodes = found
-        self._leaving_ids.update(held.ends[2] for held in victims)
+        self._leaving_ids.update(holder.ends[2] for holder in victims)
         if self._past_usage is not None and queued.mode_queue.rank == BATCH:
             self._past_usage.charge(queued.candidate, entity_of(queued.candidate, self._state.rules))
         return PreemptionChoice(
-            preemptions=tuple(_preemption(held.holding, queued.candidate.run_id) for held in victims),
+            preemptions=tuple(_preemption(holder.holding, queued.candidate.run_id) for holder in victims),
             nodes=nodes,
             at=at,
         )
@@ -122,7 +122,7 @@ class Preemptor:
         floor = self._past_usage.of(mode_queue.entity or "")
         return next(self._overdrawn(mode_queue.entity, floor), None) is not None
 
-    def _find(self, queued: Queued, more: Iterable[Held]) -> Found | None:
+    def _find(self, queued: Queued, more: Iterable[Holder]) -> Found | None:
         """The victims and the nodes; None if a run would not start whoever of these left."""
         leaving = self._leaving[queued.mode_queue.rank]
         return fewest(queued.request, more, leaving=leaving, board=self._state.board)
@@ -140,14 +140,14 @@ class Preemptor:
         found = self._find_guarded(queued)
         if found is None:
             return None, inf
-        ends = [self._precedence.guaranteed_until(held.holding) for held in found[0]]
+        ends = [self._precedence.guaranteed_until(holder.holding) for holder in found[0]]
         at = max((until for until in ends if until < inf), default=self._now)
         self.again_at = min(self.again_at, at)
         return ([], found[1]), at
 
-    def _is_futile(self, victims: Sequence[Held], nodes: Collection[str]) -> bool:
+    def _is_futile(self, victims: Sequence[Holder], nodes: Collection[str]) -> bool:
         """Whether a run that was asked before keeps these nodes by the time that the victims have left."""
-        leave_at = max((self._now + held.holding.grace_s for held in victims), default=-inf)
+        leave_at = max((self._now + holder.holding.grace_s for holder in victims), default=-inf)
         for queued in self._blocked:
             if self._now < (until := self._reserves_at(queued)) <= leave_at and not self._awaited:
                 found = self._find_guarded(queued)
@@ -160,19 +160,19 @@ class Preemptor:
         """Who would give way to a run, were nobody guaranteed any time, and where it would start."""
         return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
 
-    def _guarded(self, queued: Queued) -> Iterator[Held]:
+    def _guarded(self, queued: Queued) -> Iterator[Holder]:
         """Who may be preempted by a batch run as soon as guarantees have ended, the soonest first."""
         holders = self._state.holders
         if self._past_usage is None:
-            for until, _, held, key in holders.guarded:
+            for until, _, holder, key in holders.guarded:
                 if until == inf:
                     return
                 if key > queued.key:
-                    yield held
+                    yield holder
             return
         floor, groups = self._past_usage.of(queued.mode_queue.entity or ""), holders.guarded_groups
         overdrawn = takewhile(lambda found: found[0] >= floor, self._overdrawn_first(groups))
-        yield from (held for _, _, held in merge(*(groups[group] for _, group in overdrawn)))
+        yield from (holder for _, _, holder in merge(*(groups[group] for _, group in overdrawn)))
 
     def _reserves_at(self, queued: Queued) -> float:
         """From when on nodes are kept for a run, of one at a time: the others follow (inf: never).
@@ -184,14 +184,14 @@ class Preemptor:
             return inf
         return queued.candidate.queued_at + 2 * rules.guaranteed_s
 
-    def _victims(self, queued: Queued) -> Iterator[Held]:
+    def _victims(self, queued: Queued) -> Iterator[Holder]:
         """Who may be preempted by a run, in the order in which they would give way."""
         rank, holders = queued.mode_queue.rank, self._state.holders
         if holders.interruptible:
             can_preempt = [
-                held
-                for held in holders.interruptible.values()
-                if self._precedence.preemptible_at(queued.candidate, held.holding) <= self._now
+                holder
+                for holder in holders.interruptible.values()
+                if self._precedence.preemptible_at(queued.candidate, holder.holding) <= self._now
             ]
             yield from self._here(sorted(can_preempt, key=self._interruptible_preference))
         if rank == INTERRUPTIBLE or not self._state.rules.preemption:
@@ -202,7 +202,7 @@ class Preemptor:
         else:
             yield from self._after(() if rank == CYCLE else queued.key)
 
-    def _after(self, key: Key) -> Iterator[Held]:
+    def _after(self, key: Key) -> Iterator[Holder]:
         """Ready batch runs that are ordered after this key, the last one first (not for fair shares).
 
         They are looked up once for all who ask, and those who give way are looked at no more.
@@ -230,7 +230,7 @@ class Preemptor:
             iter(()) if self._usage_before is None else self._state.fair.holdings(groups, self._usage_before)
         )
 
-    def _overdrawn(self, own: str | None, floor: float) -> Iterator[Held]:
+    def _overdrawn(self, own: str | None, floor: float) -> Iterator[Holder]:
         """Under fair share: ready batch runs of others who used too much, the most first.
 
         Groups are looked up once for all who ask, as far as any of them looks.
@@ -243,17 +243,17 @@ class Preemptor:
                 return
             group = known[index][1]
             if group[0] != own:
-                yield from (held for _, held in reversed(self._state.holders.ready_groups[group]))
+                yield from (holder for _, holder in reversed(self._state.holders.ready_groups[group]))
 
-    def _interruptible_preference(self, held: Held) -> tuple[int, float, float, str]:
+    def _interruptible_preference(self, holder: Holder) -> tuple[int, float, float, str]:
         """Those who have had most of what they may expect first; then who loses least."""
-        holding = held.holding
+        holding = holder.holding
         member = Member(holding.candidate, holding)
         expects = blocks.tier(member, self._state.rules, self._now)
-        return -expects, _progress_lost_slot_s(holding, self._now), -holding.granted_at, held.ends[2]
+        return -expects, _progress_lost_slot_s(holding, self._now), -holding.granted_at, holder.ends[2]
 
-    def _here(self, helds: Iterable[Held]) -> Iterator[Held]:
-        return (held for held in helds if held.ends[2] not in self._leaving_ids)
+    def _here(self, holders: Iterable[Holder]) -> Iterator[Holder]:
+        return (holder for holder in holders if holder.ends[2] not in self._leaving_ids)
 
 
 def _progress_lost_slot_s(holding: Holding, now: float) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
-from tarmac.sched.index.forecast import Future, Held, soonest
+from tarmac.sched.index.forecast import Future, Holder, soonest
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.board import PoolBoard
 from tarmac.sched.placing.counting import Count, Tally
@@ -20,12 +20,12 @@ from tarmac.sched.placing.space import OPEN, Load, Space
 FIRST_LOOK = 16
 """So many are looked at first where nodes have to be chosen to tell, then ever more: mostly a few do."""
 
-Found = tuple[list[Held], tuple[str, ...]]
+Found = tuple[list[Holder], tuple[str, ...]]
 """Who has to leave, and the nodes where the run fits then."""
 
 
 def fewest(
-    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
+    request: RequestClass, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
     """Whom of these a run needs to leave, beside those who are going; None if they are not enough."""
     if request.count is None:
@@ -38,26 +38,26 @@ def fewest(
 
 
 def _by_counting(
-    count: Count, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
-) -> list[Held] | None:
+    count: Count, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
+) -> list[Holder] | None:
     releases = _Releases(count, board)
-    for held in leaving:
-        releases.release(held)
-    released: list[Held] = []
+    for holder in leaving:
+        releases.release(holder)
+    released: list[Holder] = []
     if not releases.fits():
-        for held in victims:
-            if releases.release(held):
-                released.append(held)
+        for holder in victims:
+            if releases.release(holder):
+                released.append(holder)
                 if releases.fits():
                     break
         else:
             return None
     needed = []
-    for held in reversed(released):
-        releases.restore(held)
+    for holder in reversed(released):
+        releases.restore(holder)
         if not releases.fits():
-            releases.release(held)
-            needed.append(held)
+            releases.release(holder)
+            needed.append(holder)
     needed.reverse()
     return needed
 
@@ -77,10 +77,10 @@ class _Releases:
         """Whether the request fits what is free now."""
         return self._tally.fits()
 
-    def release(self, held: Held) -> bool:
+    def release(self, holder: Holder) -> bool:
         """Let a run leave; whether anything came free by that on nodes that count."""
         changed = False
-        for name, load in held.loads.items():
+        for name, load in holder.loads.items():
             space = self._board.spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in self._buckets:
                 continue
@@ -91,9 +91,9 @@ class _Releases:
                 changed = True
         return changed
 
-    def restore(self, held: Held) -> None:
+    def restore(self, holder: Holder) -> None:
         """Take a release back."""
-        for name, load in held.loads.items():
+        for name, load in holder.loads.items():
             space = self._board.spaces.get(name)
             if space is not None and (freed := self._freed.get(space, 0)):
                 self._set(space, freed, freed & ~load.slots)
@@ -104,24 +104,24 @@ class _Releases:
 
 
 def _by_choosing(
-    request: RequestClass, victims: Iterable[Held], *, leaving: Sequence[Held], board: PoolBoard
+    request: RequestClass, victims: Iterable[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
     """The same where only choosing nodes can tell whether a run fits."""
     more = iter(victims)
-    room = board.free[None] + sum(held.slots for held in leaving)
-    looked: list[Held] = []
+    room = board.free[None] + sum(holder.slots for holder in leaving)
+    looked: list[Holder] = []
     look = FIRST_LOOK
     while True:
         new = list(islice(more, look))
         looked += new
-        room += sum(held.slots for held in new)
+        room += sum(holder.slots for holder in new)
         if room >= request.slots:
-            releases = [(held.ends, held) for held in (*leaving, *looked)]
+            releases = [(holder.ends, holder) for holder in (*leaving, *looked)]
             forecast = soonest(request, board=board, releases=releases)
             if forecast is not None:
                 nodes = set(forecast.nodes)
                 first = looked[: max(0, forecast.ended - len(leaving))]
-                needed = [held for held in first if not nodes.isdisjoint(held.loads)]
+                needed = [holder for holder in first if not nodes.isdisjoint(holder.loads)]
                 return _spared(request, needed, leaving=leaving, board=board)
         if len(new) < look:
             return None
@@ -129,28 +129,28 @@ def _by_choosing(
 
 
 def _spared(
-    request: RequestClass, enough: list[Held], *, leaving: Sequence[Held], board: PoolBoard
+    request: RequestClass, enough: list[Holder], *, leaving: Sequence[Holder], board: PoolBoard
 ) -> Found | None:
     """Without those of them who are not needed."""
     future = _future(board, chain(leaving, enough))
     on_node: dict[str, dict[str, Load]] = {}
-    for held in (*leaving, *enough):
-        for name, load in held.loads.items():
-            on_node.setdefault(name, {})[held.ends[2]] = load
+    for holder in (*leaving, *enough):
+        for name, load in holder.loads.items():
+            on_node.setdefault(name, {})[holder.ends[2]] = load
     nodes = _nodes(request, future)
     needed = []
-    for held in reversed(enough):
-        before = {name: on_node[name].pop(held.ends[2]) for name in held.loads}
-        changed = [space for name in held.loads if (space := board.spaces.get(name)) in future.ghosts]
+    for holder in reversed(enough):
+        before = {name: on_node[name].pop(holder.ends[2]) for name in holder.loads}
+        changed = [space for name in holder.loads if (space := board.spaces.get(name)) in future.ghosts]
         for space in changed:
             _lay_anew(future, space, on_node[space.node.name].values())
         found = _nodes(request, future)
         if found is not None:
             nodes = found
             continue
-        needed.append(held)
+        needed.append(holder)
         for name, load in before.items():
-            on_node[name][held.ends[2]] = load
+            on_node[name][holder.ends[2]] = load
         for space in changed:
             _lay_anew(future, space, on_node[space.node.name].values())
     needed.reverse()
@@ -164,10 +164,10 @@ def _lay_anew(future: Future, space: Space, released: Iterable[Load]) -> None:
         ghost.give(load)
 
 
-def _future(board: PoolBoard, released: Iterable[Held]) -> Future:
+def _future(board: PoolBoard, released: Iterable[Holder]) -> Future:
     future = Future(board)
-    for held in released:
-        future.release(held)
+    for holder in released:
+        future.release(holder)
     return future
 
 

@@ -20,10 +20,10 @@ from tarmac.sched.facts import Candidate, requested_slots
 ENOUGH = 6
 """So many that lasted longer make a class worth asking."""
 
-SAMPLES_KEPT = 500
+MOST_SAMPLES = 500
 """A class remembers so many runs, the latest."""
 
-CLASSES_KEPT = 2_000
+MOST_CLASSES = 2_000
 """So many classes are remembered: those that were added to last."""
 
 LEARNING_SHARE = 0.01
@@ -94,7 +94,7 @@ class Durations:
                 samples = self._samples[key] = _Samples()
             self._samples.move_to_end(key)
             samples.add(ran_s / _scale(key[0], run.time_limit_s))
-        while len(self._samples) > CLASSES_KEPT:
+        while len(self._samples) > MOST_CLASSES:
             self._samples.popitem(last=False)
 
     def remaining_s(self, run: Candidate, *, elapsed_s: float = 0.0, share: float = 0.5) -> float | None:
@@ -146,7 +146,7 @@ class _Samples:
         self._by_size: list[float] = []
 
     def add(self, value: float) -> None:
-        if len(self._by_age) == SAMPLES_KEPT:
+        if len(self._by_age) == MOST_SAMPLES:
             oldest = self._by_age.popleft()
             del self._by_size[bisect_left(self._by_size, oldest)]
         self._by_age.append(value)

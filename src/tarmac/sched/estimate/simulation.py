@@ -79,8 +79,8 @@ class Simulation:
             self._take_up(holding, EstimateBasis.TIME_LIMITS)
 
     @property
-    def slots_held(self) -> int:
-        """How many slots are held now."""
+    def slots_in_use(self) -> int:
+        """How many slots all runs have now."""
         return sum(holding.allocation.slots for holding in self._holdings.values())
 
     def step(self) -> bool:
@@ -192,7 +192,7 @@ class Simulation:
 
     def _come_back(self, holding: Holding) -> Candidate:
         """The run of a preempted holding as it queues again, with what it used counted."""
-        candidate, held_s = holding.candidate, self.now - holding.granted_at
+        candidate, used_s_since = holding.candidate, self.now - holding.granted_at
         started_at = self.now if holding.started_at is None else holding.started_at
         share = candidate.share
         if share is not None:
@@ -201,7 +201,7 @@ class Simulation:
         return replace(
             candidate,
             queued_at=self.now,
-            attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * held_s,
+            attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * used_s_since,
             ran_s=candidate.ran_s + max(0.0, self.now - started_at),
             share=share,
             turns_left=candidate.turns_left - (candidate.mode is Mode.CYCLE),

@@ -33,7 +33,7 @@ def _turns(candidate: Candidate, home: PoolState) -> Iterator[str]:
         if mode_queue.rank == CYCLE
         for key, _ in mode_queue.every()
     )
-    holding = sum(held.holding.candidate.mode is Mode.CYCLE for held in home.holdings.values())
+    holding = sum(holder.holding.candidate.mode is Mode.CYCLE for holder in home.holdings.values())
     if holding:
         yield f"{counted(holding, 'cycle run')} {'has its turn' if holding == 1 else 'have their turns'} now."
     if waiting:

@@ -135,7 +135,9 @@ class _Case:
         if leaving or self._home is None or self._forecast is None:
             return leaving
         found = awaited(self._forecast, self._home.state.releases)
-        return [held.holding.candidate.run_id for held in found if any(map(weighs, held.loads.values()))]
+        return [
+            holder.holding.candidate.run_id for holder in found if any(map(weighs, holder.loads.values()))
+        ]
 
     def sentences(self) -> Iterator[str]:
         """What it waits for when nobody does anything, then what its mode promises it."""

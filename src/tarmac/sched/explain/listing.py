@@ -18,7 +18,7 @@ from tarmac.sched.ledger import Ledger
 from tarmac.sched.placing.board import PoolKey
 from tarmac.sched.policies.blocks import Member, period_at
 from tarmac.sched.policies.order import BATCH, RANKS, Key, ordering
-from tarmac.sched.policies.precedence import held_key
+from tarmac.sched.policies.precedence import holder_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,12 @@ def pages(
     current = Cycle(ledger, now)
     try:
         for key, state in ledger.pools.items():
-            held = holdings.pop(key, [])
+            own = holdings.pop(key, [])
             if pools(key):
                 rest, queued = deferred.get(key, []), state.queue.runs
-                others = {item.run_id for item in (*(holding.candidate for holding in held), *rest)}
+                others = {item.run_id for item in (*(holding.candidate for holding in own), *rest)}
                 named = {run_id for run_id in part.also if run_id in queued or run_id in others}
-                entries = _in_order(current.enter(key), held, rest, now)
+                entries = _in_order(current.enter(key), own, rest, now)
                 found.append(_page(state.rules, len(queued) + len(others), named, entries, part))
     finally:
         current.close()
@@ -124,16 +124,16 @@ def _in_order(
     pool: PoolCycle, holdings: Iterable[Holding], rest: Iterable[Candidate], now: float
 ) -> Iterator[_Entry]:
     """What holds slots, what rests and what waits in a pool, in one order."""
-    held = [
+    entries = [
         (_order_key(pool, holding.candidate, holding, now), (holding.candidate, holding.allocation.slots))
         for holding in holdings
     ]
-    held += [(_order_key(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
-    held.sort(key=_first)
+    entries += [(_order_key(pool, candidate, None, now), (candidate, 0)) for candidate in rest]
+    entries.sort(key=_first)
     waiting = (
         ((*pool.rank(queued.mode_queue), queued.key), (queued.candidate, 0)) for queued in pool.in_order()
     )
-    return (entry for _, entry in merge(held, waiting, key=_first))
+    return (entry for _, entry in merge(entries, waiting, key=_first))
 
 
 def _first(item: tuple[OrderKey, _Entry]) -> OrderKey:
@@ -150,7 +150,7 @@ def _order_key(pool: PoolCycle, candidate: Candidate, holding: Holding | None, n
     if order.entity is not None and past_usage is not None:
         usage = past_usage.of(order.entity(candidate, rules))
     if rank == BATCH and holding is not None:
-        return rank, usage, held_key(holding, rules, now)
+        return rank, usage, holder_key(holding, rules, now)
     if candidate.share is not None:
         began = period_at(rules, now)
         used_s = Member(candidate, holding).used_s(began, now)
@@ -167,8 +167,8 @@ def _elsewhere(
 ) -> Iterator[PoolPage]:
     """Runs in pools without nodes: on nodes that are gone, or for nodes that have not been told yet."""
     found: dict[PoolKey, list[_Entry]] = {}
-    for key, held in holdings.items():
-        found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in held)
+    for key, own in holdings.items():
+        found.setdefault(key, []).extend((holding.candidate, holding.allocation.slots) for holding in own)
     for candidate, _ in (*ledger.unassigned.values(), *ledger.refused.values()):
         target = candidate.target
         key = (target.cluster or LOCAL_CLUSTER, candidate.pool or target.pool or DEFAULT_POOL)

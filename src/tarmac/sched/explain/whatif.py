@@ -211,7 +211,7 @@ def _shortened(what_if: WhatIf, gaps_s: Sequence[float]) -> Iterator[str]:
 def _priorities(home: PoolState) -> list[int]:
     """The priorities of the batch runs of a pool, those that wait and those that hold slots."""
     waiting = (queued.candidate for queued in home.queue.runs.values())
-    holding = (held.holding.candidate for held in home.holdings.values())
+    holding = (holder.holding.candidate for holder in home.holdings.values())
     return sorted(
         {candidate.priority for candidate in (*waiting, *holding) if RANKS[candidate.mode] == BATCH}
     )

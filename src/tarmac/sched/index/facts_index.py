@@ -12,7 +12,7 @@ from dataclasses import replace
 from tarmac.model.cluster import Node, Pool
 from tarmac.sched.facts import Candidate, Holding, Snapshot, Usage
 from tarmac.sched.index.deferred import Deferred
-from tarmac.sched.index.forecast import Held, ends
+from tarmac.sched.index.forecast import Holder, ends
 from tarmac.sched.index.pool_state import PoolState
 from tarmac.sched.index.queues import RequestClass
 from tarmac.sched.placing.admission import Admission
@@ -39,13 +39,13 @@ class FactsIndex:
         self.refused: dict[str, tuple[Candidate, RequestClass]] = {}
         self.unassigned: dict[str, tuple[Candidate, RequestClass]] = {}
         self.deferred = Deferred()
-        self.misplaced: dict[str, Held] = {}
+        self.misplaced: dict[str, Holder] = {}
         self.admission = Admission((), ())
         self._rules: tuple[Pool, ...] = ()
         self._nodes: tuple[Node, ...] = ()
         self._candidates: dict[str, Candidate] = {}
         self._homes: dict[str, PoolState] = {}
-        self._held: dict[str, Held] = {}
+        self._holders: dict[str, Holder] = {}
         self._requests: dict[object, RequestClass] = {}
         self._places: dict[str, PoolState] = {}
         self._loads: dict[str, dict[str, Load]] = {}
@@ -95,7 +95,7 @@ class FactsIndex:
     def hold(self, holding: Holding) -> None:
         """Take up a run that holds an allocation as it is now, whatever it was before."""
         run_id = holding.candidate.run_id
-        old = self._held.get(run_id)
+        old = self._holders.get(run_id)
         if old is None or old.holding.allocation != holding.allocation:
             self.forget(run_id)
             loads = loads_of(holding.allocation)
@@ -106,10 +106,10 @@ class FactsIndex:
         else:
             loads, pools = old.loads, old.pools
             for key in pools:
-                self.pools[key].drop_held(old)
-        held = self._file(holding, loads, pools)
+                self.pools[key].drop_holder(old)
+        holder = self._file(holding, loads, pools)
         for key in pools:
-            self.pools[key].add_held(held)
+            self.pools[key].add_holder(holder)
 
     def forget(self, run_id: str) -> None:
         """A run is neither queued nor holds anything; nothing happens if it was not known."""
@@ -122,18 +122,18 @@ class FactsIndex:
             elif self.refused.pop(run_id, None) is None:
                 self.unassigned.pop(run_id, None)
             return
-        held = self._held.pop(run_id, None)
-        if held is None:
+        holder = self._holders.pop(run_id, None)
+        if holder is None:
             return
         self.misplaced.pop(run_id, None)
-        for name in held.loads:
+        for name in holder.loads:
             loads = self._loads[name]
             del loads[run_id]
             if not loads:
                 del self._loads[name]
             self._set_loads(name)
-        for key in held.pools:
-            self.pools[key].drop_held(held)
+        for key in holder.pools:
+            self.pools[key].drop_holder(holder)
             self.pools[key].changed(freed=True)
 
     def add_usage(self, usage: Iterable[Usage]) -> None:
@@ -150,13 +150,13 @@ class FactsIndex:
             pools=self._rules,
             nodes=self._nodes,
             queue=tuple(self._candidates.values()),
-            holdings=tuple(held.holding for held in self._held.values()),
+            holdings=tuple(holder.holding for holder in self._holders.values()),
             usage=tuple(self._usage),
         )
 
     def holdings(self) -> Iterator[Holding]:
         """What is held, in the order in which it was told."""
-        return (held.holding for held in self._held.values())
+        return (holder.holding for holder in self._holders.values())
 
     def cluster(self) -> Snapshot:
         """The pools and nodes alone."""
@@ -181,7 +181,7 @@ class FactsIndex:
     def candidate(self, run_id: str) -> Candidate:
         """A run that is queued or holds something."""
         queued = self._candidates.get(run_id)
-        return self._held[run_id].holding.candidate if queued is None else queued
+        return self._holders[run_id].holding.candidate if queued is None else queued
 
     def home(self, run_id: str) -> PoolState | None:
         """The pool whose queue a run is in."""
@@ -237,8 +237,8 @@ class FactsIndex:
 
     def _rebuild(self, pools: tuple[Pool, ...], nodes: tuple[Node, ...]) -> None:
         """File everything anew: nodes have come, gone, or changed."""
-        held = [item.holding for item in self._held.values()]
-        self._build(pools, nodes, held, tuple(self._candidates.values()))
+        holdings = [item.holding for item in self._holders.values()]
+        self._build(pools, nodes, holdings, tuple(self._candidates.values()))
 
     def _build(
         self,
@@ -248,7 +248,7 @@ class FactsIndex:
         queue: Iterable[Candidate],
     ) -> None:
         self._rules, self._nodes = pools, nodes
-        self._candidates, self._homes, self._held = {}, {}, {}
+        self._candidates, self._homes, self._holders = {}, {}, {}
         self._requests, self._places, self._loads = {}, {}, {}
         self.refused, self.unassigned, self.misplaced = {}, {}, {}
         self.deferred = Deferred(self.deferred.now)
@@ -264,30 +264,30 @@ class FactsIndex:
         }
         for state in self.pools.values():
             self._places.update(dict.fromkeys(state.board.spaces, state))
-        by_pool: dict[PoolKey, list[Held]] = {}
+        by_pool: dict[PoolKey, list[Holder]] = {}
         for holding, loads in loaded:
-            held = self._file(holding, loads, self._pools_of(loads))
-            for key in held.pools:
-                by_pool.setdefault(key, []).append(held)
+            holder = self._file(holding, loads, self._pools_of(loads))
+            for key in holder.pools:
+                by_pool.setdefault(key, []).append(holder)
         for key, together in by_pool.items():
-            self.pools[key].add_all_held(together)
+            self.pools[key].add_holders(together)
         self._queue_all({candidate.run_id: candidate for candidate in queue}.values())
 
     def _pools_of(self, loads: Iterable[str]) -> tuple[PoolKey, ...]:
         """The pools of nodes that are known, the first one first; usually one."""
         return tuple(dict.fromkeys(self._places[name].key for name in loads if name in self._places))
 
-    def _file(self, holding: Holding, loads: dict[str, Load], pools: tuple[PoolKey, ...]) -> Held:
+    def _file(self, holding: Holding, loads: dict[str, Load], pools: tuple[PoolKey, ...]) -> Holder:
         """Make the record of a holding."""
         run_id = holding.candidate.run_id
-        held = Held(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
-        self._held[run_id] = held
+        holder = Holder(holding, loads, pools, ends(holding, self.pools[pools[0]].rules if pools else None))
+        self._holders[run_id] = holder
         pool = holding.candidate.pool
         if pool is not None and pools and pools[0][1] != pool and not holding.leaving:
-            self.misplaced[run_id] = held
+            self.misplaced[run_id] = holder
         else:
             self.misplaced.pop(run_id, None)
-        return held
+        return holder
 
 
 def _usual(key: PoolKey) -> Pool:

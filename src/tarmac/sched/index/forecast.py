@@ -28,7 +28,7 @@ ReleaseKey = tuple[float, float, str]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class Holder:
     """A run that holds something: what on each node, and when it gives that back."""
 
     holding: Holding
@@ -41,7 +41,7 @@ class Held:
         self.slots = sum(load.slots.bit_count() for load in self.loads.values())
 
 
-Releases = Sequence[tuple[ReleaseKey, Held]]
+Releases = Sequence[tuple[ReleaseKey, Holder]]
 """Holdings in the order in which they end."""
 
 
@@ -67,10 +67,10 @@ def ends(holding: Holding, rules: Pool | None) -> ReleaseKey:
     return began_at + left_s, *order
 
 
-def awaited(forecast: Forecast, releases: Releases) -> list[Held]:
+def awaited(forecast: Forecast, releases: Releases) -> list[Holder]:
     """The holdings on the nodes of a forecast that have to end first."""
     nodes = set(forecast.nodes)
-    return [held for _, held in releases[: forecast.ended] if not nodes.isdisjoint(held.loads)]
+    return [holder for _, holder in releases[: forecast.ended] if not nodes.isdisjoint(holder.loads)]
 
 
 def soonest(
@@ -110,9 +110,9 @@ class Future:
         self.board = board
         self.ghosts: dict[Space, Space] = {}
 
-    def release(self, held: Held) -> None:
+    def release(self, holder: Holder) -> None:
         """This holding has ended."""
-        for name, load in held.loads.items():
+        for name, load in holder.loads.items():
             space = self.board.spaces.get(name)
             if space is not None and space.bucket is not None and space.reserved == OPEN:
                 self.ghost(space).give(load)
@@ -136,8 +136,8 @@ def _sweep(count: Count, future: Future, releases: Releases, most: int) -> tuple
     if count.fits(at_least):
         return 0, count.way(at_least)
     tally, buckets = Tally(count, at_least), set(board.buckets_of(count.shard, count.slot_type))
-    for ended, (_, held) in enumerate(islice(releases, most), start=1):
-        for name, load in held.loads.items():
+    for ended, (_, holder) in enumerate(islice(releases, most), start=1):
+        for name, load in holder.loads.items():
             space = board.spaces.get(name)
             if space is None or space.reserved != OPEN or space.bucket not in buckets:
                 continue
@@ -155,8 +155,8 @@ def _search(request: RequestClass, future: Future, releases: Releases, *, most: 
 
     def fits_after(ended: int) -> bool:
         future.ghosts.clear()
-        for _, held in releases[:ended]:
-            future.release(held)
+        for _, holder in releases[:ended]:
+            future.release(holder)
         return request.fit(future.view(request.target)) is not None
 
     if fits_after(0):

@@ -14,13 +14,13 @@ from math import inf
 from typing import Any
 
 from tarmac.model.cluster import Policy, Pool
-from tarmac.sched.index.forecast import Held
+from tarmac.sched.index.forecast import Holder
 from tarmac.sched.index.groups import Group, Groups
 from tarmac.sched.policies.fairness import entity_of
 from tarmac.sched.policies.order import CYCLE, INTERRUPTIBLE, RANKS, Key
-from tarmac.sched.policies.precedence import climbs_next_at, held_key
+from tarmac.sched.policies.precedence import climbs_next_at, holder_key
 
-Timed = list[tuple[float, str, Held, Key]]
+Timed = list[tuple[float, str, Holder, Key]]
 """Sorted by the moment at which something happens to a holding; its key from then on."""
 
 
@@ -63,64 +63,64 @@ class Holders:
         self._now = -inf
         self._begin(rules)
 
-    def add(self, held: Held) -> None:
+    def add(self, holder: Holder) -> None:
         """A run holds slots of this pool."""
-        candidate = held.holding.candidate
+        candidate = holder.holding.candidate
         rank = RANKS[candidate.mode]
-        if held.holding.leaving:
+        if holder.holding.leaving:
             return
         if rank == CYCLE:
-            self.cycle[candidate.run_id] = held
+            self.cycle[candidate.run_id] = holder
         elif rank == INTERRUPTIBLE:
-            self.interruptible[candidate.run_id] = held
+            self.interruptible[candidate.run_id] = holder
         elif self._rules.preemption:
-            self._guard(held)
+            self._guard(holder)
 
-    def drop(self, held: Held) -> None:
+    def drop(self, holder: Holder) -> None:
         """It does no more, or is to be known anew."""
-        run_id = held.holding.candidate.run_id
+        run_id = holder.holding.candidate.run_id
         self.cycle.pop(run_id, None)
         self.interruptible.pop(run_id, None)
         place = self._places.get(run_id)
         if place is not None and place.guarded_until is not None:
-            self._unguard(held, place.guarded_until)
+            self._unguard(holder, place.guarded_until)
         elif place is not None:
-            self._unready(held, place)
+            self._unready(holder, place)
 
-    def restart(self, rules: Pool, helds: Iterable[Held]) -> None:
+    def restart(self, rules: Pool, holders: Iterable[Holder]) -> None:
         """Order all holdings anew, by other rules."""
         self._begin(rules)
-        for held in helds:
-            self.add(held)
+        for holder in holders:
+            self.add(holder)
 
     def advance(self, now: float) -> None:
         """Catch up with what the time has brought."""
         back, self._now = now < self._now, now
         if back:  # somebody asks what would have been decided before
-            for _, held in list(self.ready):
-                self._unready(held, self._places[held.ends[2]])
-                self._guard(held)
+            for _, holder in list(self.ready):
+                self._unready(holder, self._places[holder.ends[2]])
+                self._guard(holder)
         while self.guarded and self.guarded[0][0] <= now:
-            until, _, held, _ = self.guarded[0]
-            self._unguard(held, until)
-            self._make_ready(held)
+            until, _, holder, _ = self.guarded[0]
+            self._unguard(holder, until)
+            self._make_ready(holder)
         for climbs in list(self._climbs.values()):
             while climbs and climbs[0][0] <= now:
-                held = climbs[0][2]
-                self._unready(held, self._places[climbs[0][1]])
-                self._make_ready(held)
+                holder = climbs[0][2]
+                self._unready(holder, self._places[climbs[0][1]])
+                self._make_ready(holder)
 
-    def last_first(self) -> Iterator[tuple[Key, Held]]:
+    def last_first(self) -> Iterator[tuple[Key, Holder]]:
         """Ready batch runs with their keys, the last in order first (not for fair shares)."""
         mode_queue = self.ready
         index = len(mode_queue) - 1
         while index >= 0:
-            known, held = mode_queue[index]
-            if held.holding.candidate.time_limit_s is not None and self._key(held) != known:
-                self._unready(held, self._places[held.ends[2]])  # what is left of its limit became less
-                self._make_ready(held)
+            known, holder = mode_queue[index]
+            if holder.holding.candidate.time_limit_s is not None and self._key(holder) != known:
+                self._unready(holder, self._places[holder.ends[2]])  # what is left of its limit became less
+                self._make_ready(holder)
             else:
-                yield known, held
+                yield known, holder
                 index -= 1
 
     def last(self) -> Key | None:
@@ -134,50 +134,50 @@ class Holders:
 
     def _begin(self, rules: Pool) -> None:
         self._rules = rules
-        self.cycle: dict[str, Held] = {}
-        self.interruptible: dict[str, Held] = {}
+        self.cycle: dict[str, Holder] = {}
+        self.interruptible: dict[str, Holder] = {}
         self.guarded: Timed = []
         self.guarded_groups = Groups(self._changed)
-        self.ready: list[tuple[Key, Held]] = []
+        self.ready: list[tuple[Key, Holder]] = []
         self.ready_groups = Groups(self._changed)
         self._climbs: dict[float, Timed] = {}
         self._places: dict[str, _Place] = {}
 
-    def _guard(self, held: Held) -> None:
-        started_at = held.holding.started_at
+    def _guard(self, holder: Holder) -> None:
+        started_at = holder.holding.started_at
         until = inf if started_at is None else started_at + self._rules.guaranteed_s
-        run_id = held.holding.candidate.run_id
-        key = held_key(held.holding, self._rules, until if until < inf else self._now, slots=held.slots)
+        run_id = holder.holding.candidate.run_id
+        key = holder_key(holder.holding, self._rules, until if until < inf else self._now, slots=holder.slots)
         self._places[run_id] = _Place(until, key)
-        insort(self.guarded, (until, run_id, held, key))
+        insort(self.guarded, (until, run_id, holder, key))
         if self._fair and until < inf:
-            self.guarded_groups.add(self._group(held), (until, run_id, held))
+            self.guarded_groups.add(self._group(holder), (until, run_id, holder))
 
-    def _unguard(self, held: Held, until: float) -> None:
-        run_id = held.holding.candidate.run_id
+    def _unguard(self, holder: Holder, until: float) -> None:
+        run_id = holder.holding.candidate.run_id
         del self._places[run_id]
         _cut(self.guarded, (until, run_id))
         if self._fair and until < inf:
-            self.guarded_groups.cut(self._group(held), (until, run_id))
+            self.guarded_groups.cut(self._group(holder), (until, run_id))
 
-    def _make_ready(self, held: Held) -> None:
-        candidate = held.holding.candidate
-        key = self._key(held)
-        climbs_at = climbs_next_at(held.holding, held.slots, self._rules, self._now)
+    def _make_ready(self, holder: Holder) -> None:
+        candidate = holder.holding.candidate
+        key = self._key(holder)
+        climbs_at = climbs_next_at(holder.holding, holder.slots, self._rules, self._now)
         self._places[candidate.run_id] = _Place(None, key, climbs_at)
-        insort(self.ready, (key, held))
+        insort(self.ready, (key, holder))
         if self._fair:
-            self.ready_groups.add(self._group(held), (key, held))
+            self.ready_groups.add(self._group(holder), (key, holder))
         if climbs_at < inf:
-            climbed = held_key(held.holding, self._rules, climbs_at, slots=held.slots)
-            insort(self._climbs.setdefault(level_of(key), []), (climbs_at, candidate.run_id, held, climbed))
+            climbed = holder_key(holder.holding, self._rules, climbs_at, slots=holder.slots)
+            insort(self._climbs.setdefault(level_of(key), []), (climbs_at, candidate.run_id, holder, climbed))
 
-    def _unready(self, held: Held, place: _Place) -> None:
-        run_id = held.holding.candidate.run_id
+    def _unready(self, holder: Holder, place: _Place) -> None:
+        run_id = holder.holding.candidate.run_id
         del self._places[run_id]
         _cut(self.ready, (place.key,))
         if self._fair:
-            self.ready_groups.cut(self._group(held), (place.key,))
+            self.ready_groups.cut(self._group(holder), (place.key,))
         if place.climbs_at < inf:
             _cut(self._climbs[level_of(place.key)], (place.climbs_at, run_id))
 
@@ -185,11 +185,11 @@ class Holders:
     def _fair(self) -> bool:
         return self._rules.policy is Policy.FAIR_SHARE
 
-    def _group(self, held: Held) -> Group:
-        return entity_of(held.holding.candidate, self._rules), held.slots
+    def _group(self, holder: Holder) -> Group:
+        return entity_of(holder.holding.candidate, self._rules), holder.slots
 
-    def _key(self, held: Held) -> Key:
-        return held_key(held.holding, self._rules, self._now, slots=held.slots)
+    def _key(self, holder: Holder) -> Key:
+        return holder_key(holder.holding, self._rules, self._now, slots=holder.slots)
 
 
 def level_of(key: Key) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.model.cluster import Node, Packing, Pool
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.fair_order import FairOrder
-from tarmac.sched.index.forecast import Held, ReleaseKey
+from tarmac.sched.index.forecast import Holder, ReleaseKey
 from tarmac.sched.index.holders import Holders
 from tarmac.sched.index.memo import Memo
 from tarmac.sched.index.queues import PoolQueue, RequestClass
@@ -54,34 +54,34 @@ class PoolState:
         self.holders = Holders(rules, changes.note)
         self.accounts = Accounts(rules, changes.note)
         self.fair = FairOrder(rules, self.queue, self.accounts, changes)
-        self.holdings: dict[str, Held] = {}
+        self.holdings: dict[str, Holder] = {}
         self.leaving: set[str] = set()
-        self.releases: list[tuple[ReleaseKey, Held]] = []
+        self.releases: list[tuple[ReleaseKey, Holder]] = []
         self.memo = Memo()
         self._empty: PoolBoard | None = None
         self._parking_is_current = False
 
-    def add_all_held(self, held: Iterable[Held]) -> None:
+    def add_holders(self, holders: Iterable[Holder]) -> None:
         """Take up many holdings, sorting once."""
-        for item in held:
+        for item in holders:
             self.releases.append((item.ends, item))
             self._take_up(item)
         self.releases.sort()
         self.changed()
 
-    def add_held(self, held: Held) -> None:
+    def add_holder(self, holder: Holder) -> None:
         """A holding on nodes of this pool has begun, or is to be known again."""
-        insort(self.releases, (held.ends, held))
-        self._take_up(held)
+        insort(self.releases, (holder.ends, holder))
+        self._take_up(holder)
         self.changed()
 
-    def drop_held(self, held: Held) -> None:
+    def drop_holder(self, holder: Holder) -> None:
         """A holding is over, or is to be known anew."""
-        del self.holdings[held.ends[2]]
-        del self.releases[bisect_left(self.releases, (held.ends,))]
-        self.leaving.discard(held.ends[2])
-        self.holders.drop(held)
-        self.accounts.end(held.holding)
+        del self.holdings[holder.ends[2]]
+        del self.releases[bisect_left(self.releases, (holder.ends,))]
+        self.leaving.discard(holder.ends[2])
+        self.holders.drop(holder)
+        self.accounts.end(holder.holding)
         self.changed()
 
     def changed(self, *, freed: bool = False) -> None:
@@ -138,7 +138,7 @@ class PoolState:
             self.queue.add_all(self.queue.restart(rules))
             self._parking_is_current = False
             self.holders.restart(rules, self.holdings.values())
-            self.accounts.restart(rules, [held.holding for held in self.holdings.values()])
+            self.accounts.restart(rules, [holder.holding for holder in self.holdings.values()])
             self.fair.set_rules(rules)
             self.changed(freed=True)
 
@@ -147,9 +147,9 @@ class PoolState:
         space = self.board.spaces[name]
         self.board.set_loads(space, loads)
 
-    def _take_up(self, held: Held) -> None:
-        self.holdings[held.ends[2]] = held
-        if held.holding.leaving:
-            self.leaving.add(held.ends[2])
-        self.holders.add(held)
-        self.accounts.begin(held.holding)
+    def _take_up(self, holder: Holder) -> None:
+        self.holdings[holder.ends[2]] = holder
+        if holder.holding.leaving:
+            self.leaving.add(holder.ends[2])
+        self.holders.add(holder)
+        self.accounts.begin(holder.holding)

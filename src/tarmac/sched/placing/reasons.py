@@ -43,7 +43,7 @@ def why_not_now(
     target: Target,
     *,
     feasibility: Feasibility,
-    held: Iterable[Holding],
+    holdings: Iterable[Holding],
     spaces: Mapping[str, Space],
     reserved_for: Mapping[str, str],
 ) -> tuple[Reason, ...]:
@@ -54,7 +54,7 @@ def why_not_now(
     if not nodes:
         return (_no_cluster(snapshot, target),)
     pieces = [_smallest(demand, nodes, uneven=feasibility.uneven) for demand in demands]
-    holders = _holders(held)
+    holders = _holders(holdings)
     return tuple(
         _mismatch(node, demands, target)
         or _too_small(node, pieces)
@@ -163,10 +163,10 @@ def _occupied(
     fitting = [piece for piece in pieces if space.has(piece)]
     if fitting:
         return _reason(node, ReasonCode.GANG, f"{free}: room for a part of the run, and all or none starts")
-    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{_held_by(holders)}")
+    return _reason(node, ReasonCode.BUSY, f"{free}; {amount(need)} needed{_holders_text(holders)}")
 
 
-def _held_by(holders: Sequence[Candidate]) -> str:
+def _holders_text(holders: Sequence[Candidate]) -> str:
     """`; held by a (r1), b (r2) and 3 more`, in the order of their grant."""
     if not holders:
         return ""
@@ -195,10 +195,10 @@ def _holds(capacity: Resources, need: Resources) -> bool:
     )
 
 
-def _holders(held: Iterable[Holding]) -> dict[str, list[Candidate]]:
+def _holders(holdings: Iterable[Holding]) -> dict[str, list[Candidate]]:
     """Node name to the runs that hold something on it, in order of their grant."""
     holders: dict[str, list[Candidate]] = {}
-    for holding in sorted(held, key=lambda item: (item.granted_at, item.candidate.run_id)):
+    for holding in sorted(holdings, key=lambda item: (item.granted_at, item.candidate.run_id)):
         for node, load in loads_of(holding.allocation).items():
             if weighs(load):
                 holders.setdefault(node, []).append(holding.candidate)

@@ -88,9 +88,9 @@ class Space:
 
     def give(self, load: Load) -> None:
         """Get back what a run held here. For copies only: a board lies sorted by what is free."""
-        given = self.taken & load.slots
-        self.taken ^= given
-        self.free += given.bit_count()
+        slots = self.taken & load.slots
+        self.taken ^= slots
+        self.free += slots.bit_count()
         self.cpus += load.cpus
         self.memory_bytes += load.memory_bytes
 

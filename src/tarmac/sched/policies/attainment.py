@@ -36,7 +36,7 @@ def known_level(left_slot_s: float) -> float:
     return KNOWN_LADDER[bisect_right(KNOWN_LADDER, max(0.0, left_slot_s)) - 1]
 
 
-def held_level(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
+def current_level(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
     """The level of a run that used `before_slot_s` and has held so many slots since then."""
     index = bisect_right(LADDER, before_slot_s)
     while slots and index < len(LADDER) and _reaches_at(index, before_slot_s, slots, since) <= now:
@@ -46,7 +46,7 @@ def held_level(before_slot_s: float, slots: int, *, since: float, now: float) ->
 
 def climbs_at(before_slot_s: float, slots: int, *, since: float, now: float) -> float:
     """When such a run reaches the level after the one it is on now (inf: never)."""
-    index = LADDER.index(held_level(before_slot_s, slots, since=since, now=now)) + 1
+    index = LADDER.index(current_level(before_slot_s, slots, since=since, now=now)) + 1
     if not slots or index == len(LADDER):
         return inf
     return _reaches_at(index, before_slot_s, slots, since)

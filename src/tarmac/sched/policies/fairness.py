@@ -248,8 +248,8 @@ class Account:
     def used_slot_s(self, now: float) -> float:
         """Slot-seconds used up to now, faded."""
         mean_life_s = self._half_life_s / log(2)
-        held = mean_life_s * (_float(self._rate) - self._faded(self._offsets, now))
-        return max(0.0, self._faded(self._records, now) + held)
+        open_use = mean_life_s * (_float(self._rate) - self._faded(self._offsets, now))
+        return max(0.0, self._faded(self._records, now) + open_use)
 
     def parts(self, epoch: int) -> tuple[float, float]:
         """What stays of the use however long it lasts, and what fades, as of the beginning of this epoch."""

@@ -16,7 +16,7 @@ from math import inf
 from tarmac.model.cluster import Policy, Pool
 from tarmac.sched.facts import Candidate, Holding
 from tarmac.sched.policies import blocks
-from tarmac.sched.policies.attainment import climbs_at, held_level
+from tarmac.sched.policies.attainment import climbs_at, current_level
 from tarmac.sched.policies.blocks import Member, Tier
 from tarmac.sched.policies.fairness import PastUsage, entity_of
 from tarmac.sched.policies.order import BATCH, CYCLE, INTERRUPTIBLE, RANKS, Key, by_attainment, ordering
@@ -56,7 +56,7 @@ class Precedence:
             return self._overdrawn_at(candidate, holding, self.past_usage)
         key = ordering(BATCH, self.rules).key(candidate, self.rules, 0.0)
         at, slots = self.now, holding.allocation.slots
-        while held_key(holding, self.rules, at, slots=slots) <= key:
+        while holder_key(holding, self.rules, at, slots=slots) <= key:
             at = climbs_next_at(holding, slots, self.rules, at)
             if at == inf:
                 return inf
@@ -91,7 +91,7 @@ class Precedence:
                 return inf
 
 
-def held_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
+def holder_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = None) -> Key:
     """The place in the order of batch runs that a holding (of so many slots) would have if queued now."""
     candidate = holding.candidate
     slots = holding.allocation.slots if slots is None else slots
@@ -100,7 +100,7 @@ def held_key(holding: Holding, rules: Pool, now: float, *, slots: int | None = N
     ran_s = candidate.ran_s
     if holding.started_at is not None:
         ran_s += max(0.0, now - holding.started_at)
-    reached = held_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
+    reached = current_level(candidate.attained_slot_s, slots, since=holding.granted_at, now=now)
     return by_attainment(candidate, slots=slots, reached=reached, ran_s=ran_s)
 
 

@@ -74,7 +74,7 @@ def attempt_record(
     lost: Loss | None,
 ) -> api.Attempt:
     """An attempt with its workers, what its nodes told, and the work that it lost."""
-    named = attempt.held_from is not None
+    named = attempt.allocated_at is not None
     kept_at = attempt.milestones.kept_at or None
     return copy_fields(
         api.Attempt,
@@ -88,7 +88,7 @@ def attempt_record(
         else [],
         slot_types=attempt.allocation.slot_types,
         native=copy_known(api.NativeStatus, attempt.native),
-        granted_at=attempt.held_from,
+        granted_at=attempt.allocated_at,
         milestones=copy_fields(api.Milestones, attempt.milestones, kept_at=kept_at),
         lost=copy_known(api.Loss, lost),
         cause=copy_known(api.Cause, attempt.cause),

@@ -54,7 +54,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
         return JsonAnswer({"missing": arrivals.missing(body.contents)})
 
     @uploads.post(
-        "/code/packs", status_code=201, response_model=api.KeptPack, openapi_extra={"requestBody": _PACK}
+        "/code/packs", status_code=201, response_model=api.UploadedPack, openapi_extra={"requestBody": _PACK}
     )
     async def packs(request: Request) -> Response:
         """Take in contents. Durable when answered; all of a pack, or nothing of it."""
@@ -66,7 +66,7 @@ def code_routes(router: APIRouter, service: Service) -> None:
             raise StorageFull(f"the pack cannot be kept: {error.strerror}") from error
 
     @uploads.post(
-        "/code/trees", status_code=201, response_model=api.KeptTree, openapi_extra={"requestBody": _TREE}
+        "/code/trees", status_code=201, response_model=api.UploadedTree, openapi_extra={"requestBody": _TREE}
     )
     async def trees(request: Request) -> Response:
         """Make a snapshot of a tree whose contents are all here."""
@@ -90,19 +90,19 @@ def code_routes(router: APIRouter, service: Service) -> None:
 async def _take(request: Request, receiver: Receiver) -> int:
     """Everything of a request into a pack. One that is refused is read to its end, so that it hears why."""
     refused: TarmacError | None = None
-    held = bytearray()
+    body = bytearray()
     with receiver:
         async for piece in request.stream():
-            held += piece
-            if refused is not None or len(held) < PIECE_BYTES:
-                held = bytearray() if refused is not None else held
+            body += piece
+            if refused is not None or len(body) < PIECE_BYTES:
+                body = bytearray() if refused is not None else body
                 continue
             try:
-                await run_in_threadpool(receiver.feed, bytes(held))
+                await run_in_threadpool(receiver.feed, bytes(body))
             except TarmacError as error:
                 refused = error
-            held = bytearray()
+            body = bytearray()
         if refused is not None:
             raise refused
-        await run_in_threadpool(receiver.feed, bytes(held))
+        await run_in_threadpool(receiver.feed, bytes(body))
         return await run_in_threadpool(receiver.finish)

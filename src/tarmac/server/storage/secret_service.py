@@ -29,7 +29,7 @@ EVERY_SECRET = frozenset({"mcli"})
 LOOK_AGAIN_S = 1.0
 """How old a mask may be: another server may have set a new value."""
 
-_MASKS_KEPT = 64
+_MOST_MASKS = 64
 
 MaskKey = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -112,7 +112,7 @@ class SecretService:
         mask = Mask([*self.vault.past_values(names), *key[1]])
         with self._lock:
             self._masks[key] = (now, mask)
-            while len(self._masks) > _MASKS_KEPT:
+            while len(self._masks) > _MOST_MASKS:
                 self._masks.popitem(last=False)
         return mask
 

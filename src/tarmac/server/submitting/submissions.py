@@ -32,7 +32,7 @@ _STAND_IN = frozenset({"name", "slots"})
 """Overrides that stand in for what a text lacks; any others leave the reading of it alone."""
 
 
-_READINGS_KEPT = 64
+_MOST_READINGS = 64
 _END = 6
 _ALPHANUMERIC = string.ascii_letters + string.digits
 
@@ -103,7 +103,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     return Prepared(submission=submission, warnings=reading.warnings)
 
 
-@lru_cache(maxsize=_READINGS_KEPT)
+@lru_cache(maxsize=_MOST_READINGS)
 def read_once(
     source: str,
     filename: str,
@@ -154,7 +154,7 @@ def _reading(draft: Draft, plane: ControlPlane) -> Reading:
         draft.filename,
         draft.directory,
         dialect=draft.dialect,
-        extras=replace(draft.extras, given=_STAND_IN.intersection(draft.overrides)),
+        extras=replace(draft.extras, override_fields=_STAND_IN.intersection(draft.overrides)),
         dialects=draft.dialects,
     )
 

@@ -10,7 +10,9 @@ from tarmac.dialects.dialect import Extras
 
 def test_nothing_is_doubted_where_the_number_of_gpus_comes_from_the_command_line() -> None:
     source = "name: a\nimage: bash\ncompute: {gpus: }\ncommand: composer -n 8 train.py\n"
-    reading = read(source, filename="a.yaml", directory="/", extras=Extras(given=frozenset({"slots"})))
+    reading = read(
+        source, filename="a.yaml", directory="/", extras=Extras(override_fields=frozenset({"slots"}))
+    )
     assert not [text for text in reading.warnings if "command: " in text]
     assert reading.spec.roles[0].slot_type == "gpu"
 

@@ -105,13 +105,13 @@ class MissingContents(TypedDict):
     missing: list[str]
 
 
-class KeptPack(TypedDict):
+class UploadedPack(TypedDict):
     """How many contents of a pack arrived."""
 
     kept: int
 
 
-class KeptTree(TypedDict):
+class UploadedTree(TypedDict):
     """The digest of a snapshot: what a submission names as `code_digest`."""
 
     digest: str

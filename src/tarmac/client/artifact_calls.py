@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tarmac import api
 
 
-class KeptCalls(Calls):
+class ArtifactCalls(Calls):
     """One method per route. Inherited by `Client`."""
 
     def artifacts(self, run: str | None = None) -> list[api.Artifact]:
