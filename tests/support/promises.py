@@ -94,6 +94,7 @@ class Promises:
         events = store.events(run.id)
         assert replay(event.event for event in events) is run.state
         assert [event.seq for event in events] == list(range(1, run.seq + 1))
+        assert [event.at for event in events] == sorted(event.at for event in events), events
         attempts = store.attempts(run.id)
         assert [attempt.number for attempt in attempts] == list(range(1, run.attempt + 1))
         for attempt in attempts:

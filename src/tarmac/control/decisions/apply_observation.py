@@ -96,7 +96,7 @@ def _granted(run: Run, attempt: Attempt, observation: Observation, now: float) -
     if attempt.state is not AttemptState.SUBMITTED:
         return None
     at = observation.granted_at or observation.started_at or now
-    return granted_nodes(run, attempt, observation.nodes, at, observation.native)
+    return granted_nodes(run, attempt, observation.nodes, at, native=observation.native, now=now)
 
 
 def _going_on(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
@@ -140,7 +140,7 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
     milestones = witnessed(attempt.milestones, observation.milestones)
     if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
-        return started(run, attempt, observation.started_at or now, milestones)
+        return started(run, attempt, observation.started_at or now, milestones, now)
     return noted(run, attempt, milestones) if _worth_noting(attempt.milestones, milestones) else None
 
 
@@ -167,7 +167,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     events: list[StepEvent] = []
     current = run
     if run.state is RunState.STARTING and observation.started_at is not None:
-        first = started(run, attempt, observation.started_at, attempt.milestones)
+        first = started(run, attempt, observation.started_at, attempt.milestones, now)
         events += first.events
         current = first.after
     over = changed(

@@ -122,9 +122,9 @@ def submitted(
 
 
 def granted_nodes(
-    run: Run, attempt: Attempt, nodes: Sequence[str], at: float, native: NativeStatus | None
+    run: Run, attempt: Attempt, nodes: Sequence[str], at: float, *, native: NativeStatus | None, now: float
 ) -> RunStep:
-    """The cluster has given its attempt nodes, named in the order of ranks where it said how.
+    """The cluster has given its attempt nodes, at `at`, named in the order of ranks where it said how.
 
     No event where the run was asked to leave before: what happens to it is that.
     """
@@ -147,7 +147,7 @@ def granted_nodes(
         return RunStep(before=run, after=run, events=(), attempt=attempt)
     after = _after(run, RunEvent.GRANTED)
     detail = {"attempt": attempt.number, "nodes": list(allocation.nodes)}
-    return _step(run, after, RunEvent.GRANTED, granted_at, detail, attempt=attempt)
+    return _step(run, after, RunEvent.GRANTED, now, detail, attempt=attempt)
 
 
 def stop_run(run: Run, attempt: Attempt | None, now: float) -> RunStep:
@@ -216,11 +216,14 @@ def native_reported(run: Run, attempt: Attempt, native: NativeStatus) -> RunStep
     return RunStep(before=run, after=run, events=(), attempt=changed(attempt, native=native))
 
 
-def started(run: Run, attempt: Attempt, at: float, milestones: Milestones) -> RunStep:
-    """Every worker of its attempt runs; `milestones` is what has been seen of it by now."""
+def started(run: Run, attempt: Attempt, at: float, milestones: Milestones, now: float) -> RunStep:
+    """Every worker of its attempt runs, since `at`; `milestones` is what has been seen of it by now.
+
+    The attempt knows since when, by the clock of a node; the history when the server came to know it.
+    """
     attempt = changed(attempt, state=AttemptState.RUNNING, started_at=at, milestones=milestones)
     after = _after(run, RunEvent.STARTED, started_at=run.started_at or at)
-    return _step(run, after, RunEvent.STARTED, at, {"attempt": attempt.number}, attempt=attempt)
+    return _step(run, after, RunEvent.STARTED, now, {"attempt": attempt.number}, attempt=attempt)
 
 
 def released(run: Run, attempt: Attempt, releases: Sequence[Release], now: float) -> RunStep:

@@ -216,7 +216,8 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
             return refusal_text(verdict)
         return None
 
-    return Draft(positions, {rules.key: rules for rules in pools}, misfit, now)
+    # They are moved now: what has happened to these runs may have happened since the first look at the clock.
+    return Draft(positions, {rules.key: rules for rules in pools}, misfit, control.clock.now())
 
 
 def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:

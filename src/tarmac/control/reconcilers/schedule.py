@@ -31,7 +31,7 @@ def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
         decided = control.scheduler_state.plan(now)
         if not (decided.placements or decided.preemptions or decided.refusals or decided.shares):
             return decided
-        decisions, complete = _decisions(control, decided, now)
+        decisions, complete = _decisions(control, decided)
         taken = control.commit(decisions, lease=lease)
         if not (complete and all(taken)):
             control.event_bus.notify(Wakeup.SCHEDULE)
@@ -40,8 +40,11 @@ def schedule_pass(control: ControlState, lease: Lease | None) -> Plan:
     return decided
 
 
-def _decisions(control: ControlState, decided: Plan, now: float) -> tuple[list[RunStep], bool]:
-    """The steps of a plan, and whether none of its decisions was overtaken."""
+def _decisions(control: ControlState, decided: Plan) -> tuple[list[RunStep], bool]:
+    """The steps of a plan, and whether none of its decisions was overtaken.
+
+    They happen now: what the plan has seen may have happened after it looked at the clock.
+    """
     every: tuple[Decision, ...] = (
         *decided.shares,
         *decided.placements,
@@ -52,6 +55,7 @@ def _decisions(control: ControlState, decided: Plan, now: float) -> tuple[list[R
         run_cache = control.run_cache()
         runs = {item.run_id: run_cache.runs.get(item.run_id) for item in every}
         attempts = {item.run_id: run_cache.attempts.get(item.run_id) for item in decided.preemptions}
+        now = control.clock.now()
     starting = _Starting(control, now) if decided.placements else None
     found: list[RunStep] = []
     for item in every:

@@ -21,10 +21,11 @@ def submit_pass(control: ControlState, lease: Lease | None) -> float | None:
     """Submit every run that waits for such a cluster; when to look again, if one pauses before a new try."""
     if control.engines.alone:
         return None
-    now = control.clock.now()
     decisions: list[RunStep] = []
     pauses: list[float] = []
-    for engine, runs in _waiting(control):
+    waiting = _waiting(control)
+    now = control.clock.now()  # after the runs were read: none of them came later
+    for engine, runs in waiting:
         for run in runs:
             if run.retry is not None and run.retry.at > now:
                 pauses.append(run.retry.at)
