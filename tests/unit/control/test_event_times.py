@@ -89,7 +89,7 @@ def test_a_run_that_is_moved_as_it_comes_is_moved_after_it_came(
     clock.between = lambda: plane.pause(ADA, second.id)
     plane.reorder(ADA, [QueueChange(reference=second.id, ahead_of=first.id)])
     told = events_of(plane, second.id)
-    assert {RunEvent.PAUSE_REQUEST, RunEvent.REORDERED} <= {event for event, _ in told}
+    assert {RunEvent.PAUSE_REQUESTED, RunEvent.REORDERED} <= {event for event, _ in told}
     assert [at for _, at in told] == sorted(at for _, at in told)
 
 
