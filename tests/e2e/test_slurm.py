@@ -77,6 +77,12 @@ def test_runs_on_a_real_slurm(shell: Shell, site: str) -> None:
     logged(shell, run, "resumed")
     shell.tarmac("stop", "--wait", run, code=0)
     assert shell.json("show", run)["run"]["outcome"] == "stopped"
+    kept = shell.json("artifacts", "ls", run)["artifacts"]
+    assert [(each["kind"], each["files"]) for each in kept] == [("checkpoint", 1)] * 2, "one of each attempt"
+    shell.tarmac("artifacts", "get", run, "-o", "fetched", code=0)
+    assert (shell.directory / "fetched/seen").exists()
+    shell.write("here.yaml", f"input_artifacts: [{run}]\ncommand: ls $CHECKPOINT_ARTIFACT_PATH\n")
+    assert shell.tarmac("run", "here.yaml", code=0).stdout == "seen\n"
 
     shell.tarmac("run", "lasts.yaml", "--name", other, "--detach", code=0)
     logged(shell, other, "fresh")

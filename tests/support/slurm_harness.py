@@ -20,6 +20,7 @@ from tarmac.engines.slurm.host import Host, local_host
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
+from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.attempt.protocol import late_address, rank_name
 
 AGAIN_S = 0.1
@@ -31,6 +32,7 @@ class SlurmHarness:
 
     def __init__(self, home: Path, variables: Mapping[str, str]) -> None:
         self.home = home
+        self.secrets: SecretValues = no_secrets
         self.variables = dict(variables)
         self.engine = self.open()
         self._started: list[str] = []
@@ -38,7 +40,13 @@ class SlurmHarness:
     def open(self) -> SlurmEngine:
         """An engine on the directory, as a server that comes (back) would make it."""
         settings = {"directory": str(self.home), "partition": "batch", "python": sys.executable}
-        engine = SlurmEngine("site", read_settings(settings), host=self.host(), tempo=TEMPO)
+        engine = SlurmEngine(
+            "site",
+            read_settings(settings),
+            secrets=lambda names: self.secrets(names),  # noqa: PLW0108 - a test may put others in its place
+            host=self.host(),
+            tempo=TEMPO,
+        )
         engine.read_capacity()
         return engine
 

@@ -78,6 +78,7 @@ def sbatch(arguments: list[str]) -> None:
         number = str(len(jobs()) + 1)
         path = HERE / "jobs" / f"{number}.sh"
         path.write_text(script)
+        path.with_suffix(".env").write_text(json.dumps(dict(os.environ)))  # a job has that of its sbatch
         save(
             {"id": number, "name": said["job-name"], "output": said["output"], "nodes": int(said["nodes"])}
             | {"state": "PENDING", "reason": "Resources", "start": None, "pid": 0}
@@ -95,7 +96,8 @@ def job(arguments: list[str]) -> None:
     """The life of a job, in a process of its own."""
     number = arguments[0]
     described = json.loads((HERE / "jobs" / f"{number}.json").read_text())
-    env = {**os.environ, "SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
+    env = json.loads((HERE / "jobs" / f"{number}.env").read_text())
+    env |= {"SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
     with Path(described["output"]).open("ab") as log:
         process = subprocess.Popen(
             ["bash", str(HERE / "jobs" / f"{number}.sh")], env=env, stdout=log, stderr=log

@@ -141,6 +141,18 @@ class Reaps(Protocol):
 
 
 @runtime_checkable
+class ClearsCopies(Protocol):
+    """An engine that has brought code and programs to where its runs run, and can remove them again."""
+
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        """Remove what no attempt of the live runs uses, and nobody has for so many days; how many copies.
+
+        May take long. What is needed later is brought again.
+        """
+        ...
+
+
+@runtime_checkable
 class ClearsRemains(Protocol):
     """An engine that can clear up in part what attempts left with it. Both calls may take long."""
 

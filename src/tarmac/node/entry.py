@@ -8,6 +8,7 @@ import sys
 from typing import NoReturn, Optional
 
 from tarmac.node import runner, warm
+from tarmac.node.attempt import sealed
 from tarmac.node.attempt.granted import GrantedNode, read_granted
 from tarmac.node.attempt.protocol import rank_name
 from tarmac.node.files import bundles
@@ -24,7 +25,8 @@ def main(arguments: list[str]) -> None:
             granted = read_granted(*arguments[2:])
         except ValueError as error:
             raise SystemExit(str(error)) from None
-        _run(os.path.abspath(arguments[1]), rank_name(granted.rank), granted)
+        directory = os.path.abspath(arguments[1])
+        _run(directory, rank_name(granted.rank), granted, sealed.read(directory, sealed.take_key()))
     elif len(arguments) == 3 and arguments[0] == "take":
         try:
             bundles.receive(sys.stdin.buffer, *arguments[1:])
@@ -36,7 +38,9 @@ def main(arguments: list[str]) -> None:
         _usage()
 
 
-def _run(directory: str, node: str, granted: Optional[GrantedNode]) -> None:
+def _run(
+    directory: str, node: str, granted: Optional[GrantedNode], secrets: Optional[dict[str, str]] = None
+) -> None:
     """Be the runner; or, where processes are set apart, wait for it: whoever signals us means it."""
     os.chdir("/")  # the starter's directory may go away
     detach.own_session()
@@ -44,7 +48,7 @@ def _run(directory: str, node: str, granted: Optional[GrantedNode]) -> None:
     detach.default_signals()
     way = namespaces.find_way()
     if way.by is None:
-        runner.run_attempt(directory, node, None, granted=granted)
+        runner.run_attempt(directory, node, None, secrets, granted)
         return
     heard = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
@@ -52,7 +56,7 @@ def _run(directory: str, node: str, granted: Optional[GrantedNode]) -> None:
     pid = os.fork()
     if pid == 0:
         syscalls.die_with_parent(signal.SIGKILL)
-        runner.run_attempt(directory, node, namespaces.enter(), granted=granted)
+        runner.run_attempt(directory, node, namespaces.enter(), secrets, granted)
         return
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         number = signal.sigwait(heard)

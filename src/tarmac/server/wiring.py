@@ -24,11 +24,12 @@ from tarmac.engines.attempts.request import ArtifactStoring
 from tarmac.engines.local import LocalEngine
 from tarmac.engines.local.devices import Machine, survey
 from tarmac.engines.local.nodes import local_nodes
-from tarmac.engines.slurm import SlurmKind
+from tarmac.engines.slurm import Sidecar, SlurmKind
 from tarmac.model.cluster import LOCAL_ENGINE, Node
 from tarmac.model.home import Home
 from tarmac.model.run import Attempt
 from tarmac.model.secret import SecretValues
+from tarmac.node.starting import NODE_DIRECTORY
 from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
@@ -125,7 +126,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
-        kinds={"slurm": _slurm(settings, directories)},
+        kinds={"slurm": _slurm(settings, directories, secrets.values, keeping)},
     )
     plane.clusters.check()
     loops = Loops(plane)
@@ -145,9 +146,14 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
     )
 
 
-def _slurm(settings: Settings, code: DirectoryCodeStore) -> SlurmKind:
+def _slurm(
+    settings: Settings, code: DirectoryCodeStore, secrets: SecretValues, keeping: ArtifactStoring
+) -> SlurmKind:
+    packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
     return SlurmKind(
         code=code,
+        secrets=secrets,
+        sidecar=Sidecar(store=keeping.store, patience_s=keeping.patience_s, packages=packages),
         git=settings.git.rules,
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
@@ -155,8 +161,14 @@ def _slurm(settings: Settings, code: DirectoryCodeStore) -> SlurmKind:
 
 
 def _remains(plane: ControlPlane, settings: Settings, store: SqlStore, clock: SystemClock) -> AttemptCleaner:
-    days = {"work_days": settings.code.work_days, "log_days": settings.log_days}
-    return AttemptCleaner(store, clock, engines=plane.clearers, **days)
+    return AttemptCleaner(
+        store,
+        clock,
+        engines=plane.clearers,
+        work_days=settings.code.work_days,
+        log_days=settings.log_days,
+        code_days=settings.code.keep_days,
+    )
 
 
 def _vault(home: Home, settings: Settings, store: SqlStore, clock: SystemClock) -> Vault:

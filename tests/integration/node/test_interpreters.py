@@ -1,4 +1,4 @@
-"""`node` travels: the same runner on every interpreter installed here, copied to where tarmac is not."""
+"""What travels: the same runner and sidecar on every interpreter installed here, where tarmac is not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from attempts import copy_of_node, warm_parent, worker, write_attempt
-from tarmac.node.starting import NODE_DIRECTORY
+from attempts import AttemptDirectory, copy_of_node, warm_parent, worker, write_attempt
+from tarmac.artifacts.versions.blobs import begin_store
+from tarmac.artifacts.versions.stores import open_blobs
+from tarmac.engines.slurm import Sidecar, installing
+from tarmac.node.files import staging
+from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 VERSIONS = ("3.9", "3.11", "3.13")
 PYENV = Path.home() / ".pyenv/versions"
@@ -46,6 +50,41 @@ def test_a_copied_runner_works(version: str, tmp_path: Path) -> None:
     major, minor = version.split(".")
     assert good.log() == f"({major}, {minor}) False\n"
     assert Path(good.node().reports).exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_copied_sidecar_keeps_artifacts_and_places_them(version: str, tmp_path: Path) -> None:
+    """As on a site: another attempt, on a disk of its own, is given what the first has kept."""
+    python = interpreter(version)
+    packages = [NODE_DIRECTORY, *(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))]
+    staging.make_directory(str(tmp_path / "v1"), installing.collect(packages), staging=str(tmp_path))
+    installed = Installation(python, str(tmp_path / "v1" / installing.RUNNER))
+    begin_store(open_blobs(str(tmp_path / "store")))
+    keeping = Sidecar(store=str(tmp_path / "store"), patience_s=5.0, packages=()).at(installed)
+
+    def attempt(number: int, script: str) -> AttemptDirectory:
+        kept = tmp_path / f"disk-{number}"
+        return write_attempt(
+            tmp_path,
+            [worker(script)],
+            number=number,
+            artifacts=kept,
+            node={"artifact_state": str(kept / "state.json"), "own_disk": True},
+            sync={
+                "command": list(keeping.command),
+                "store": keeping.store,
+                "every_s": dict.fromkeys(("checkpoint", "crud", "lossy", "log"), 600.0),
+                "inputs": [],
+            },
+        )
+
+    first = attempt(1, 'echo weights > "$CHECKPOINT_ARTIFACT_PATH/step-1"')
+    second = attempt(2, 'cat "$CHECKPOINT_ARTIFACT_PATH/step-1"')
+    with warm_parent(python, package=Path(installed.package)) as warm:
+        assert warm.run(first)["outcome"] == "completed"
+        assert first.wait_for("artifact")["id"] == "run.checkpoint.1", first.events()
+        assert warm.run(second)["outcome"] == "completed", second.events()
+    assert second.log() == "weights\n"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

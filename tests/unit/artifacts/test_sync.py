@@ -207,7 +207,7 @@ def test_a_damaged_manifest_is_no_version(root: Path, blobs: Watched) -> None:
     with pytest.raises(Broken):
         from_bytes(data[:-10], made.version)
     with pytest.raises(Broken):
-        from_bytes(data, Version(run_id="r1", kind="checkpoint", number=2))
+        from_bytes(data, Version(run_id="r1", kind="checkpoint", rank=0, number=2))
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "..", "a/../../b", "a//b", "a/./b", "a\0b"])

@@ -222,3 +222,26 @@ def test_each_engine_clears_up_what_lies_with_it_and_one_that_is_away_holds_up_n
     left.tidy(run("old", ended_days_ago=15))
     assert names(attempt) == HISTORY | LOGS
     assert names(tmp_path / "site" / "runs" / "old" / "attempts" / "1") == HISTORY | LOGS
+
+
+class Site(Engine):
+    """One to which code is brought."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.asked: list[tuple[set[str], float]] = []
+
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        self.asked.append((set(live), unused_days))
+        return 1
+
+
+@pytest.mark.parametrize(("code_days", "unused_days"), [(30.0, 30.0), (0.0, 1 / 24)])
+def test_copies_at_a_site_are_kept_for_live_runs_and_for_as_long_as_code(
+    left: Left, code_days: float, unused_days: float
+) -> None:
+    site = left.engines["site"] = Site(left.runs.parent)
+    store = Runs([run("waits"), run("over", ended_days_ago=99)])
+    days = {"work_days": 14.0, "log_days": 100.0, "code_days": code_days}
+    AttemptCleaner(store, left.clock, engines=lambda: left.engines, answer_s=60.0, **days).tidy()
+    assert site.asked == [({"waits"}, unused_days)]

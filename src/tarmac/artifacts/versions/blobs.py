@@ -9,17 +9,15 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tarmac.artifacts.durable import flush_directory
 from tarmac.model.errors import Unavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One piece in a store, as listed."""
 
     name: str

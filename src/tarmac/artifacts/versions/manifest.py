@@ -16,8 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarmac.node.attempt.protocol import ARTIFACT_KINDS as KINDS
 
@@ -40,8 +39,7 @@ class Broken(Exception):
     """A manifest or piece is damaged, or of another format."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One piece of a file."""
 
     digest: str
@@ -53,8 +51,7 @@ class Chunk:
         return f"{BLOBS}/{self.digest[:2]}/{self.digest}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """A file, directory or link; `path` is relative to the artifact directory.
 
     `target` is the text of a link, or, where `inside`, an absolute link to that path of the same artifact.
@@ -70,13 +67,12 @@ class Entry:
     inside: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Version:
+class Version(NamedTuple):
     """Which version: orders by run, kind, rank and number."""
 
     run_id: str
     kind: str
-    rank: int = 0
+    rank: int
     number: int
 
     @property
@@ -91,8 +87,7 @@ class Version:
         return f"{directory_of(self.run_id, self.kind, self.rank)}/{self.number:09d}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(NamedTuple):
     """A version and its entries. `read_at` is when the directory was read.
 
     `left_out` are the paths of files and directories that were not whole.
@@ -129,8 +124,7 @@ def version_named(name: str) -> Version | None:
     return Version(run_id=match[1], kind=match[2], rank=int(match[3]), number=int(match[4]))
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """What a user typed that looks like the id of an artifact; without a number, the latest version."""
 
     run_id: str

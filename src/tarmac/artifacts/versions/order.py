@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.attempt.paths import AttemptPaths
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(NamedTuple):
     """One node's part. `state` is a file beside the directories that says what they hold."""
 
     run_id: str

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tarmac.artifacts.versions.manifest import DIRECTORY, FILE, LINK
 from tarmac.node.attempt.protocol import TORN, UNFINISHED
@@ -30,8 +30,7 @@ _DRAFTS = re.compile(rf"{re.escape(UNFINISHED)}.*|{re.escape(TORN)}|.*\.latest_c
 _DIGITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One file, directory or link; `stamp` changes whenever the content may have changed.
 
     `file_id` is its inode, `changed_ns` when anything about it changed: its name, too.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tarmac.artifacts.versions.blobs import Blobs
 from tarmac.artifacts.versions.listed import latest, read_manifest
@@ -24,8 +24,7 @@ from tarmac.node.files import untrusted
 _CHECKPOINT = "checkpoint"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(NamedTuple):
     """The attempt and rank that last had the directories of a node; `checkpoint`: the one placed there."""
 
     attempt: int

@@ -10,8 +10,8 @@ import hashlib
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tarmac.artifacts.versions import formats, logs, quiescence
 from tarmac.artifacts.versions.manifest import FILE, Entry
@@ -26,8 +26,7 @@ class Unstable(Exception):
     """The directory is changing, or holds half-written files: there is no version now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(NamedTuple):
     """The attempt's workers have ended. `clean`: each of them left with 0.
 
     `torn` are the files that were cut short; None: not known.
@@ -38,8 +37,7 @@ class Ending:
     torn: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(NamedTuple):
     """The files to take, and the entries of the last version that replace others.
 
     `left_out` are the files and directories that are not whole, `growing` the logs that are taken as far as

@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,12 @@ def _fill(order: Order, paths: Mapping[str, str], lost: Lost | None) -> int:
 
 def _sync_lost(blobs: Blobs, order: Order, paths: Mapping[str, str], lost: Lost) -> None:
     """The last sync of an attempt whose runner was killed: times alone say which files are torn."""
-    sidecar = Sidecar(replace(order, attempt=lost.number), paths)
+    sidecar = Sidecar(order._replace(attempt=lost.number), paths)
     for kind in unsynced_kinds(blobs, order, lost):
         sidecar.end(kind, Ending(at=lost.at, clean=False), f"attempt {lost.number}")
 
 
-@dataclass(slots=True)
+@dataclass
 class _Kind:
     """One kind of artifact and when its next sync is due."""
 

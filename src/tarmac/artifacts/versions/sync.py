@@ -13,8 +13,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from tarmac.artifacts.versions import quiescence, select_stable, store_lock
 from tarmac.artifacts.versions.blobs import Blobs
@@ -49,8 +49,7 @@ class _Moment(Unstable):
     """A file changed just now: the next try may succeed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """One artifact directory of a run on a node. `seen_at` are the paths programs know it by."""
 
     run_id: str
@@ -123,7 +122,7 @@ class Syncer:
             entries += carried
             entries.sort(key=lambda entry: os.fsencode(entry.path))
             if self._last is not None and tuple(entries) == self._last.entries:
-                self._last = replace(self._last, read_at=read_at)  # touched, with the same content
+                self._last = self._last._replace(read_at=read_at)  # touched, with the same content
                 return None
             self._last = self._commit(entries, read_at, selection.left_out)
         return self._last
@@ -270,7 +269,7 @@ class Syncer:
             pending = {}
             for number, item in enumerate(taken):
                 if item.kind == FILE and self._same(item, known.get(item.path)):
-                    entries[number] = replace(entries[number], chunks=known[item.path].chunks)
+                    entries[number] = entries[number]._replace(chunks=known[item.path].chunks)
                 elif item.kind == FILE:
                     starts = range(0, item.size_bytes, CHUNK_BYTES)
                     pending[number] = [
@@ -280,7 +279,7 @@ class Syncer:
                 for number, futures in pending.items():
                     chunks = [chunk for future in futures if (chunk := future.result()) is not None]
                     size = sum(chunk.size_bytes for chunk in chunks)
-                    entries[number] = replace(entries[number], chunks=tuple(chunks), size_bytes=size)
+                    entries[number] = entries[number]._replace(chunks=tuple(chunks), size_bytes=size)
                     strict = self._strict and taken[number].path not in selection.growing
                     if strict and not self._is_unchanged(taken[number], handles):
                         raise Unstable(f"{taken[number].path} changed while it was read")

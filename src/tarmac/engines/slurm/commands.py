@@ -5,7 +5,7 @@ What they say in failing is told apart here: what will fail again, and what may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.engines.slurm.host import Host
@@ -16,6 +16,7 @@ SUBMIT_S = 90.0
 """How long a command may take. A query that is late is asked again; a job that was submitted is looked up."""
 
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "standard", "LC_ALL": "C"}
+NO_VARIABLES: Mapping[str, str] = {}
 UTC = {"TZ": "UTC0"}
 """For queries: the times in their answers then depend on no machine's zone."""
 
@@ -86,12 +87,13 @@ class Commands:
             raise Unavailable(f"{argv[0]}: {answer.complaint}")
         return answer.out
 
-    def submit(self, script: str) -> str | None:
-        """Submit a script; the id of its job, or None where that is not in the answer.
+    def submit(self, script: str, variables: Mapping[str, str] = NO_VARIABLES) -> str | None:
+        """Submit a script, whose job has these variables; its id, or None where that is not in the answer.
 
         Raises InvalidInput for what Slurm will never take, Unavailable for the rest: then there may be a job.
         """
-        said = self.host.run(["sbatch", "--parsable", script], variables=ENVIRONMENT, timeout_s=self.submit_s)
+        given = {**ENVIRONMENT, **variables}
+        said = self.host.run(["sbatch", "--parsable", script], variables=given, timeout_s=self.submit_s)
         answer = Answer.of(said)
         if answer.code != 0:
             if any(refusal in answer.err.lower() for refusal in REFUSALS):

@@ -7,16 +7,15 @@ two jobs come to be nevertheless, the first that begins makes a file, and the ot
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
 from tarmac.engines.attempts import staging
 from tarmac.engines.attempts.writing import hint
-from tarmac.engines.slurm import observing
+from tarmac.engines.slurm import installing, observing
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Queue
@@ -24,15 +23,17 @@ from tarmac.engines.slurm.script import SCRIPT_FILE, SUBMITTED_FILE, SlurmReques
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode
-from tarmac.node.files import bundles, untrusted
+from tarmac.model.secret import SecretValues
+from tarmac.node.attempt import sealed
+from tarmac.node.attempt.protocol import KEY_VARIABLE
+from tarmac.node.files import bundles
 from tarmac.node.starting import NODE_DIRECTORY, Installation
 
 REMEMBERED = 4096
-LARGEST_MODULE_BYTES = 1 << 20
 
 
 class Delivery:
-    """Submits attempts. Thread-safe: one at a time."""
+    """Submits attempts. Thread-safe: one at a time. `packages`: what travels beside that of the runner."""
 
     def __init__(
         self,
@@ -40,22 +41,26 @@ class Delivery:
         host: Host,
         commands: Commands,
         queue: Queue,
+        *,
         code: StreamsCode | None,
+        secrets: SecretValues,
+        packages: Sequence[Path] = (),
     ) -> None:
         self._settings = settings
         self._host = host
         self._commands = commands
         self._queue = queue
         self._code = code
+        self._secrets = secrets
+        self._files = installing.collect((NODE_DIRECTORY, *packages))
         self._lock = Lock()
         self._prepared = False
         self._submitted_at: dict[str, float] = {}
 
     @cached_property
     def installation(self) -> Installation:
-        """Where the node package lies at the site: each version of it in a directory of its own."""
-        package = self._host.layout.home / "node" / _digest(_package()) / "tarmac" / "node"
-        return Installation(self._settings.python, str(package))
+        """Where the node package lies at the site: each version of what travels in a directory of its own."""
+        return Installation(self._settings.python, str(self.version / installing.RUNNER))
 
     def submitted_after(self, attempt_id: str, moment: float) -> bool:
         """Whether it was submitted here after that moment of the monotonic clock."""
@@ -63,11 +68,6 @@ class Delivery:
 
     def deliver(self, request: SlurmRequest) -> None:
         """Submit an attempt that has no job yet. Raises Unavailable or InvalidInput, as `Engine` says."""
-        if request.attempt.secrets:
-            raise InvalidInput(
-                "an attempt on this cluster cannot be given secrets yet",
-                hint="runs with secrets run on the local cluster",
-            )
         with self._lock:
             try:
                 self._deliver(request)
@@ -89,7 +89,8 @@ class Delivery:
                 self._note(request, found)
                 return
             self._host.write(script, request.script.encode())
-        job_id = self._commands.submit(str(script)) or self._queue.named(request.attempt_id)
+        variables = self._seal_secrets(request)
+        job_id = self._commands.submit(str(script), variables) or self._queue.named(request.attempt_id)
         if job_id is None:
             raise Unavailable("sbatch gave no id of a job, and there is none of that name")
         self._note(request, job_id)
@@ -108,18 +109,30 @@ class Delivery:
             return
         try:
             self._host.prepare()
-            package = Path(self.installation.package)
-            if not self._host.exists(package):
-                files = {f"tarmac/node/{name}": content for name, content in _package().items()}
-                self._host.make_directory(package.parents[1], files)
+            if not self._host.use(self.version):
+                self._host.make_directory(self.version, self._files)
         except OSError as error:
             home = self._host.layout.home
             raise Unavailable(f"{home} cannot be used: {error.strerror}") from None
         self._prepared = True
 
+    @cached_property
+    def version(self) -> Path:
+        """The directory of what travels, as it is now: called after its content."""
+        return self._host.layout.home / "node" / installing.version_of(self._files)
+
+    def _seal_secrets(self, request: SlurmRequest) -> Mapping[str, str]:
+        """Put their values into the directory; the variable that opens them there, for the job alone."""
+        names = request.attempt.secrets
+        if not names:
+            return {}
+        file = sealed.seal(self._secrets(names))
+        self._host.write(request.attempt.directory / file.name, file.content, private=True)
+        return {KEY_VARIABLE: file.key}
+
     def _bring_code(self, request: SlurmRequest) -> None:
         code = request.attempt.document.code
-        if code is None or self._host.exists(Path(code)):
+        if code is None or self._host.use(Path(code)):
             return
         if self._code is None:
             raise InvalidInput("this cluster was given no code to take from")
@@ -134,19 +147,3 @@ class Delivery:
             self._submitted_at.clear()
         self._submitted_at[request.attempt_id] = time.monotonic()
         self._host.write(request.attempt.directory / SUBMITTED_FILE, job_id.encode())
-
-
-def _package() -> Mapping[str, bytes]:
-    """The modules of the node package, by relative path."""
-    paths = sorted(path for path in NODE_DIRECTORY.rglob("*.py") if "__pycache__" not in path.parts)
-    return {
-        str(path.relative_to(NODE_DIRECTORY)): untrusted.read_bytes(str(path), LARGEST_MODULE_BYTES)
-        for path in paths
-    }
-
-
-def _digest(package: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, content in package.items():
-        digest.update(name.encode() + b"\0" + content + b"\0")
-    return digest.hexdigest()[:16]

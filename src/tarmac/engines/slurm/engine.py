@@ -21,6 +21,7 @@ from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
 from tarmac.engines.slurm.host import Host, local_host
+from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
 from tarmac.engines.slurm.script import SlurmRequest, job_script
 from tarmac.engines.slurm.settings import SlurmSettings
@@ -33,6 +34,7 @@ from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
 from tarmac.model.ports import Notice, Observation, ObservedState, StreamsCode, WorkerStatus
 from tarmac.model.run import LeaveRequest
+from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 
 ABSENT = Observation(state=ObservedState.ABSENT)
@@ -58,7 +60,11 @@ DEFAULT_TEMPO = Tempo()
 
 
 class SlurmEngine:
-    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch."""
+    """The engine of one cluster. See `SlurmSettings`; `code` streams snapshots, `git` is how nodes fetch.
+
+    `secrets` has the values of those that attempts name; `sidecar` keeps artifacts (None: they stay where
+    they are).
+    """
 
     name = "slurm"
 
@@ -71,6 +77,8 @@ class SlurmEngine:
         git: GitRules = NO_RULES,
         own_packages: bool = False,
         log_limit_bytes: int | None = None,
+        secrets: SecretValues = no_secrets,
+        sidecar: Sidecar | None = None,
         host: Host | None = None,
         tempo: Tempo = DEFAULT_TEMPO,
     ) -> None:
@@ -82,10 +90,20 @@ class SlurmEngine:
         self._queue = Queue(self._commands, every_s=tempo.query_s)
         self._asking = Asking(self._host)
         self._site = Site(cluster, settings, self._commands)
-        self._delivery = Delivery(settings, self._host, self._commands, self._queue, code)
+        self._sidecar = sidecar
+        self._delivery = Delivery(
+            settings,
+            self._host,
+            self._commands,
+            self._queue,
+            code=code,
+            secrets=secrets,
+            packages=sidecar.packages if sidecar is not None else (),
+        )
         self._node_settings = NodeSettings(
             sdk=self._delivery.installation.sdk,
             look_s=LOOK_S,
+            keeping=sidecar.at(self._delivery.installation) if sidecar is not None else None,
             git=git,
             own_packages=own_packages,
             log_limit_bytes=log_limit_bytes,
@@ -129,7 +147,9 @@ class SlurmEngine:
             self._host.refresh(list(open_views))  # after the queue: who is over there has said all by then
             recorded = self._recorded(open_views, snapshot)
             for attempt_id, view in open_views.items():
-                found[attempt_id] = self._observe(view, snapshot, recorded)
+                seen = found[attempt_id] = self._observe(view, snapshot, recorded)
+                if view.secrets and seen.state is ObservedState.ENDED:
+                    self._host.remove_sealed(self._host.directory(attempt_id))  # if not all nodes read them
         return found
 
     def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
@@ -199,7 +219,7 @@ class SlurmEngine:
         )
 
     def examine(self, cluster: Cluster) -> Sequence[Finding]:  # noqa: ARG002 - there is one
-        return examined(self._settings, self._host, self._site)
+        return examined(self._settings, self._host, self._site, self._sidecar)
 
     def reap(self, attempt_id: str) -> None:
         view = self._find(attempt_id) or self._fenced(attempt_id, None)
@@ -219,6 +239,10 @@ class SlurmEngine:
 
     def clear(self, run_id: str, *, work_days: float | None, log_days: float | None) -> int:
         return self._host.clear(run_id, work_days=work_days, log_days=log_days)
+
+    def clear_copies(self, live: Collection[str], *, unused_days: float) -> int:
+        version = self._delivery.version
+        return self._host.clear_copies(live, unused_days=unused_days, version=version.name)
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.host import Host
+from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.partition import parse_partitions
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
@@ -22,7 +23,9 @@ LEAST_FREE_FILES = 10_000
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
 
-def examined(settings: SlurmSettings, host: Host, site: Site) -> Sequence[Finding]:
+def examined(
+    settings: SlurmSettings, host: Host, site: Site, sidecar: Sidecar | None = None
+) -> Sequence[Finding]:
     """All findings; none is skipped because another is bad."""
     commands = Commands(host=host)
     return [
@@ -32,6 +35,7 @@ def examined(settings: SlurmSettings, host: Host, site: Site) -> Sequence[Findin
         *_partition(settings, commands, site),
         _directory(host),
         _python(settings, commands),
+        *([_artifacts(sidecar)] if sidecar is not None else []),
     ]
 
 
@@ -122,3 +126,12 @@ def _python(settings: SlurmSettings, commands: Commands) -> Finding:
     if found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON:
         return Finding(what="python", ok=False, text=f"{settings.python} is {text}: nodes need 3.9 or later")
     return Finding(what="python", ok=True, text=f"{settings.python} is {text} on this machine")
+
+
+def _artifacts(sidecar: Sidecar) -> Finding:
+    """What only a job could try is said: nodes write to the store themselves."""
+    if sidecar.store.startswith("/"):
+        text = f"are kept in {sidecar.store}; nodes must see it under that path (or set [artifacts] store)"
+    else:
+        text = f"are kept in {sidecar.store}; nodes must reach it, with credentials of their own"
+    return Finding(what="artifacts", ok=True, text=text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tarmac.engines.slurm.engine import SlurmEngine
+from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import StreamsCode
+from tarmac.model.secret import SecretValues
 from tarmac.node.files.gitrules import GitRules
 
 
@@ -14,9 +16,18 @@ class SlurmKind:
     """Opens the engines of clusters that are a Slurm; what is given here holds for all of them."""
 
     def __init__(
-        self, *, code: StreamsCode, git: GitRules, own_packages: bool, log_limit_bytes: int | None
+        self,
+        *,
+        code: StreamsCode,
+        secrets: SecretValues,
+        sidecar: Sidecar,
+        git: GitRules,
+        own_packages: bool,
+        log_limit_bytes: int | None,
     ) -> None:
         self._code = code
+        self._secrets = secrets
+        self._sidecar = sidecar
         self._git = git
         self._own_packages = own_packages
         self._log_limit_bytes = log_limit_bytes
@@ -36,4 +47,6 @@ class SlurmKind:
             git=self._git,
             own_packages=self._own_packages,
             log_limit_bytes=self._log_limit_bytes,
+            secrets=self._secrets,
+            sidecar=self._sidecar,
         )

@@ -122,7 +122,9 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     """How an attempt ended whose job is over, or gone (None)."""
     end = GONE if job is None else meaning(job.state)
     message = _sentence(view, job_id, end, log)
-    reported_end = seen.state is ObservedState.ENDED and seen.outcome is not Outcome.LOST
+    reported_end = seen.state is ObservedState.ENDED and (
+        seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
+    )
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
     if reported_end and (own_limit or end.code not in _SLURMS_DOING):
         if (

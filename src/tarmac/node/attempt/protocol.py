@@ -19,6 +19,8 @@
                                       hold what they should, and so does the store
       meeting                         only where a cluster with a queue of its own has given the nodes: JSON
                                       {"port"}, which the node of rank 0 found free
+      sealed.ID                       only there, and with secrets: their values, sealed (`attempt.sealed`),
+                                      until every node has read them
       nodes/NODE/claim                exclusive create: whoever makes it owns the node's part of the attempt.
                                       JSON {"token", "pid", "start_ticks", "boot_id", "name"}, or
                                       {"fenced": true}. The runner is called `name` while it serves the claim
@@ -77,14 +79,15 @@ STARTING A RUNNER
     socketpair), inherited. One line of JSON per request, {"directory", "node", "secrets": {name: value}} (the
     last may be absent); one per answer, in order: {"pid"} of the runner, which was forked for it or waited
     for work, or {"error"}. It ends when the other end is closed; runners that serve an attempt live on. The
-    values of secrets travel here alone: an attempt with secrets cannot be started in a new process.
+    values of secrets travel here alone: an attempt with secrets cannot be started by `run`.
     Who is alive is said by the claim (`claims.read`, `liveness.is_alive`), never by a pid alone: a runner
     may serve one attempt after the other.
     Where a cluster with a queue of its own gives the nodes: `starting.Installation.join(directory, rank,
     nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are the names of all by
     rank, with commas, each with `=ADDRESS` where its name is none; DEVICES the accelerators it was given
     there, with commas. Before anything else the runners settle where workers meet: addresses and port take
-    the place of what stands for them in attempt.json (`late_address`, `LATE_PORT`).
+    the place of what stands for them in attempt.json (`late_address`, `LATE_PORT`). Secrets are in the file
+    that the variable KEY_VARIABLE opens.
 """
 
 from __future__ import annotations
@@ -118,6 +121,7 @@ PREPARED_FILE = "prepared"
 PLACED_FILE = "placed"
 MEETING_FILE = "meeting"
 CLEARED_FILE = "cleared"
+SEALED_PREFIX = "sealed."
 LEFT_FILE = "left"
 SYNC_FILE = "sync.jsonl"
 SYNC_LOG = "sync.log"
@@ -135,6 +139,9 @@ START_ALLOWANCE_S = 120.0
 
 TOKEN_VARIABLE = "TARMAC_ATTEMPT_TOKEN"
 """Every descendant of an attempt carries it: what a lost runner left behind is found by it."""
+
+KEY_VARIABLE = "TARMAC_SEALED_KEY"
+"""Given to the job of an attempt with secrets, and to none of its workers."""
 
 PAUSE_VARIABLE = "TARMAC_PAUSE_FILE"
 POLL_VARIABLE = "TARMAC_POLL_FILE"

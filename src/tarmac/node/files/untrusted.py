@@ -71,11 +71,11 @@ def parse_object(text: bytes) -> dict[str, Any]:
     return value
 
 
-def write_new(path: str, content: bytes) -> None:
+def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file that nobody else has open; whatever stood in its place is removed first."""
     with suppress(FileNotFoundError):
         os.unlink(path)
-    handle = os.open(path, _NEW, 0o666)
+    handle = os.open(path, _NEW, mode)
     try:
         while content:
             content = content[os.write(handle, content) :]
@@ -83,10 +83,10 @@ def write_new(path: str, content: bytes) -> None:
         os.close(handle)
 
 
-def replace(path: str, content: bytes) -> None:
+def replace(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Replace a file as a whole: who reads it sees the old content or the new."""
     draft = f"{path}.draft"
-    write_new(draft, content)
+    write_new(draft, content, mode=mode)
     os.rename(draft, path)
 
 

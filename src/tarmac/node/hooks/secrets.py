@@ -1,11 +1,15 @@
 """Hook: give the attempt its secrets, as variables and as files in memory. Called by `runner`.
 
-The values came with the request to start, over a socket (see `warm`): they stand in no file but those that
-the run is given as files, and those are removed when its part of the attempt has ended.
+The values came with the request to start, over a socket (see `warm`), or sealed in the attempt directory,
+where the job has the key (see `sealed`). They stand in no file but those that the run is given as files, and
+those are removed when its part of the attempt has ended.
 """
 
 from __future__ import annotations
 
+import os
+
+from tarmac.node.attempt import sealed
 from tarmac.node.attempt.document import SecretPart
 from tarmac.node.files import secretfiles
 from tarmac.node.noderun import NodeRun
@@ -28,7 +32,8 @@ def give_secrets(run: NodeRun) -> None:
         return
     for secret in secrets:
         if secret.name not in values:
-            raise ValueMissing(f"the value of secret {secret.name} did not come with the request to start")
+            raise ValueMissing(f"the value of secret {secret.name} did not come {_way(run)}")
+    _remove_sealed(run)
     paths = _write_files(run)
     for secret in secrets:
         path = paths.get(secret.file or "", "")
@@ -44,6 +49,24 @@ def take_secrets_back(run: NodeRun) -> None:
     """The attempt has ended on this node: nothing of its secrets stays."""
     if any(secret.file is not None for secret in run.document.secrets):
         secretfiles.remove(run.document.token, run.part.node, run.node.directory)
+    if run.document.secrets:
+        _remove_sealed(run)
+
+
+def _way(run: NodeRun) -> str:
+    return (
+        "with the request to start"
+        if run.granted is None
+        else "with the job: its key is missing, or its file"
+    )
+
+
+def _remove_sealed(run: NodeRun) -> None:
+    """Every node reads before it claims: the last that claims sees that the others have."""
+    if run.granted is not None and all(
+        os.path.exists(run.attempt.node(name).claim) for name in run.document.node_names
+    ):
+        sealed.remove(run.attempt.directory)
 
 
 def _write_files(run: NodeRun) -> dict[str, str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Optional
 
-from tarmac.node.attempt import claims, clearing
+from tarmac.node.attempt import claims, clearing, copies, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
@@ -77,14 +77,19 @@ def make_directory(directory: str, files: Mapping[str, bytes], *, area: str) -> 
     return staging.make_directory(directory, files, staging=area)
 
 
-def exists(path: str) -> bool:
-    """Whether anything is there."""
-    return os.path.lexists(path)
+def use(path: str) -> bool:
+    """Whether it is there; if so, it counts as used now: see `copies`."""
+    return copies.use(path)
 
 
-def write(path: str, content: bytes) -> None:
-    """Replace a small file as a whole."""
-    untrusted.replace(path, content)
+def write(path: str, content: bytes, *, private: bool = False) -> None:
+    """Replace a small file as a whole; `private`: for its user alone to read."""
+    untrusted.replace(path, content, mode=0o600 if private else 0o666)
+
+
+def remove_sealed(directory: str) -> None:
+    """Remove the files that secrets of an attempt wait in."""
+    sealed.remove(directory)
 
 
 def write_once(path: str, content: bytes) -> bytes:
@@ -144,6 +149,11 @@ def room(home: str) -> tuple[int, Optional[int]]:
 def remains(runs: str) -> list[str]:
     """The runs that have left something in a directory of runs."""
     return clearing.remains(runs)
+
+
+def clear_copies(home: str, live: Sequence[str], *, unused_days: float, version: str) -> int:
+    """Remove what was brought here and no attempt of the live runs uses; see `copies`."""
+    return copies.clear(home, live, unused_days=unused_days, version=version)
 
 
 def clear(run: str, *, work_days: Optional[float], log_days: Optional[float]) -> int:

@@ -1,5 +1,7 @@
 """Clears up the files of ended runs by age: first their working directories, later their logs.
 
+Where an engine has brought code and programs to a site, copies that nobody uses any more go as well.
+
 A thread asks every engine from time to time, each in a thread of its own, so that one that hangs does not
 delay the others. Files of a live run are never removed, nor are records, events, metrics and artifacts.
 """
@@ -12,7 +14,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from threading import Thread
 
-from tarmac.model.abilities import ClearsRemains
+from tarmac.model.abilities import ClearsCopies, ClearsRemains
 from tarmac.model.errors import TarmacError
 from tarmac.model.ports import Clock, Store
 from tarmac.server.storage.janitor import Janitor
@@ -20,6 +22,9 @@ from tarmac.server.storage.janitor import Janitor
 TIDY_EVERY_S = 3_600.0
 ANSWER_S = 5.0
 """How long `tidy` waits for the engines; their work goes on after that."""
+
+LEAST_DAYS = 1 / 24
+"""A lower bound for copies: what was brought within this time may be about to be used."""
 
 _DAY_S = 86_400.0
 
@@ -29,7 +34,8 @@ log = logging.getLogger(__name__)
 class AttemptCleaner:
     """Removes old files of ended runs. `engines` are those that can clear up, by cluster.
 
-    `work_days` and `log_days`: how long after the end of a run its working directories and its logs are kept.
+    `work_days` and `log_days`: how long after the end of a run its working directories and its logs are kept;
+    `code_days`: how long copies of code at a site, after their last use.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class AttemptCleaner:
         engines: Callable[[], Mapping[str, ClearsRemains]],
         work_days: float,
         log_days: float,
+        code_days: float | None = None,
         answer_s: float = ANSWER_S,
     ) -> None:
         self._store = store
@@ -47,6 +54,7 @@ class AttemptCleaner:
         self._engines = engines
         self._work_days = work_days
         self._log_days = log_days
+        self._code_days = code_days
         self._answer_s = answer_s
         self._due: dict[str, dict[str, float]] = {}
         self._busy: dict[str, Thread] = {}
@@ -67,7 +75,7 @@ class AttemptCleaner:
         """Remove old files of one engine; a run is loaded only when some of its files are due."""
         now = self._clock.now()
         live = {run.id for run in self._store.live_runs()}
-        count = 0
+        count = copies = 0
         try:
             remains = frozenset(engine.remains())
             due = {run_id: at for run_id, at in self._due.get(key, {}).items() if run_id in remains}
@@ -79,11 +87,15 @@ class AttemptCleaner:
                     later = (days for days in (self._work_days, self._log_days) if days > age_days)
                     due[run_id] = run.ended_at + min(later, default=inf) * _DAY_S
             self._due[key] = due
+            if self._code_days is not None and isinstance(engine, ClearsCopies):
+                copies = engine.clear_copies(live, unused_days=max(self._code_days, LEAST_DAYS))
         except (TarmacError, OSError) as error:
             where = f"cluster {key}" if key else "this server"
             log.warning("old files of runs on %s could not be removed: %s", where, error)
         if count:
             log.info("removed old files of %d attempts", count)
+        if copies:
+            log.info("removed %d copies of code and programs from cluster %s", copies, key)
 
     def _clear(self, engine: ClearsRemains, run_id: str, age_days: float) -> int:
         """Remove the old files of a run; of how many attempts."""

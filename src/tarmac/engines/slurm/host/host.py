@@ -6,7 +6,7 @@ Made by `local_host`, or for another machine; used by all of the engine. What is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,13 +86,17 @@ class Host:
         )
         return bool(done)
 
-    def exists(self, path: Path) -> bool:
-        """Whether anything is there."""
-        return bool(self._files("exists", path=str(path)))
+    def use(self, path: Path) -> bool:
+        """Whether it is there; if so, it counts as used now: see `clear_copies`."""
+        return bool(self._files("use", path=str(path)))
 
-    def write(self, path: Path, content: bytes) -> None:
-        """Replace a small file as a whole."""
-        self._files("write", path=str(path), content=content)
+    def write(self, path: Path, content: bytes, *, private: bool = False) -> None:
+        """Replace a small file as a whole; `private`: for its user alone to read."""
+        self._files("write", path=str(path), content=content, private=private)
+
+    def remove_sealed(self, directory: Path) -> None:
+        """Remove the files that secrets of an attempt wait in."""
+        self._files("remove_sealed", directory=str(directory))
 
     def write_once(self, path: Path, content: bytes) -> bytes:
         """Make a small file, unless there is one; what is in it then. Of several who try, one succeeds."""
@@ -138,6 +142,14 @@ class Host:
         run = str(self.layout.runs / run_id)
         count: int = self._reach.call(
             "clear", run=run, work_days=work_days, log_days=log_days, timeout_s=CLEAR_S
+        )
+        return count
+
+    def clear_copies(self, live: Collection[str], *, unused_days: float, version: str) -> int:
+        """Remove what was brought there and no attempt of the live runs uses; see `node.attempt.copies`."""
+        home, runs = str(self.layout.home), sorted(live)
+        count: int = self._reach.call(
+            "clear_copies", home=home, live=runs, unused_days=unused_days, version=version, timeout_s=CLEAR_S
         )
         return count
 

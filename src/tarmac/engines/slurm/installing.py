@@ -1,0 +1,58 @@
+"""What of tarmac travels to a site: the runner, and the sidecar that keeps artifacts. Called by this engine.
+
+Each version lies in a directory of its own, called after its content, and stays while attempts use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.engines.attempts.request import ArtifactStoring
+from tarmac.node.files import untrusted
+from tarmac.node.starting import Installation
+
+LARGEST_MODULE_BYTES = 1 << 20
+
+RUNNER = "tarmac/node"
+"""Where the runner's package lies in a version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """How artifacts are kept: in a store that nodes must reach, and how long it is tried while it is down.
+
+    `packages` are the directories of what it needs beside the runner's package, all of one parent.
+    """
+
+    store: str
+    patience_s: float
+    packages: tuple[Path, ...]
+
+    def at(self, installation: Installation) -> ArtifactStoring:
+        """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own."""
+        program = Path(installation.package).with_name("artifacts") / "versions"
+        return ArtifactStoring(
+            store=self.store, command=(installation.python, str(program)), patience_s=self.patience_s
+        )
+
+
+def collect(packages: Sequence[Path]) -> Mapping[str, bytes]:
+    """The files of a version, by their paths in it."""
+    found = {
+        f"tarmac/{path.relative_to(package.parent)}": untrusted.read_bytes(str(path), LARGEST_MODULE_BYTES)
+        for package in packages
+        for path in sorted(package.rglob("*.py"))
+    }
+    # Without it, a tarmac that is installed on the node would be taken in its place.
+    return {"tarmac/__init__.py": b"", **found}
+
+
+def version_of(files: Mapping[str, bytes]) -> str:
+    """What a version is called: it follows from its content."""
+    digest = hashlib.sha256()
+    for name, content in files.items():
+        digest.update(b"%s\0%s\0" % (name.encode(), content))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,85 @@
+"""The values of an attempt's secrets, sealed in a file of its directory until it begins, for days if need be.
+
+Engines whose system has a queue of its own make the file and give the key to the job, as a variable; the
+runners open it. So what lies on a disk that a site copies opens nothing, and what the site keeps of the job
+holds no value. Each key is for one file, which is called after it: jobs that were submitted twice do not
+disturb one another. The standard library has no cipher: SHAKE-256 of the key is the stream that hides the
+text, HMAC-SHA-256 shows that it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from contextlib import suppress
+from typing import Mapping, NamedTuple, Optional
+
+from tarmac.node.attempt.protocol import KEY_VARIABLE, LONGEST_REQUEST_BYTES, SEALED_PREFIX
+from tarmac.node.files import untrusted
+
+_KEY_BYTES = 32
+_SUM_BYTES = 32
+
+
+class Sealed(NamedTuple):
+    """A new key, and the file that it alone opens."""
+
+    key: str
+    name: str
+    content: bytes
+
+
+def seal(values: Mapping[str, str]) -> Sealed:
+    """The file of these values."""
+    key = os.urandom(_KEY_BYTES)
+    hidden = _hide(key, json.dumps(dict(values)).encode())
+    return Sealed(key.hex(), _name(key), _sum(key, hidden) + hidden)
+
+
+def take_key() -> Optional[str]:
+    """The key that this process was given; from now on nothing that it starts is given it."""
+    return os.environ.pop(KEY_VARIABLE, None)
+
+
+def read(directory: str, key: Optional[str]) -> dict[str, str]:
+    """The values that the key opens; none where there is no key, or its file is gone or damaged."""
+    try:
+        number = bytes.fromhex(key or "")
+        sealed = untrusted.read_bytes(os.path.join(directory, _name(number)), LONGEST_REQUEST_BYTES)
+        values = json.loads(_open(number, sealed))
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def remove(directory: str) -> None:
+    """Remove every such file of an attempt."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(SEALED_PREFIX):
+                with suppress(OSError):
+                    os.unlink(os.path.join(directory, name))
+
+
+def _name(key: bytes) -> str:
+    return SEALED_PREFIX + hashlib.sha256(b"name" + key).hexdigest()[:16]
+
+
+def _open(key: bytes, sealed: bytes) -> bytes:
+    """Raises ValueError for what was not sealed with this key."""
+    expected, hidden = sealed[:_SUM_BYTES], sealed[_SUM_BYTES:]
+    if not hmac.compare_digest(expected, _sum(key, hidden)):
+        raise ValueError("not sealed with this key")
+    return _hide(key, hidden)
+
+
+def _hide(key: bytes, text: bytes) -> bytes:
+    """Its own inverse."""
+    stream = hashlib.shake_256(b"stream" + key).digest(len(text))
+    return (int.from_bytes(text, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(text), "big")
+
+
+def _sum(key: bytes, hidden: bytes) -> bytes:
+    return hmac.new(hashlib.sha256(b"sum" + key).digest(), hidden, hashlib.sha256).digest()
