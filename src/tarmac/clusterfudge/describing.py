@@ -9,7 +9,7 @@ from typing import Any
 from tarmac import api
 from tarmac.client import Client
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid, process_uuid
-from tarmac.dialects.clusterfudge.statuses import status_word
+from tarmac.dialects.clusterfudge.statuses import status
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
@@ -69,7 +69,7 @@ def _script(run: api.Run) -> str:
 
 def _word(run: api.Run) -> str:
     outcome, cause = run["outcome"], run["cause"]
-    return status_word(
+    return status(
         Report(
             state=RunState(run["state"]),
             outcome=Outcome(outcome) if outcome else None,

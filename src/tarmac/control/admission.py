@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.control.burst import refuse_burst
 from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
 from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.facts import Shape, candidate_of
@@ -22,7 +21,7 @@ from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.lifecycle import INITIAL_STATE, RunEvent, RunState, steps
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY
 from tarmac.model.run import Allocation, CauseCode, Run
-from tarmac.model.spec import LocalDirectory, RunSpec, SystemPackages
+from tarmac.model.spec import LocalDirectory, Mode, RunSpec, SystemPackages
 from tarmac.model.text import listed, nearest
 from tarmac.sched import Placement, ReasonCode, Refusal, Snapshot, explain
 
@@ -220,7 +219,7 @@ def refuse_system_packages(spec: RunSpec, *, allowed: bool) -> None:
 def new_run_record(submission: Submission, *, run_id: str, now: float, server: str) -> Run:
     """The run as it would be queued; whether it fits is not checked. Raises Refused for a burst run."""
     spec = submission.spec
-    refuse_burst(spec)
+    _refuse_burst(spec)
     if spec.rehearsal is not None:
         spec = replace(spec, target=replace(spec.target, cluster=rehearsal_cluster(run_id)))
     return Run(
@@ -249,3 +248,13 @@ def refusal_reasons(refusal: Refusal) -> list[str]:
         if reason.node is not None:
             named.append(reason.node)
     return [f"{listed(named, NODES_NAMED)}: {text}" if named else text for text, named in nodes.items()]
+
+
+def _refuse_burst(spec: RunSpec) -> None:
+    """Raise Refused for a burst run that does not bring a cluster of its own, as a rehearsal does."""
+    if spec.mode is Mode.BURST and spec.rehearsal is None:
+        raise Refused(
+            f"{spec.name} is a burst run: it needs a cluster rented for it alone, and this version of tarmac "
+            "provisions no cloud clusters",
+            hint="--rehearse NODESxSLOTS gives it one on this machine, --mode batch a place in the queue",
+        )

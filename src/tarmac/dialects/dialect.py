@@ -1,10 +1,11 @@
-"""The port of a dialect: what an input syntax must offer. One adapter each in `dialects/NAME/`.
+"""What a dialect consists of. Each package below this one has one in its `dialect.py`, listed in `registry`.
 
-`dialects.registry` asks every dialect to detect a text and lets the surest one read it.
+The registry asks every dialect to detect a text and lets the surest one read it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -39,6 +40,15 @@ class Detection:
     missed: str = ""
 
 
+CERTAIN = Detection(certainty=Certainty.CERTAIN)
+POSSIBLE = Detection(certainty=Certainty.POSSIBLE)
+
+
+def not_ours(missed: str) -> Detection:
+    """The detection of a text that is not in the dialect's syntax."""
+    return Detection(certainty=Certainty.NO, missed=missed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """What goes along with a text: `files` beside it (name -> content) that its dialect asks for by name,
@@ -68,32 +78,34 @@ class Report:
     preempted: bool = False
 
 
-class Dialect(Protocol):
-    """An input syntax. Pure: no file, clock or environment is read."""
+class Read(Protocol):
+    """Reads a text of the dialect."""
 
-    @property
-    def name(self) -> str:
-        """What `RunSpec.dialect` says."""
-        ...
-
-    def detect(self, filename: str, text: str) -> Detection:
-        """Whether the text is in this syntax, by its content; the name decides nothing alone."""
-        ...
-
-    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
+    def __call__(self, text: str, /, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
         """The spec in the text. Raises InvalidInput with every problem in it, and nothing else.
 
         Relative paths of the submitter's machine are resolved against `directory`, without looking there.
         """
         ...
 
-    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        """The launch with the variables, files and mounts that this system promises to its runs. Pure.
 
-        Where the user's own variables may win, it is this that lets them.
-        """
-        ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """An input syntax and its system. All functions are pure: no file, clock or environment is read.
 
-    def status(self, report: Report) -> str:
-        """This system's own word for how a run stands."""
-        ...
+    `name` is what `RunSpec.dialect` says. `detect(filename, text)` tells whether the text is in this syntax,
+    by its content: the name decides nothing alone. `apply_conventions(run, attempt, launch)` returns the
+    launch with the variables, files and mounts that this system promises to its runs; it also decides where
+    the user's own variables win. `status` is this system's own word for the state of a run.
+    """
+
+    name: str
+    detect: Callable[[str, str], Detection]
+    read: Read
+    apply_conventions: Callable[[Run, Attempt, Launch], Launch]
+    status: Callable[[Report], str]
+
+
+def no_conventions(_run: Run, _attempt: Attempt, launch: Launch) -> Launch:
+    """The conventions of a system that promises nothing beyond what every worker gets."""
+    return launch

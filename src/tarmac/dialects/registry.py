@@ -7,16 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tarmac.dialects.clusterfudge.dialect import ClusterfudgeDialect
+from tarmac.dialects.clusterfudge.dialect import CLUSTERFUDGE
 from tarmac.dialects.determined import master
 from tarmac.dialects.determined.defaults import ClusterDefaults
-from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.determined.dialect import determined_dialect
+from tarmac.dialects.determined.reader import NAME as DETERMINED
 from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Dialect, Extras, Reading
-from tarmac.dialects.isc.dialect import IscDialect
+from tarmac.dialects.isc.dialect import ISC
 from tarmac.dialects.kinds import did_you_mean
-from tarmac.dialects.mantik.dialect import MantikDialect
-from tarmac.dialects.mcli.dialect import McliDialect
-from tarmac.dialects.native.dialect import NativeDialect
+from tarmac.dialects.mantik.dialect import MANTIK
+from tarmac.dialects.mcli.dialect import MCLI
+from tarmac.dialects.native.dialect import NATIVE
 from tarmac.dialects.secrets import with_secrets
 from tarmac.dialects.unsupported_formats import unsupported_problem
 from tarmac.model.errors import InvalidInput, Problem
@@ -24,14 +25,7 @@ from tarmac.model.launch import Launch
 from tarmac.model.run import Attempt, Cause, Run
 from tarmac.model.spec import RunSpec
 
-DIALECTS: Sequence[Dialect] = (
-    NativeDialect(),
-    IscDialect(),
-    McliDialect(),
-    MantikDialect(),
-    ClusterfudgeDialect(),
-    DeterminedDialect(),
-)
+DIALECTS: Sequence[Dialect] = (NATIVE, ISC, MCLI, MANTIK, CLUSTERFUDGE, determined_dialect())
 
 CONTAINER_SYSTEMS = frozenset({"isc", "mcli", "determined"})
 """Their files say what is to happen in a container that is thrown away: `pip install` means that one."""
@@ -99,7 +93,7 @@ def choose(
 
 def for_cluster(determined: ClusterDefaults) -> Sequence[Dialect]:
     """The dialects as a server reads them, with what its cluster gives to the runs of each."""
-    configured = DeterminedDialect(defaults=determined)
+    configured = determined_dialect(determined)
     return tuple(configured if dialect.name == configured.name else dialect for dialect in DIALECTS)
 
 
@@ -114,7 +108,7 @@ def apply_conventions(run: Run, attempt: Attempt, launch: Launch) -> Launch:
 
 def explained(spec: RunSpec, cause: Cause) -> Cause:
     """Why a run failed, with what only its system's conventions tell."""
-    return master.explain(cause) if spec.conventions.system == DeterminedDialect.name else cause
+    return master.explain(cause) if spec.conventions.system == DETERMINED else cause
 
 
 def _problems(

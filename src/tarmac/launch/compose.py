@@ -6,8 +6,10 @@ its runner.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from tarmac.launch import variables
 from tarmac.launch.batch import batch_launch
 from tarmac.launch.environment import (
     common_environment,
@@ -15,12 +17,11 @@ from tarmac.launch.environment import (
     setup_environment,
     worker_environment,
 )
-from tarmac.launch.found import files, mounts
 from tarmac.launch.secrets import secret_launches
 from tarmac.launch.starting import hooks_launch, setup_launches, worker_argv
 from tarmac.launch.topology import Assignment, assignments
 from tarmac.model.cluster import Disks, Node
-from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
+from tarmac.model.launch import Launch, Mount, NodeLaunch, WorkerLaunch
 from tarmac.model.run import Attempt, Run
 from tarmac.model.spec import FailureBehaviour, Mode, RunSpec
 
@@ -70,8 +71,8 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
                 address=node.address,
                 rank=rank,
                 workers=tuple(worker(assignment, node) for assignment in placed[node.name]),
-                files=files(spec),
-                mounts=mounts(spec),
+                files=_files(spec),
+                mounts=_mounts(spec),
                 own_disk=node.disks is Disks.OWN,
             )
             for rank, node in enumerate(ranked)
@@ -103,3 +104,26 @@ def _time_left_s(run: Run) -> float | None:
     """What earlier attempts have left of the time limit, which counts the running time of all together."""
     limit_s = run.spec.time_limit_s
     return None if limit_s is None else max(limit_s - run.ran_s, LEAST_LIMIT_S)
+
+
+_PARAMETERS = "config/parameters.json"
+
+
+def _files(spec: RunSpec) -> Mapping[str, str]:
+    """The small files of every node, by relative path."""
+    if spec.parameters is None:
+        return {}
+    return {_PARAMETERS: json.dumps(spec.parameters, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _mounts(spec: RunSpec) -> tuple[Mount, ...]:
+    """The literal paths of every node; what the file binds below the working directory stays relative."""
+    binds = tuple(
+        Mount(source=bind.source, target=bind.target, read_only=bind.read_only) for bind in spec.binds
+    )
+    if spec.parameters is None:
+        return binds
+    return (
+        *binds,
+        Mount(source=_PARAMETERS, target=f"/mnt/{_PARAMETERS}", variables=(variables.PARAMETERS,)),
+    )

@@ -5,7 +5,6 @@ Called by `compose`. A run for a site is one script on the node of rank 0, as it
 
 from __future__ import annotations
 
-from tarmac.launch.commands import argv
 from tarmac.launch.quoting import quote
 from tarmac.launch.site_steps import find_module_command, load_modules, rehearsed_steps
 from tarmac.model.launch import HooksLaunch, SetupLaunch
@@ -56,3 +55,16 @@ def _with_modules(spec: RunSpec, words: tuple[str, ...]) -> tuple[str, ...]:
     else:
         lines = [find_module_command(), *(f"module load {quote(name)} || exit" for name in modules)]
     return ("bash", "-c", "\n".join([*lines, _EXEC]), "bash", *words)
+
+
+_BASH = ("bash", "-eo", "pipefail", "-c")
+
+
+def argv(command: Command) -> tuple[str, ...]:
+    """What to execute without a shell: the user's own argv, or bash on the script, its lines as written.
+
+    bash stops at the first command that fails, also inside a pipe, so that a failure is never passed over.
+    """
+    if command.script is not None:
+        return (*_BASH, command.script)
+    return command.argv or ()

@@ -13,13 +13,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from tarmac.model.errors import TarmacError
 from tarmac.model.home import Home, find_home
 from tarmac.server.home_lock import HomeLock
 from tarmac.server.http.listeners import listen_on_home, loopback_address
-from tarmac.server.journal import log_to
 from tarmac.server.settings import read_settings
 
 
@@ -40,7 +40,7 @@ def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
     lock = HomeLock(home)
     lock.take()
     os.chdir(home.root)
-    log_to(home)
+    _log_to(home)
     try:
         settings = read_settings(home.settings)
         if listen is not None:
@@ -92,3 +92,18 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+_FILE_BYTES = 1_000_000
+_OLD_FILES = 2
+
+
+def _log_to(home: Home) -> None:
+    """Send everything that is logged to the home's log."""
+    handler = RotatingFileHandler(home.log, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    for chatty in ("alembic", "uvicorn"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -47,7 +47,7 @@ class DatabaseCheck:
         self._home.damage.unlink(missing_ok=True)
 
     def start(self, *, on_damage: Callable[[], None]) -> None:
-        """LogSlice through a large file, beside the work."""
+        """Look through a large file, beside the work."""
         self._on_damage = on_damage
         if not self._done:
             self._thread.start()

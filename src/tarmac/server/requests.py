@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from tarmac.model.secret import SecretForm
 
@@ -24,20 +24,20 @@ def _shallow(value: Any) -> Any:
     return value
 
 
-class ExtrasBody(BaseModel):
-    """Files beside a run file that its dialect asks for, and what an MLflow project is run with."""
+class _Body(BaseModel, extra="forbid"):
+    """A body of named fields, and no others."""
 
-    model_config = ConfigDict(extra="forbid", title="Extras")
+
+class ExtrasBody(_Body, title="Extras"):
+    """Files beside a run file that its dialect asks for, and what an MLflow project is run with."""
 
     files: dict[str, str] = Field(default_factory=dict, description="text of each file, by name")
     entry_point: str | None = None
     parameters: dict[str, str] = Field(default_factory=dict)
 
 
-class SubmissionBody(BaseModel):
+class SubmissionBody(_Body, title="Submission"):
     """A run file (or a run to clone), with what the command line changes about it."""
-
-    model_config = ConfigDict(extra="forbid", title="Submission")
 
     source: str | None = Field(None, description="text of the run file")
     filename: str = Field("run.yaml", description="its name, for messages and the choice of a dialect")
@@ -57,18 +57,14 @@ class SubmissionBody(BaseModel):
     )
 
 
-class BatchBody(BaseModel):
+class BatchBody(_Body, title="Batch"):
     """Submissions that belong together: all are accepted, or none."""
-
-    model_config = ConfigDict(extra="forbid", title="Batch")
 
     runs: list[SubmissionBody]
 
 
-class CheckBody(BaseModel):
+class CheckBody(_Body, title="Check"):
     """A run file to check."""
-
-    model_config = ConfigDict(extra="forbid", title="Check")
 
     source: str
     filename: str = "run.yaml"
@@ -77,10 +73,8 @@ class CheckBody(BaseModel):
     extras: ExtrasBody = Field(default_factory=ExtrasBody)
 
 
-class ChangeBody(BaseModel):
+class ChangeBody(_Body, title="QueueChange"):
     """One change of the place of a run; exactly one field beside `run`."""
-
-    model_config = ConfigDict(extra="forbid", title="QueueChange")
 
     run: str = Field(description="run reference")
     priority: int | None = Field(None, ge=-1_000_000, le=1_000_000)
@@ -98,28 +92,22 @@ class ChangeBody(BaseModel):
         return self
 
 
-class ChangesBody(BaseModel):
+class ChangesBody(_Body, title="QueueChanges"):
     """Changes that belong together: checked as if made one after another, then all are made, or none."""
-
-    model_config = ConfigDict(extra="forbid", title="QueueChanges")
 
     changes: list[ChangeBody] = Field(min_length=1, max_length=10_000)
 
 
-class ClusterBody(BaseModel):
+class ClusterBody(_Body, title="ClusterDescription"):
     """The description of a cluster."""
-
-    model_config = ConfigDict(extra="forbid", title="ClusterDescription")
 
     source: str = Field(description="text of the cluster file")
     filename: str = Field("cluster.yaml", description="its name, for messages")
     replace: bool = Field(False, description="in place of the cluster of the same name")
 
 
-class NodesBody(BaseModel):
+class NodesBody(_Body, title="NodeChoice"):
     """Which nodes: by name, or every one of a cluster, pool and shard."""
-
-    model_config = ConfigDict(extra="forbid", title="NodeChoice")
 
     nodes: list[str] = Field(default_factory=list)
     cluster: str | None = None
@@ -127,27 +115,21 @@ class NodesBody(BaseModel):
     shard: str | None = None
 
 
-class ContentsBody(BaseModel):
+class ContentsBody(_Body, title="Contents"):
     """Contents, by SHA-256 in hexadecimal digits."""
-
-    model_config = ConfigDict(extra="forbid", title="Contents")
 
     contents: list[str]
 
 
-class DatasetBody(BaseModel):
+class DatasetBody(_Body, title="NewDataset"):
     """A dataset to take up."""
-
-    model_config = ConfigDict(extra="forbid", title="NewDataset")
 
     id: str
     source: str = Field(description="an absolute path on the server's machine, or a URL that fsspec knows")
 
 
-class SecretBody(BaseModel):
+class SecretBody(_Body, title="NewSecret", hide_input_in_errors=True):
     """A value to keep."""
-
-    model_config = ConfigDict(extra="forbid", title="NewSecret", hide_input_in_errors=True)
 
     value: str = Field(repr=False)
     form: SecretForm | None = Field(default=None, description="how runs that name it alone are given it")

@@ -1,15 +1,16 @@
 """Records to rows of the tables and back. Used by `sql` alone.
 
-The order of the columns read here is that of the SELECTs in `statements`. JSON is written as pure ASCII,
+The columns read here are those of the SELECTs in `statements`. JSON is written as pure ASCII,
 so that any text a user can type (or a worker can print) fits every database.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from tarmac.model.changes import NewRun, RunStep, UsageBucket, first_actor, usage_of
@@ -40,7 +41,7 @@ from tarmac.model.serving import HomeIdentity, Lease, ServerRecord
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, slot_type_of
 from tarmac.store.checks import guard_states, target_pool
-from tarmac.store.statements import GUARD_STATES
+from tarmac.store.statements import ATTEMPT_FIELDS, EVENT_FIELDS, GUARD_STATES, RUN_FIELDS
 
 T = TypeVar("T")
 
@@ -52,6 +53,17 @@ _STATES = {str(state): state for state in RunState}
 _OUTCOMES: dict[str | None, Outcome | None] = {None: None, **{str(outcome): outcome for outcome in Outcome}}
 _CAUSES: dict[str | None, CauseCode | None] = {None: None, **{str(code): code for code in CauseCode}}
 _MODES = {str(mode): mode for mode in Mode}
+_OF_PROGRESS = (
+    *("seq", "attempt", "queued_at", "started_at", "ended_at", "code_digest", "code_commit"),
+    *("failures", "faults", "preemptions", "turns", "attained_slot_s", "ran_s"),
+)
+_OF_ATTEMPT = (
+    *("run_id", "number", "engine", "token", "master_port", "created_at", "started_at", "ended_at"),
+    *("leave_requested_at", "allotted_s", "home", "granted_at"),
+)
+"""Fields that are written as they are."""
+
+_progress_values, _attempt_values = attrgetter(*_OF_PROGRESS), attrgetter(*_OF_ATTEMPT)
 _MOST_SPECS = 4096  # specs are frozen, and lists are read again and again
 
 # --- to rows ----------------------------------------------------------------------------------------
@@ -127,26 +139,15 @@ def of_step_events(step: RunStep) -> Iterator[Values]:
 def of_attempt(attempt: Attempt) -> Values:
     """The whole row of an attempt."""
     return {
-        "run_id": attempt.run_id,
-        "number": attempt.number,
+        **dict(zip(_OF_ATTEMPT, _attempt_values(attempt), strict=True)),
         "state": attempt.state.value,
-        "engine": attempt.engine,
         "cluster": attempt.allocation.cluster,
         "allocation": _written(attempt.allocation),
-        "token": attempt.token,
-        "master_port": attempt.master_port,
-        "created_at": attempt.created_at,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
         "leave_request": _word(attempt.leave_request),
-        "leave_requested_at": attempt.leave_requested_at,
         "outcome": _word(attempt.outcome),
         "cause": _body(attempt.cause),
-        "allotted_s": attempt.allotted_s,
         "milestones": _written(attempt.milestones) if attempt.milestones != NOTHING_SEEN else None,
-        "home": attempt.home,
         "released": _written(attempt.released) if attempt.released else None,
-        "granted_at": attempt.granted_at,
         "native": _body(attempt.native),
     }
 
@@ -178,25 +179,13 @@ def _progress(run: Run) -> Values:
     """The columns that steps change."""
     cause = run.cause
     return {
-        "seq": run.seq,
+        **dict(zip(_OF_PROGRESS, _progress_values(run), strict=True)),
         "state": run.state.value,
         "outcome": _word(run.outcome),
-        "attempt": run.attempt,
-        "queued_at": run.queued_at,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
         "message": _legible(cause.message) if cause is not None else None,
         "cause_code": cause.code.value if cause is not None else None,
         "cause": _body(cause),
-        "code_digest": run.code_digest,
-        "code_commit": run.code_commit,
-        "failures": run.failures,
-        "faults": run.faults,
-        "preemptions": run.preemptions,
         "priority": run.place.priority,
-        "turns": run.turns,
-        "attained_slot_s": run.attained_slot_s,
-        "ran_s": run.ran_s,
         "queue_position": _body(run.queue_position),
         "share": _body(run.share),
         "cycle_report": _body(run.cycle_report),
@@ -256,34 +245,7 @@ def _legible(text: str) -> str:
 
 def to_run(row: Sequence[Any]) -> Run:
     """A run, from the columns of `statements._RUNS`."""
-    return Run(
-        id=row[0],
-        spec=_spec(row[1]),
-        user=row[2],
-        state=_STATES[row[3]],
-        seq=row[4],
-        created_at=row[5],
-        queued_at=row[6],
-        started_at=row[7],
-        ended_at=row[8],
-        attempt=row[9],
-        outcome=_OUTCOMES[row[10]],
-        cause=_record(Cause, row[11]),
-        code_digest=row[12],
-        failures=row[13],
-        faults=row[14],
-        preemptions=row[15],
-        idempotency_key=row[16],
-        turns=row[17],
-        attained_slot_s=row[18],
-        ran_s=row[19],
-        queue_position=_record(QueuePosition, row[20]),
-        share=_record(Share, row[21]),
-        cycle_report=_record(CycleReport, row[22]),
-        code_commit=row[23],
-        server=row[24],
-        retry=_record(Retry, row[25]),
-    )
+    return Run(**_values(RUN_FIELDS, row, _FROM_RUN))
 
 
 def to_summary(row: Sequence[Any]) -> RunSummary:
@@ -294,42 +256,12 @@ def to_summary(row: Sequence[Any]) -> RunSummary:
 
 def to_attempt(row: Sequence[Any]) -> Attempt:
     """An attempt, from the columns of `statements._ATTEMPTS`."""
-    return Attempt(
-        run_id=row[0],
-        number=row[1],
-        state=AttemptState(row[2]),
-        engine=row[3],
-        allocation=decode(Allocation, json.loads(row[4])),
-        token=row[5],
-        master_port=row[6],
-        created_at=row[7],
-        started_at=row[8],
-        ended_at=row[9],
-        leave_request=LeaveRequest(row[10]) if row[10] is not None else None,
-        leave_requested_at=row[11],
-        outcome=_OUTCOMES[row[12]],
-        cause=_record(Cause, row[13]),
-        allotted_s=row[14],
-        milestones=_record(Milestones, row[15]) or NOTHING_SEEN,
-        home=row[16],
-        released=decode(tuple[Release, ...], json.loads(row[17])) if row[17] is not None else (),
-        granted_at=row[18],
-        native=_record(NativeStatus, row[19]),
-    )
+    return Attempt(**_values(ATTEMPT_FIELDS, row, _FROM_ATTEMPT))
 
 
 def to_event(row: Sequence[Any]) -> Event:
     """One step of a history, from the columns of `statements._EVENTS`."""
-    return Event(
-        id=row[0],
-        run_id=row[1],
-        seq=row[2],
-        at=row[3],
-        event=RunEvent(row[4]),
-        state=_STATES[row[5]],
-        detail=json.loads(row[6]) if row[6] is not None else {},
-        actor=row[7],
-    )
+    return Event(**_values(EVENT_FIELDS, row, _FROM_EVENT))
 
 
 def to_usage(row: Sequence[Any]) -> UsageBucket:
@@ -380,3 +312,40 @@ def _spec(body: str) -> RunSpec:
 
 def _record(kind: type[T], body: str | None) -> T | None:
     return decode(kind, json.loads(body)) if body is not None else None
+
+
+def _values(names: Sequence[str], row: Sequence[Any], readers: Readers) -> Values:
+    """The fields of a record by name; those without a reader are as the database has them."""
+    values = dict(zip(names, row, strict=True))
+    for name, read in readers.items():
+        values[name] = read(values[name])
+    return values
+
+
+Readers = Mapping[str, Callable[[Any], Any]]
+
+_FROM_RUN: Readers = {
+    "spec": _spec,
+    "state": _STATES.__getitem__,
+    "outcome": _OUTCOMES.__getitem__,
+    "cause": partial(_record, Cause),
+    "queue_position": partial(_record, QueuePosition),
+    "share": partial(_record, Share),
+    "cycle_report": partial(_record, CycleReport),
+    "retry": partial(_record, Retry),
+}
+_FROM_ATTEMPT: Readers = {
+    "state": AttemptState,
+    "allocation": partial(_record, Allocation),
+    "leave_request": lambda word: LeaveRequest(word) if word is not None else None,
+    "outcome": _OUTCOMES.__getitem__,
+    "cause": partial(_record, Cause),
+    "milestones": lambda body: _record(Milestones, body) or NOTHING_SEEN,
+    "released": lambda body: decode(tuple[Release, ...], json.loads(body)) if body is not None else (),
+    "native": partial(_record, NativeStatus),
+}
+_FROM_EVENT: Readers = {
+    "event": RunEvent,
+    "state": _STATES.__getitem__,
+    "detail": lambda body: json.loads(body) if body is not None else {},
+}

@@ -7,6 +7,7 @@ makes them), and the names that begin with `guard_` or `new_` are parameters of 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 
 from tarmac.model.lifecycle import ATTEMPT_TABLE, LIVE_STATES, RunEvent, sources
-from tarmac.model.summary import RunQuery
+from tarmac.model.run import Attempt, Event, Run
+from tarmac.model.summary import RunQuery, RunSummary
 from tarmac.store.schema import (
     LIVE_ATTEMPT,
     attempt,
@@ -81,34 +83,16 @@ STEP_RUNS: Update = (
 
 _LIMIT = bindparam("limit", type_=Integer)
 
-_RUNS = select(
-    run.c.id,
-    run_spec.c.body,
-    run.c.user_name,
-    run.c.state,
-    run.c.seq,
-    run.c.created_at,
-    run.c.queued_at,
-    run.c.started_at,
-    run.c.ended_at,
-    run.c.attempt,
-    run.c.outcome,
-    run.c.cause,
-    run.c.code_digest,
-    run.c.failures,
-    run.c.faults,
-    run.c.preemptions,
-    run.c.idempotency_key,
-    run.c.turns,
-    run.c.attained_slot_s,
-    run.c.ran_s,
-    run.c.queue_position,
-    run.c.share,
-    run.c.cycle_report,
-    run.c.code_commit,
-    run.c.server,
-    run.c.retry,
-).join_from(run, run_spec)
+RUN_FIELDS = [field.name for field in fields(Run)]
+ATTEMPT_FIELDS = [field.name for field in fields(Attempt)]
+EVENT_FIELDS = [field.name for field in fields(Event)]
+"""What is read of each: a field is in the column of its name, but for two."""
+
+_RENAMED = {"user": run.c.user_name, "spec": run_spec.c.body}
+
+_RUNS = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RUN_FIELDS)).join_from(
+    run, run_spec
+)
 
 RUNS_BY_ID = _RUNS.where(run.c.id.in_(bindparam("ids", expanding=True)))
 RUNS_BY_KEY = _RUNS.where(run.c.idempotency_key.in_(bindparam("keys", expanding=True)))
@@ -121,33 +105,7 @@ RUNS_BY_PREFIX = (
 )
 LIVE_RUNS = _RUNS.where(run.c.state.in_(words(LIVE_STATES))).order_by(run.c.id)
 
-_SUMMARIES = select(
-    run.c.id,
-    run.c.name,
-    run.c.project,
-    run.c.user_name,
-    run.c.dialect,
-    run.c.state,
-    run.c.outcome,
-    run.c.mode,
-    run.c.priority,
-    run.c.slots,
-    run.c.attempt,
-    run.c.cluster,
-    run.c.pool,
-    run.c.created_at,
-    run.c.started_at,
-    run.c.ended_at,
-    run.c.message,
-    run.c.cause_code,
-    run.c.preemptions,
-    run.c.turns,
-    run.c.max_turns,
-    run.c.system,
-    run.c.slot_type,
-    run.c.image,
-)
-"""In the order of `RunSummary`."""
+_SUMMARIES = select(*(_RENAMED[name] if name in _RENAMED else run.c[name] for name in RunSummary._fields))
 
 
 FEW_ENDED = 2000
@@ -199,28 +157,7 @@ def _matching(statement: Select[Any], query: RunQuery) -> Select[Any]:
 
 # --- attempts ---------------------------------------------------------------------------------------
 
-_ATTEMPTS = select(
-    attempt.c.run_id,
-    attempt.c.number,
-    attempt.c.state,
-    attempt.c.engine,
-    attempt.c.allocation,
-    attempt.c.token,
-    attempt.c.master_port,
-    attempt.c.created_at,
-    attempt.c.started_at,
-    attempt.c.ended_at,
-    attempt.c.leave_request,
-    attempt.c.leave_requested_at,
-    attempt.c.outcome,
-    attempt.c.cause,
-    attempt.c.allotted_s,
-    attempt.c.milestones,
-    attempt.c.home,
-    attempt.c.released,
-    attempt.c.granted_at,
-    attempt.c.native,
-)
+_ATTEMPTS = select(*(attempt.c[name] for name in ATTEMPT_FIELDS))
 
 ATTEMPTS = _ATTEMPTS.where(attempt.c.run_id == bindparam("run_id")).order_by(attempt.c.number)
 LIVE_ATTEMPTS = _ATTEMPTS.where(LIVE_ATTEMPT).order_by(attempt.c.run_id, attempt.c.number)
@@ -269,16 +206,7 @@ def add_usage(dialect: str) -> Insert:
 
 INSERT_EVENTS = insert(event).inline()
 
-_EVENTS = select(
-    event.c.id,
-    event.c.run_id,
-    event.c.seq,
-    event.c.at,
-    event.c.event,
-    event.c.state,
-    event.c.detail,
-    event.c.actor,
-)
+_EVENTS = select(*(event.c[name] for name in EVENT_FIELDS))
 
 EVENTS = _EVENTS.where(event.c.run_id == bindparam("run_id"), event.c.seq > bindparam("after_seq")).order_by(
     event.c.seq
@@ -288,15 +216,7 @@ LAST_EVENT_ID = select(func.coalesce(func.max(event.c.id), 0))
 
 # --- servers and nodes ------------------------------------------------------------------------------
 
-SERVERS = select(
-    server.c.cluster,
-    server.c.home,
-    server.c.machine,
-    server.c.hostname,
-    server.c.path,
-    server.c.token,
-    server.c.seen_at,
-).order_by(server.c.cluster)
+SERVERS = select(*server.c).order_by(server.c.cluster)
 LEASE = select(server.c.home, server.c.token).where(server.c.cluster == bindparam("of_cluster"))
 INSERT_SERVER = insert(server)
 UPDATE_SERVER = update(server).where(

@@ -149,6 +149,7 @@ def test_a_long_reason_is_broken_between_words() -> None:
         "estimate": None,
         "largest": None,
         "lost": None,
+        "previous": "",
     }
     _, *lines = explanation(answer, Terminal(width=30)).splitlines()
     assert len(lines) > 2

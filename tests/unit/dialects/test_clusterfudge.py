@@ -28,7 +28,7 @@ from tarmac.dialects.clusterfudge.fields import (
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
 from tarmac.dialects.clusterfudge.script import check_script, is_launch_script
 from tarmac.dialects.clusterfudge.signatures import OTHER_NAMES, SIGNATURES
-from tarmac.dialects.clusterfudge.statuses import OUTCOMES, STATES, status_word
+from tarmac.dialects.clusterfudge.statuses import OUTCOMES, STATES, status
 from tarmac.dialects.dialect import Report
 from tarmac.dialects.registry import choose
 from tarmac.dialects.slot_types import KNOWN
@@ -162,7 +162,7 @@ def test_every_state_has_a_status_that_scripts_know() -> None:
     known = set(tarmac.clusterfudge.LaunchStatus.keys())
     assert {*OUTCOMES.values(), *STATES.values()} <= known
     assert {*STATES, RunState.ENDED} == set(RunState)
-    assert status_word(Report(state=RunState.ENDED, outcome=Outcome.FAILED)) == "LAUNCH_STATUS_FAILED"
+    assert status(Report(state=RunState.ENDED, outcome=Outcome.FAILED)) == "LAUNCH_STATUS_FAILED"
     assert tarmac.clusterfudge.LaunchStatus.Name(2) == "LAUNCH_STATUS_RUNNING"
     assert tarmac.clusterfudge.LaunchStatus.LAUNCH_STATUS_QUEUED == 7
     with pytest.raises(ValueError, match="no status 99"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pages
+from histories import attempt_of
 from tarmac.client.launching import json_text
 from tarmac.dialects import read
 from tarmac.dialects.clusterfudge.conventions import apply_conventions
@@ -60,7 +61,7 @@ def test_indexes_count_on_the_node_and_over_all_replicas() -> None:
         worker(role, 0, 1),
     )
     alone = (worker(role, 1, 0), worker(role, 1, 1))
-    made = apply_conventions(run, launch(shared, alone))
+    made = apply_conventions(run, attempt_of(run), launch(shared, alone))
     assert made.own_directories, "C8"
     found = {(item.role, item.replica, item.index): item.env for node in made.nodes for item in node.workers}
     names = ("PROCESS_INDEX", "PROCESS_INDEX_ACROSS_ALL_REPLICAS", "REPLICA_INDEX", "TASK_ID")

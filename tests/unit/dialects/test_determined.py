@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.dialects.determined.defaults import read_defaults
-from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.determined.dialect import determined_dialect
 from tarmac.dialects.determined.hyperparameters import draw_values
 from tarmac.dialects.determined.identity import experiment_id, trial_id
 from tarmac.dialects.determined.statuses import queue_word
@@ -43,7 +43,7 @@ def read(
     text: str, *, changes: tuple[tuple[str, str], ...] = (), cluster: dict[str, Any] | None = None
 ) -> RunSpec:
     defaults = read_defaults(cluster or {}, filename="settings.toml")
-    dialect = DeterminedDialect(defaults=defaults)
+    dialect = determined_dialect(defaults)
     return dialect.read(
         text, filename="const.yaml", directory="/home/ada", extras=Extras(parameters=changes)
     ).spec
@@ -184,9 +184,9 @@ def test_states_have_the_words_of_determined(
     state: RunState, outcome: Outcome | None, word: str, queued: str | None
 ) -> None:
     """D13: an experiment's state, and its state in the job queue."""
-    assert DeterminedDialect().status(Report(state=state, outcome=outcome)) == word
+    assert determined_dialect().status(Report(state=state, outcome=outcome)) == word
     assert queue_word(state) == queued
 
 
 def test_every_state_has_a_word() -> None:
-    assert all(DeterminedDialect().status(Report(state=state)) for state in RunState)
+    assert all(determined_dialect().status(Report(state=state)) for state in RunState)

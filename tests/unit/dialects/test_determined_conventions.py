@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pages
 from launches import launch, node, placement
 from tarmac.dialects import read
-from tarmac.dialects.determined.dialect import DeterminedDialect
+from tarmac.dialects.determined.dialect import determined_dialect
 from tarmac.dialects.determined.fields import EXPERIMENT
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
@@ -56,7 +56,7 @@ def launched(spec: RunSpec, *, number: int = 1) -> Launch:
         master_port=29501,
         created_at=2.0,
     )
-    return DeterminedDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
+    return determined_dialect().apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
 
 
 def spec_of(source: str = SOURCE) -> RunSpec:

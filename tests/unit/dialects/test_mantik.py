@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tarmac.dialects import override
 from tarmac.dialects.dialect import Certainty, Extras, Report
-from tarmac.dialects.mantik.dialect import MantikDialect
+from tarmac.dialects.mantik.dialect import MANTIK
 from tarmac.dialects.mantik.fields import APPTAINER, CONFIG, ENVIRONMENT, FIRECREST, RESOURCES
 from tarmac.dialects.mantik.mlproject import ENTRY_POINT, PROJECT
 from tarmac.model.codec import decode, encode
@@ -25,7 +25,6 @@ from tarmac.node.files.secrecy import names_secret
 
 PAGE = Path(__file__).parents[3] / "docs/dialects/mantik.md"
 CONFIGURATION = "UnicoreApiUrl: https://site.example/rest/core\nResources: {Queue: batch}\n"
-MANTIK = MantikDialect()
 
 
 def project(parameters: str, command: str) -> str:

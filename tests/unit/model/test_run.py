@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.model.cluster import admits, rehearsal_cluster
-from tarmac.model.exits import exit_status
 from tarmac.model.resources import Resources
 from tarmac.model.run import (
     Allocation,
@@ -21,6 +20,7 @@ from tarmac.model.run import (
     split_attempt_id,
 )
 from tarmac.model.spec import Command, Process, Role, RunSpec
+from tarmac.server.records.runs import exit_status
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.artifacts.code.gitcache import GitCache, Repo
 from tarmac.artifacts.code.gitprocess import Bounds, Git, GitFailed
-from tarmac.artifacts.code.keyfile import key_in_memory
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import CodeStore, StagedCode
 from tarmac.model.secret import SecretValues, no_secrets
@@ -84,7 +84,7 @@ class RepositoryCodeStore:
         if secret is None:
             return self._fetch(code, proceed, self._rules, owner="")
         value = self._secrets([secret])[secret]
-        with key_in_memory(value) as path:
+        with _key_in_memory(value) as path:
             rules = self._rules._replace(key=path)
             return self._fetch(code, proceed, rules, owner=hashlib.sha256(value.encode()).hexdigest())
 
@@ -246,3 +246,14 @@ def _inside(tree: Path, path: str) -> Path:
     ):
         raise InvalidInput(f"its submodule {path!r} would lie outside")
     return place
+
+
+@contextmanager
+def _key_in_memory(key: str) -> Iterator[str]:
+    """A path that this user's processes can read the key at, until the block is left or this process ends."""
+    descriptor = os.memfd_create("deploy-key", os.MFD_CLOEXEC)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)  # ssh takes no key that others could read
+        file.write(key.rstrip("\n") + "\n")  # nor one whose last line has no end
+        file.flush()
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -11,8 +11,8 @@ from tarmac.cli.displays.display import Display, facts_of, field_lines, report_o
 from tarmac.cli.views.messages import Json, worker_cell
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
+from tarmac.dialects.clusterfudge import statuses
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.dialects.clusterfudge.statuses import status_word
 from tarmac.dialects.dialect import Report
 
 _LAUNCHES = heads("LAUNCH, NAME, STATUS, LAUNCHED BY, SUBMITTED, RUN", right="LAUNCH", flexible="NAME")
@@ -32,7 +32,7 @@ class ClusterfudgeDisplay(Display):
     """A list of launches, and one launch with its processes."""
 
     def status(self, report: Report) -> str:
-        return status_word(report)
+        return statuses.status(report)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = (

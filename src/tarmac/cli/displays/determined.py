@@ -9,7 +9,7 @@ from tarmac.cli.displays.display import Display, facts_of, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.determined.identity import experiment_id, trial_id
-from tarmac.dialects.determined.statuses import of_tarmac, queue_word, state_word
+from tarmac.dialects.determined.statuses import of_tarmac, queue_word, status
 from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 
@@ -25,7 +25,7 @@ class DeterminedDisplay(Display):
     """A list of experiments, and one experiment with its trial."""
 
     def status(self, report: Report) -> str:
-        return state_word(report)
+        return status(report)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (

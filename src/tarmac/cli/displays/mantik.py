@@ -13,7 +13,7 @@ from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.dialect import Report
-from tarmac.dialects.mantik.dialect import MantikDialect
+from tarmac.dialects.mantik import statuses
 
 _HEADS = heads("run_id, run_name, status, start_time, end_time", flexible="run_name")
 _LABEL_WIDTH = 14
@@ -23,7 +23,7 @@ class MantikDisplay(Display):
     """Runs in MLflow's words."""
 
     def status(self, report: Report) -> str:
-        return MantikDialect().status(report)
+        return statuses.status(report)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = [

@@ -12,10 +12,10 @@ from typing import Any
 from tarmac.control.state.engines import AttachedEngine, Engines
 from tarmac.control.state.estimator import Estimator
 from tarmac.control.state.event_bus import EventBus, Wakeup
+from tarmac.control.state.facts import Shapes
 from tarmac.control.state.node_inventory import NodeInventory, NodeTable, Offer
 from tarmac.control.state.run_cache import RunCache
 from tarmac.control.state.scheduler_state import News, SchedulerState
-from tarmac.control.state.shapes import Shapes
 from tarmac.control.state.usage import HALF_LIVES, UsageBook
 from tarmac.model.changes import NewRun, RunStep
 from tarmac.model.cluster import LOCAL_CLUSTER, Node, Pool

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tarmac.control.decisions.steps import ASKS
 from tarmac.control.state.engines import Engines
-from tarmac.control.state.facts import Shape, candidate_of, holding_of
-from tarmac.control.state.shapes import Shapes
+from tarmac.control.state.facts import Shape, Shapes, candidate_of, holding_of
 from tarmac.model.changes import RunStep
 from tarmac.model.lifecycle import OCCUPYING_STATES, TERMINAL_STATES, AttemptState, RunState
 from tarmac.model.ports import Store

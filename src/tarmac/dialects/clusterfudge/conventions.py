@@ -11,7 +11,7 @@ from dataclasses import replace
 from tarmac.dialects.clusterfudge.identity import launch_uuid
 from tarmac.dialects.conventions import with_variables
 from tarmac.model.launch import Launch, NodeLaunch, WorkerLaunch
-from tarmac.model.run import Run
+from tarmac.model.run import Attempt, Run
 
 LAUNCH_ID = "CLUSTERFUDGE_LAUNCH_ID"
 ROLE_NAME = "CLUSTERFUDGE_JOB_NAME"
@@ -26,7 +26,7 @@ FIRST_INDEX = "CLUSTERFUDGE_TASK_ID"
 _Key = tuple[str, int, int]
 
 
-def apply_conventions(run: Run, launch: Launch) -> Launch:
+def apply_conventions(run: Run, _attempt: Attempt, launch: Launch) -> Launch:
     """The launch with the variables for every worker, each in a directory of its own (C8)."""
     counted: dict[str, list[_Key]] = {}
     replicas: dict[str, set[int]] = {}

@@ -8,7 +8,8 @@ from typing import Any
 from tarmac.dialects import names
 from tarmac.dialects.clusterfudge.fields import DEPLOYMENT, KIND, MARK, QUEUEING, REPOSITORY, REQUEST
 from tarmac.dialects.clusterfudge.roles import Roles, read_roles
-from tarmac.dialects.dialect import Reading
+from tarmac.dialects.conventions import refuse_extras
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import flag, matching, text
 from tarmac.dialects.located import Items, Node, Scalar, Table
 from tarmac.dialects.native.code import COMMIT, REFERENCE, read_url
@@ -26,8 +27,9 @@ LARGEST_PROJECT_BYTES = 1 << 30
 _KIND = matching(KIND, f"the word {KIND}")
 
 
-def read_request(source: str, *, filename: str, directory: str) -> Reading:
+def read_request(source: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in a request; raises InvalidInput with every problem in it."""
+    refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(source, problems, "a launch request is")
     request = Section(_without_nulls(tree), REQUEST, problems=problems)

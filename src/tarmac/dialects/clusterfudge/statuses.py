@@ -26,7 +26,7 @@ STATES: Mapping[RunState, str] = {
 }
 
 
-def status_word(report: Report) -> str:
+def status(report: Report) -> str:
     """The name of the status. A paused run is not over: it is pending, until somebody resumes it."""
     if report.state is RunState.ENDED:
         return OUTCOMES.get(report.outcome or Outcome.FAILED, "LAUNCH_STATUS_UNKNOWN")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tarmac.dialects import names
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.determined.context import context_of
 from tarmac.dialects.determined.defaults import NO_DEFAULTS, ClusterDefaults
 from tarmac.dialects.determined.entrypoint import read_entrypoint
@@ -24,7 +26,7 @@ from tarmac.dialects.determined.secrets import holds_secret, mask
 from tarmac.dialects.determined.statuses import to_tarmac
 from tarmac.dialects.determined.steps import in_batches
 from tarmac.dialects.determined.storage import DEFAULT_STORAGE
-from tarmac.dialects.dialect import Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import LARGEST_TEXT_BYTES, Misfit
 from tarmac.dialects.located import Scalar, Table
 from tarmac.dialects.native.environment import image_warning
@@ -56,16 +58,17 @@ def read_experiment(
     *,
     filename: str,
     directory: str,
+    extras: Extras = NO_EXTRAS,
     defaults: ClusterDefaults = NO_DEFAULTS,
-    changes: Sequence[tuple[str, str]] = (),
 ) -> Reading:
     """The spec in an experiment configuration; raises InvalidInput with every problem in it.
 
-    `changes` are values in place of the file's, each a dotted path and a text of YAML.
+    The parameters in `extras` are values in place of the file's, each a dotted path and a text of YAML.
     """
+    refuse_extras(replace(extras, parameters=()), filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'entrypoint: ...' are", lenient=True)
-    tree = in_batches(override_values(tree, changes, problems), problems)
+    tree = in_batches(override_values(tree, extras.parameters, problems), problems)
     record = read_record(Value(tree, "", problems), EXPERIMENT)
     file = _File(tree, problems)
     file.refuse_other_searchers(record)

@@ -30,7 +30,7 @@ _LIVE: Mapping[RunState, str] = {
 _WAITS = (RunState.PENDING, RunState.QUEUED, RunState.SUBMITTED)
 
 
-def state_word(report: Report) -> str:
+def status(report: Report) -> str:
     """The state of the experiment."""
     return _ENDED.get(report.outcome, "ERROR") if report.state is RunState.ENDED else _LIVE[report.state]
 

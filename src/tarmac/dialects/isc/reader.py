@@ -8,7 +8,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from tarmac.dialects.dialect import Reading
+from tarmac.dialects.conventions import refuse_extras
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.isc.commands import command_of, doubts, joined
 from tarmac.dialects.isc.conventions import DATASET_AT_DATA
 from tarmac.dialects.isc.fields import line_of, only_credentials, split_keys, warn
@@ -55,8 +56,9 @@ class ComputeMode(StrEnum):
     BURST = Mode.BURST
 
 
-def read_isc(source: str, *, filename: str) -> Reading:
+def read_isc(source: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG001 it names no path
     """The spec in a launch file; raises InvalidInput with every problem in it."""
+    refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose(source, problems)
     if tree is None or not tree.entries:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from tarmac.dialects.dialect import Extras, Reading
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import Kind, Misfit, line, text
 from tarmac.dialects.located import Items, Scalar
 from tarmac.dialects.mantik.environment import SiteEnvironment, read_environment
@@ -39,7 +39,7 @@ SRUN_CPUS = "SRUN_CPUS_PER_TASK"
 LOG = "mantik.log"
 
 
-def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras) -> Reading:
+def read_mantik(text_: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in a configuration; raises InvalidInput with every problem in it and in its MLproject."""
     problems = Problems(filename)
     tree = compose_table(text_, problems, "keys such as 'Resources: ...' are", lenient=True)

@@ -28,6 +28,6 @@ _OUTCOMES = {
 }
 
 
-def status_word(report: Report) -> str:
+def status(report: Report) -> str:
     """The status of the run."""
     return _OUTCOMES[report.outcome] if report.outcome is not None else _STATES[report.state]

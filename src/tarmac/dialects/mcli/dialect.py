@@ -1,17 +1,15 @@
-"""The MCLI dialect: how it is recognised, and who does what. Called by `dialects.registry`."""
+"""The MCLI dialect: MosaicML MCLI's run YAML. Listed in `dialects.registry`."""
 
 from __future__ import annotations
 
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.dialects.dialect import CERTAIN, Detection, Dialect, not_ours
 from tarmac.dialects.located import Items, Node, Scalar, Table, quote
-from tarmac.dialects.mcli import conventions, statuses
+from tarmac.dialects.mcli.conventions import apply_conventions
 from tarmac.dialects.mcli.fields import RUN, known_as
 from tarmac.dialects.mcli.reader import NAME, read_mcli
+from tarmac.dialects.mcli.statuses import status
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
-from tarmac.model.launch import Launch
-from tarmac.model.run import Attempt, Run
 
 _OWN = frozenset(
     {"compute", "scheduling", "env_variables", "gpu_num", "run_name", "platform", "optimization_level"}
@@ -27,33 +25,18 @@ _FOREIGN = frozenset(
 """Fields of other dialects, which no MCLI file has at its top."""
 
 
-class McliDialect:
-    """MosaicML MCLI's run YAML."""
-
-    name = NAME
-
-    def detect(self, _filename: str, text: str) -> Detection:
-        """Certain where a field that only MCLI has stands at the top, or an image beside a command."""
-        problems = Problems(None)
-        tree = compose(text, problems, lenient=True)
-        if not isinstance(tree, Table):
-            missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
-            return Detection(certainty=Certainty.NO, missed=missed)
-        fields = {known_as(key.text, RUN): node for key, node in tree.entries}
-        own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
-        if (own and image) or (not fields.keys() & _FOREIGN and (own or _shown(fields))):
-            return Detection(certainty=Certainty.CERTAIN)
-        return Detection(certainty=Certainty.NO, missed="an image and a command, compute or integrations")
-
-    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG002 all paths in it are of the nodes
-        refuse_extras(extras, filename=filename, dialect=NAME)
-        return read_mcli(text, filename=filename, extras=extras)
-
-    def apply_conventions(self, run: Run, attempt: Attempt, launch: Launch) -> Launch:
-        return conventions.apply_conventions(run, attempt, launch)
-
-    def status(self, report: Report) -> str:
-        return statuses.status(report).value
+def _detect(_filename: str, text: str) -> Detection:
+    """Certain where a field that only MCLI has stands at the top, or an image beside a command."""
+    problems = Problems(None)
+    tree = compose(text, problems, lenient=True)
+    if not isinstance(tree, Table):
+        missed = str(problems.first) if tree is None else f"fields are expected, not {quote(tree)}"
+        return not_ours(missed)
+    fields = {known_as(key.text, RUN): node for key, node in tree.entries}
+    own, image = bool(fields.keys() & _OWN), isinstance(fields.get("image"), Scalar)
+    if (own and image) or (not fields.keys() & _FOREIGN and (own or _shown(fields))):
+        return CERTAIN
+    return not_ours("an image and a command, compute or integrations")
 
 
 def _shown(fields: dict[str, Node]) -> bool:
@@ -69,3 +52,6 @@ def _is_integration(item: Node) -> bool:
     return isinstance(item, Table) and any(
         known_as(key.text, RUN) in ("integration_type", "type") for key, _ in item.entries
     )
+
+
+MCLI = Dialect(name=NAME, detect=_detect, read=read_mcli, apply_conventions=apply_conventions, status=status)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tarmac.dialects import topology
+from tarmac.dialects.conventions import refuse_extras
 from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import line, text
 from tarmac.dialects.located import Scalar, Table
@@ -32,8 +33,9 @@ _IMAGE = re.compile(
 )
 
 
-def read_mcli(source: str, *, filename: str, extras: Extras = NO_EXTRAS) -> Reading:
+def read_mcli(source: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:  # noqa: ARG001 all paths in it are of the nodes
     """The spec in an MCLI run file; raises InvalidInput with every problem in it."""
+    refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(source, problems, "fields such as 'name: hello-world' are", lenient=True)
     run = read_known(Value(tree, "", problems), RUN, description="a mapping")

@@ -52,7 +52,7 @@ def submitted(spec: RunSpec, *, name: str) -> str:
     Values that may be secrets are hidden in the latter.
     """
     try:
-        plain = read_mcli(spec.source, filename="run.yaml").spec
+        plain = read_mcli(spec.source, filename="run.yaml", directory="/").spec
     except InvalidInput:  # it lacked what the command line gave
         plain = None
     if plain is not None and _compared(spec, spec) == _compared(plain, spec):

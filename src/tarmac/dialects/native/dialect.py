@@ -1,67 +1,43 @@
-"""The native dialect: how it is recognised, and who reads it. Called by `dialects.registry`."""
+"""The native dialect: tarmac's own YAML. Listed in `dialects.registry`."""
 
 from __future__ import annotations
 
-from tarmac.dialects.conventions import refuse_extras
-from tarmac.dialects.dialect import NO_EXTRAS, Certainty, Detection, Extras, Reading, Report
+from tarmac.dialects.dialect import CERTAIN, POSSIBLE, Detection, Dialect, Report, no_conventions, not_ours
 from tarmac.dialects.located import Node, Table, quote
 from tarmac.dialects.native.fields import RUN
 from tarmac.dialects.native.reader import NAME, read_native
 from tarmac.dialects.problems import Problems
 from tarmac.dialects.yaml_tree import compose
-from tarmac.model.launch import Launch
-from tarmac.model.run import Attempt, Run
 from tarmac.model.text import nearest
 
 
-class NativeDialect:
-    """tarmac's own YAML."""
+def _detect(filename: str, text: str) -> Detection:
+    """Certain of a mapping of known fields with something to execute; possible where any field is known.
 
-    name = NAME
-
-    def detect(self, filename: str, text: str) -> Detection:
-        """Certain of a mapping of known fields with something to execute; possible where any field is known.
-
-        A text that is not YAML has no content to judge: there its name must do, so that the reader can
-        say where it breaks.
-        """
-        problems = Problems(filename)
-        tree = compose(text, problems)
-        if tree is not None:
-            return _judge(tree)
-        if filename.endswith((".yaml", ".yml")):
-            return Detection(certainty=Certainty.POSSIBLE)
-        return Detection(certainty=Certainty.NO, missed=str(problems.first))
-
-    def read(self, text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
-        refuse_extras(extras, filename=filename, dialect=NAME)
-        return read_native(text, filename=filename, directory=directory)
-
-    def apply_conventions(self, _run: Run, _attempt: Attempt, launch: Launch) -> Launch:
-        """Nothing beyond what every worker gets."""
-        return launch
-
-    def status(self, report: Report) -> str:
-        """tarmac's own word."""
-        return (report.outcome or report.state).value
+    A text that is not YAML has no content to judge: there its name must do, so that the reader can
+    say where it breaks.
+    """
+    problems = Problems(filename)
+    tree = compose(text, problems)
+    if tree is not None:
+        return _judge(tree)
+    return POSSIBLE if filename.endswith((".yaml", ".yml")) else not_ours(str(problems.first))
 
 
 def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
-        return Detection(
-            certainty=Certainty.NO, missed=f"fields such as 'command: ...' are expected, not {quote(tree)}"
-        )
+        return not_ours(f"fields such as 'command: ...' are expected, not {quote(tree)}")
     keys = {key.text for key, _ in tree.entries}
     ours = RUN.known | RUN.later
     if keys <= ours and keys & _ACTS:
-        return Detection(certainty=Certainty.CERTAIN)
+        return CERTAIN
     like_ours = [key for key in keys if _like(key, ours)]
     if 2 * len(like_ours) >= len(keys) > 0 or any(_like(key, _ACTS) for key in like_ours):
-        return Detection(certainty=Certainty.POSSIBLE)
+        return POSSIBLE
     found = ", ".join(repr(key)[:40] for key in sorted(keys)[:5]) or "nothing"
     few = "none" if not like_ours else "too few"
     verb = "is" if not like_ours else "are"
-    return Detection(certainty=Certainty.NO, missed=f"{few} of its fields {verb} known (found: {found})")
+    return not_ours(f"{few} of its fields {verb} known (found: {found})")
 
 
 def _like(key: str, ours: frozenset[str]) -> bool:
@@ -72,3 +48,13 @@ def _like(key: str, ours: frozenset[str]) -> bool:
 _CLOSE = 0.75
 _ACTS = frozenset({"command", "roles", "processes"})
 """The fields that say what is executed."""
+
+
+def _status(report: Report) -> str:
+    """tarmac's own word."""
+    return (report.outcome or report.state).value
+
+
+NATIVE = Dialect(
+    name=NAME, detect=_detect, read=read_native, apply_conventions=no_conventions, status=_status
+)

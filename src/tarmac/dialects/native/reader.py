@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.dialects import names, quantities
-from tarmac.dialects.dialect import Reading
+from tarmac.dialects.conventions import refuse_extras
+from tarmac.dialects.dialect import NO_EXTRAS, Extras, Reading
 from tarmac.dialects.kinds import choice, flag, integer, number
 from tarmac.dialects.native.code import read_code
 from tarmac.dialects.native.commands import read_hooks
@@ -29,8 +30,9 @@ LARGEST_WEIGHT = 100_000
 MOST_RETRIES = 1_000
 
 
-def read_native(text: str, *, filename: str, directory: str) -> Reading:
+def read_native(text: str, *, filename: str, directory: str, extras: Extras = NO_EXTRAS) -> Reading:
     """The spec in a native run file; raises InvalidInput with every problem in it."""
+    refuse_extras(extras, filename=filename, dialect=NAME)
     problems = Problems(filename)
     tree = compose_table(text, problems, "fields such as 'command: ...' are")
     run = Section(tree, RUN, problems=problems)

@@ -6,7 +6,7 @@ Changed by `Ledger` as facts change; a cycle (`queue_walk`) plays on it and leav
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from itertools import count
 from math import inf
 from typing import Any
@@ -14,15 +14,47 @@ from typing import Any
 from tarmac.model.cluster import Node, Packing, Pool
 from tarmac.sched.facts import Candidate
 from tarmac.sched.index.fair_order import FairOrder
-from tarmac.sched.index.forecast import Holder, ReleaseKey
+from tarmac.sched.index.forecast import Forecast, Holder, ReleaseKey
 from tarmac.sched.index.holders import Holders
-from tarmac.sched.index.memo import Memo
 from tarmac.sched.index.queues import PoolQueue, RequestClass
 from tarmac.sched.placing.board import PoolBoard, PoolKey
 from tarmac.sched.placing.space import Space
 from tarmac.sched.placing.view import View
 from tarmac.sched.policies.fairness import Accounts
 from tarmac.sched.policies.ranking import Changes
+
+
+class Memo:
+    """`blocked` request classes do not fit what is free, and will not until something comes free.
+
+    With the nodes now reserved, of the request classes in `windows` only runs that end by then start.
+    `forecasts` hold until holdings change.
+    """
+
+    __slots__ = ("_reservations", "blocked", "forecasts", "windows")
+
+    def __init__(self) -> None:
+        self.blocked: set[RequestClass] = set()
+        self.windows: dict[RequestClass, float] = {}
+        self.forecasts: dict[Hashable, Forecast | None] = {}
+        self._reservations: tuple[Hashable, ...] = ()
+
+    def change(self, *, freed: bool) -> None:
+        """Holdings or nodes have changed; `freed` if something may have come free."""
+        self.forecasts.clear()
+        if freed:
+            self.free()
+
+    def free(self) -> None:
+        """Something may have come free."""
+        self.blocked.clear()
+        self.windows.clear()
+
+    def reserve(self, reservations: tuple[Hashable, ...]) -> None:
+        """Just these are the reservations from now on."""
+        if reservations != self._reservations:
+            self._reservations = reservations
+            self.windows.clear()
 
 
 class PoolState:

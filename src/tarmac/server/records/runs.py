@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from signal import Signals
 from typing import Any
 
 import orjson
@@ -11,12 +12,11 @@ from tarmac import api
 from tarmac.control.reports import DryRun, NodeReport
 from tarmac.control.why import NamedRun, Why
 from tarmac.model.codec import encode
-from tarmac.model.exits import exit_status
 from tarmac.model.launch import NodeLaunch
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import Loss
 from tarmac.model.ports import Notice, WorkerStatus
-from tarmac.model.run import Attempt, Run, WorkerPlacement
+from tarmac.model.run import Attempt, Cause, Outcome, Run, WorkerPlacement
 from tarmac.model.spec import RunSpec
 from tarmac.model.summary import RunSummary, max_turns_of, summary_of
 from tarmac.node.attempt.protocol import late_address
@@ -181,3 +181,23 @@ def _worker_placement_record(placement: WorkerPlacement, attempt: Attempt) -> ap
     key = (placement.role, placement.replica)
     released_at = next((each.at for each in attempt.released if (each.role, each.replica) == key), None)
     return copy_fields(api.WorkerPlacement, placement, released_at=released_at)
+
+
+def exit_status(outcome: Outcome | None, cause: Cause | None) -> int:
+    """The exit code of a client that followed a run to its end: the run's own.
+
+    A worker's exit code is passed on as it is, a signal as 128 + its number like a shell does; a run
+    that a user stopped gives 143, any other failure 1.
+    """
+    if outcome is Outcome.COMPLETED:
+        return 0
+    if outcome is Outcome.STOPPED:
+        return 128 + _SIGNALS["SIGTERM"]
+    if cause is not None and cause.exit_code:
+        return cause.exit_code
+    if cause is not None and cause.signal in _SIGNALS:
+        return 128 + _SIGNALS[cause.signal]
+    return 1
+
+
+_SIGNALS = {item.name: int(item) for item in Signals}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from launches import launch, node, placement, workers
 from tarmac.dialects import read
-from tarmac.dialects.mcli.dialect import McliDialect
+from tarmac.dialects.mcli.dialect import MCLI
 from tarmac.model.launch import Launch
 from tarmac.model.lifecycle import AttemptState, RunState
 from tarmac.model.run import Allocation, Attempt, Run
@@ -56,7 +56,7 @@ def launched(spec: RunSpec, *, number: int = 1) -> Launch:
         master_port=29501,
         created_at=2.0,
     )
-    return McliDialect().apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
+    return MCLI.apply_conventions(run, attempt, launch(SOURCE, NODES, PLACEMENTS))
 
 
 def test_the_first_attempt_is_resumption_0() -> None:

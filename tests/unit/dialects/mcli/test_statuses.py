@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarmac.dialects.dialect import Report
-from tarmac.dialects.mcli.dialect import McliDialect
+from tarmac.dialects.mcli.dialect import MCLI
 from tarmac.dialects.mcli.statuses import Status
 from tarmac.model.lifecycle import RunState
 from tarmac.model.run import CauseCode, Outcome
@@ -34,9 +34,9 @@ _S, _O = RunState, Outcome
 )
 def test_a_run_has_the_status_that_mcli_would_show(report: Report, word: str) -> None:
     """M4: the words of both eras; FailedPull is the source document's."""
-    assert McliDialect().status(report) == word
+    assert MCLI.status(report) == word
 
 
 def test_every_state_has_a_word() -> None:
-    words = [McliDialect().status(Report(state=state)) for state in RunState if state is not _S.ENDED]
+    words = [MCLI.status(Report(state=state)) for state in RunState if state is not _S.ENDED]
     assert Status.UNKNOWN not in words
