@@ -18,7 +18,7 @@ from tarmac.sched.placing.board import PoolKey
 BEHIND = 1_000
 """So many runs that are ordered after those asked for are taken along: some of them may pass."""
 
-AHEAD = 20_000
+AHEAD = 2_000
 """Before a run that has so many ahead of it, too much happens to look so far."""
 
 FIRST = 5_000

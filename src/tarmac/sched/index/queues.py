@@ -201,21 +201,22 @@ class PoolQueue:
             self._changes.note(queued.mode_queue.entity)
 
     def add_all(self, runs: Iterable[tuple[Candidate, RequestClass]]) -> None:
-        """Put many runs in their places, sorting once."""
+        """Put many runs in their places, sorting once what they come to."""
+        mode_queues: dict[ModeQueue, None] = {}
+        class_queues: dict[ClassQueue, None] = {}
         for candidate, request in runs:
             queued = self._make(candidate, request)
             entry = (queued.key, queued)
             queued.mode_queue.entries_of(request).append(entry)
             queued.class_queue.entries.append(entry)
+            mode_queues[queued.mode_queue] = class_queues[queued.class_queue] = None
             if queued.mode_queue.entity is not None:
                 self._changes.note(queued.mode_queue.entity)
-        for mode_queue in self.mode_queues.values():
+        for mode_queue in mode_queues:
             mode_queue.entries.sort()
             mode_queue.parked.sort()
-        for requests in self.requests.values():
-            for request in requests:
-                for class_queue in request.class_queues.values():
-                    class_queue.entries.sort()
+        for class_queue in class_queues:
+            class_queue.entries.sort()
 
     def remove(self, run_id: str) -> Queued:
         """Take a run out."""
@@ -234,9 +235,11 @@ class PoolQueue:
         """Sort again those mode queues whose order is another than when they were last looked at."""
         for rank, era_of in self._dated:
             if (era := era_of(self._rules, now)) != self._eras.get(rank):
-                stale = [queued for queued in self.runs.values() if queued.mode_queue.rank == rank]
                 self._eras[rank] = era
-                for queued in stale:
+                if rank not in self.plain:  # no order has both eras and entities
+                    continue
+                stale = [queued for _, queued in self.plain[rank].every()]
+                for queued in reversed(stale):  # the last of a list goes without moving the others
                     self.remove(queued.candidate.run_id)
                 self.add_all((queued.candidate, queued.request) for queued in stale)
 
