@@ -80,8 +80,8 @@ def _guesses(scope: Scope, durations: Durations) -> Iterator[Predict]:
 
 def _simulations(scope: Scope) -> int:
     """An odd number of simulations, fewer where each has to go through many runs."""
-    wanted = set(scope.run_ids)
-    last = max((rank for rank, item in enumerate(scope.facts.queue, 1) if item.run_id in wanted), default=0)
+    run_ids = set(scope.run_ids)
+    last = max((rank for rank, item in enumerate(scope.facts.queue, 1) if item.run_id in run_ids), default=0)
     affordable = SIMULATED_RUNS // max(1, last + len(scope.facts.holdings))
     return max(1, min(SIMULATIONS, affordable - 1 + affordable % 2))
 
