@@ -22,6 +22,10 @@ from tarmac.server.home_lock import HomeLock
 from tarmac.server.http.listeners import listen_on_home, loopback_address
 from tarmac.server.settings import read_settings
 
+_FILE_BYTES = 1_000_000
+_OLD_FILES = 2
+"""The log of a server: so large may a file of it be, and so many older ones stay."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until asked to stop; the exit code."""
@@ -90,14 +94,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-_FILE_BYTES = 1_000_000
-_OLD_FILES = 2
-
-
 def _log_to(home: Home) -> None:
     """Send everything that is logged to the home's log."""
     handler = RotatingFileHandler(home.log, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES)
@@ -107,3 +103,7 @@ def _log_to(home: Home) -> None:
     root.setLevel(logging.INFO)
     for chatty in ("alembic", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
