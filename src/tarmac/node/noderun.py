@@ -16,6 +16,7 @@ from tarmac.node.attempt.exit_outcome import Cause, Exit, ExitOutcome, LeaveRequ
 from tarmac.node.attempt.granted import GrantedNode
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.files import untrusted
+from tarmac.node.files.logroom import LogRoom
 from tarmac.node.files.masking import NO_SECRETS, Mask
 from tarmac.node.files.timeindex import TimeIndex
 from tarmac.node.kernel import fifo
@@ -90,6 +91,8 @@ class NodeRun:
         )
         self.victims = OomKills()
         self.workers = [Worker(item, attempt, directory=self._start_of(item)) for item in part.workers]
+        self.setup_log = attempt.log(f"setup.{self.node_name}")
+        self.log_room = self._room_of_logs(document)
         self.exits: list[Exit] = []
         self.node_env: dict[str, str] = {}
         self.secret_values: dict[str, str] = {}
@@ -113,6 +116,15 @@ class NodeRun:
             for limit, seconds in ((words.TIME_LIMIT, limit_s), (words.WALL_TIME, wall_s))
             if seconds is not None
         }
+
+    def _room_of_logs(self, document: AttemptDocument) -> LogRoom:
+        """Of all that is written here: by the workers, and by the commands before and after them."""
+        logs = [self.setup_log, *(worker.log for worker in self.workers)]
+        return LogRoom(
+            logs,
+            limit_bytes=document.log_limit_bytes,
+            say=lambda text: self.events.append("notice", text=text),
+        )
 
     def replace_placeholders(self, document: AttemptDocument, part: NodePart) -> None:
         """Replace document and part by those without placeholders."""

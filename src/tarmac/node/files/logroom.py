@@ -45,16 +45,16 @@ class LogRoom:
         if now < self._look_due or not self._logs:
             return
         self._look_due = now + LOOK_S
-        sizes = {log: allocated_bytes(log) for log in self._logs}
+        sizes = {log: size_bytes for log in self._logs if (size_bytes := allocated_bytes(log))}
         total = sum(sizes.values())
         if self._limit_bytes is not None and total > self._limit_bytes:
             self._report(f"its logs on this node were longer than {_size(self._limit_bytes)}")
-            self._cut(sizes, self._limit_bytes // len(self._logs))
+            self._cut(sizes, self._limit_bytes // len(sizes))
             return
         least = _least_free(self._logs[0])
         if least is not None and total > least:
             self._report("the disk was almost full")
-            self._cut(sizes, least // (2 * len(self._logs)))
+            self._cut(sizes, least // (2 * len(sizes)))
 
     def _cut(self, sizes: dict[str, int], share_bytes: int) -> None:
         for log, size_bytes in sizes.items():

@@ -133,20 +133,22 @@ def _carry_out(
 
     Leave is passed on from commands before the workers only: after them, everything else is still to be done.
     """
-    log = os.path.join(run.attempt.logs, f"setup.{run.node_name}.log")
     lines = (f"+ {name}: {line}\n" for line in script_lines(CommandStep(argv)))
-    untrusted.append_text(log, "".join(lines))
+    untrusted.append_text(run.setup_log, "".join(lines))
     run.events.flush()
     try:
         check()
         child = run.children.start(
-            argv, env=environment.complete(run.document.setup_env, run), directory=run.node.work, log=log
+            argv,
+            env=environment.complete(run.document.setup_env, run),
+            directory=run.node.work,
+            log=run.setup_log,
         )
         _attend(run, child, check)
     except CannotStart as problem:
         child = Child(0)
         child.exit_code = problem.exit_code
-        untrusted.append_text(log, f"{problem}\n")
+        untrusted.append_text(run.setup_log, f"{problem}\n")
     except Leave:
         if name in BEFORE:
             raise
@@ -157,6 +159,7 @@ def _carry_out(
 def _attend(run: NodeRun, child: Child, check: Callable[[], None]) -> None:
     while not child.left:
         run.wake_channel.wait(run.leave_due)
+        run.log_room.look()
         run.children.reap()
         if not child.left:
             try:
@@ -183,7 +186,7 @@ def _cause(run: NodeRun, what: str, child: Child, *, code: str) -> exit_outcome.
         node=run.node_name,
         exit_code=child.exit_code,
         signal=child.signal,
-        tail=tail.last_lines(os.path.join(run.attempt.logs, f"setup.{run.node_name}.log"), run.mask),
+        tail=tail.last_lines(run.setup_log, run.mask),
     )
 
 

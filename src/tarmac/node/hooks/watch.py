@@ -21,7 +21,6 @@ from typing import Optional
 from tarmac.node.attempt import exit_outcome, words
 from tarmac.node.attempt.exit_outcome import Exit
 from tarmac.node.files import tail
-from tarmac.node.files.logroom import LogRoom
 from tarmac.node.hooks.limits import end_those_over_limit, ran_out
 from tarmac.node.kernel import descendants
 from tarmac.node.noderun import NodeRun, Worker
@@ -63,11 +62,6 @@ class Watch:
         self._withholds = False
         self._unsignalled = set(run.workers)
         self._leave_began = False
-        self._room = LogRoom(
-            [worker.log for worker in run.workers],
-            limit_bytes=run.document.log_limit_bytes,
-            say=lambda text: run.events.append("notice", text=text),
-        )
         self._listening = Budget(_LISTEN_SHARE, most_s=_LISTEN_MOST_S)
 
     def until_over(self) -> None:
@@ -225,7 +219,7 @@ class Watch:
         for worker in self._run.workers:
             if worker.child is not None and not worker.child.left:
                 worker.index.note(now)
-        self._room.look()
+        self._run.log_room.look()
         self._progress.look()
 
     def _wait(self) -> None:

@@ -45,7 +45,7 @@ class SetupWork:
     def __init__(self, run: NodeRun) -> None:
         self.run = run
         self.directory = run.node.work
-        self.log = os.path.join(run.attempt.logs, f"setup.{run.node_name}.log")
+        self.log = run.setup_log
         self._scratch = os.path.join(run.node.directory, "asked")
 
     def env(self) -> dict[str, str]:
@@ -94,6 +94,7 @@ class SetupWork:
         run = self.run
         while not child.left:
             run.wake_channel.wait(run.leave_due)
+            run.log_room.look()
             run.children.reap()
             if not child.left:
                 try:
