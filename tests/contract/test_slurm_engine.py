@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
-from engine_harness import Work, ended, started, submit
+from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_clusters import install_standin
 from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
+from tarmac.engines.slurm.engine import Tempo
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import ObservedState
@@ -129,6 +132,48 @@ def test_a_job_that_slurm_forgot_while_it_ran_is_lost_and_its_runners_end(standi
     standin.settle(attempt, lambda _: standin.engine.workers(attempt)[0].ended_at is not None)
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome", "code"),
+    [
+        ("NODE_FAIL", Outcome.LOST, CauseCode.NODE_LOST),
+        ("PREEMPTED", Outcome.PREEMPTED, CauseCode.PREEMPTION),
+        ("CANCELLED", Outcome.STOPPED, CauseCode.USER_REQUEST),
+    ],
+)
+def test_runners_that_outlive_their_job_are_stopped_before_it_is_over(
+    standin: StandInHarness, state: str, outcome: Outcome, code: CauseCode
+) -> None:
+    """As on a node whose slurmd died: the next attempt must not begin beside them."""
+    attempt = started(standin, Work(lasts=True))
+    standin.becomes(standin.job(attempt), state)
+    over = standin.settle(attempt, ended)
+    assert over.cause is not None
+    assert (over.outcome, over.cause.code) == (outcome, code)
+    assert standin.engine.workers(attempt)[0].ended_at is not None
+
+
+def test_a_job_that_is_put_back_into_the_queue_makes_room_for_another(standin: StandInHarness) -> None:
+    attempt = started(standin, Work(lasts=True))
+    job = standin.job(attempt)
+    standin.hold_the_queue(True)
+    standin.becomes(job, "PENDING")
+    over = standin.settle(attempt, ended)
+    assert over.cause is not None
+    assert (over.outcome, over.cause.code) == (Outcome.PREEMPTED, CauseCode.PREEMPTION)
+    assert "CANCELLED" in standin.command("squeue")
+    standin.settle(attempt, lambda _: standin.engine.workers(attempt)[0].ended_at is not None)
+    standin.engine = standin.open()  # a server that was killed before it wrote that down
+    assert standin.settle(attempt, ended).outcome is Outcome.PREEMPTED
+
+
+def test_workers_are_asked_to_leave_before_their_job_ends(standin: StandInHarness) -> None:
+    (Path(standin.variables["STANDIN"]) / "ends-in").write_text("4")
+    saves = "trap 'exit 0' TERM; echo working; sleep 3600 & wait"
+    over = standin.settle(submit(standin, Work(lasts=True), argvs={0: ("bash", "-c", saves)}), ended)
+    assert over.cause is not None
+    assert (over.outcome, over.cause.code) == (Outcome.PREEMPTED, CauseCode.WALL_TIME)
+
+
 # --- exactly once -------------------------------------------------------------------------------------
 
 
@@ -188,6 +233,21 @@ def test_one_query_serves_all_attempts(standin: StandInHarness) -> None:
     seen = standin.engine.observe(attempts)
     assert {each.state for each in seen.values()} == {ObservedState.SUBMITTED}
     assert standin.calls("squeue") == before + 1
+
+
+def test_an_end_is_news_without_asking_slurm(standin: StandInHarness, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = ("bash", "-c", f"echo working; read line < {gate}")
+    attempt = started(standin, Work(lasts=True), argvs={0: waits})
+    standin.engine = standin.open(Tempo(query_s=0.0, look_s=0.05))
+    news: Queue[str] = Queue()
+    standin.engine.subscribe(news.put)
+    standin.engine.observe([attempt])
+    before = standin.calls("squeue")
+    gate.write_text("go\n")
+    assert news.get(timeout=BOUND_S) == attempt
+    assert standin.calls("squeue") == before
 
 
 def test_a_controller_that_is_down_loses_nothing(standin: StandInHarness) -> None:

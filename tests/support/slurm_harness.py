@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -37,7 +38,7 @@ class SlurmHarness:
         self.engine = self.open()
         self._started: list[str] = []
 
-    def open(self) -> SlurmEngine:
+    def open(self, tempo: Tempo = TEMPO) -> SlurmEngine:
         """An engine on the directory, as a server that comes (back) would make it."""
         settings = {"directory": str(self.home), "partition": "batch", "python": sys.executable}
         engine = SlurmEngine(
@@ -45,7 +46,7 @@ class SlurmHarness:
             read_settings(settings),
             secrets=lambda names: self.secrets(names),  # noqa: PLW0108 - a test may put others in its place
             host=self.host(),
-            tempo=TEMPO,
+            tempo=tempo,
         )
         engine.read_capacity()
         return engine
@@ -108,6 +109,11 @@ class StandInHarness(SlurmHarness):
             path.touch()
         else:
             path.unlink(missing_ok=True)
+
+    def becomes(self, job: str, state: str) -> None:
+        """The system says so of a job, whatever its processes do."""
+        path = Path(self.variables["STANDIN"]) / "jobs" / f"{job}.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "state": state}))
 
     def calls(self, command: str) -> int:
         """How often a command was run."""

@@ -3,7 +3,7 @@
 Installed by `slurm_clusters.install_standin` under the names of the commands; STANDIN names the directory.
 Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller does not answer), `lose-answer`
 (the next sbatch submits, and says that it timed out), `forgotten/ID` (a job the queue has lost), `ends-as`
-(the state of what scancel ends).
+(the state of what scancel ends), `ends-in` (the seconds that a job has, as Slurm 23.02 and later tell it).
 """
 
 from __future__ import annotations
@@ -98,6 +98,9 @@ def job(arguments: list[str]) -> None:
     described = json.loads((HERE / "jobs" / f"{number}.json").read_text())
     env = json.loads((HERE / "jobs" / f"{number}.env").read_text())
     env |= {"SLURM_JOB_ID": number, "SLURM_JOB_NODELIST": ",".join(NODES[: described["nodes"]])}
+    ends_in = HERE / "ends-in"
+    if ends_in.exists():
+        env["SLURM_JOB_END_TIME"] = str(int(time.time()) + int(ends_in.read_text()))
     with Path(described["output"]).open("ab") as log:
         process = subprocess.Popen(
             ["bash", str(HERE / "jobs" / f"{number}.sh")], env=env, stdout=log, stderr=log

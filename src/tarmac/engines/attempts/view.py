@@ -101,6 +101,16 @@ class NodeView:
         except OSError:
             return None
 
+    def still_s(self) -> float:
+        """How long the runner's heartbeat has stood still, while we were here to see it.
+
+        By our own clock, which stops with the machine: waking from sleep is no loss.
+        """
+        heartbeat, now = self.heartbeat(), time.monotonic()
+        if self.supervision.heartbeat_seen_at is None or heartbeat != self.supervision.heartbeat:
+            self.supervision.heartbeat, self.supervision.heartbeat_seen_at = heartbeat, now
+        return now - self.supervision.heartbeat_seen_at
+
     def lose(self, cause: Cause) -> None:
         """Take the node's part as lost since the last sign of life."""
         ended_at = self.heartbeat() or time.time()

@@ -124,7 +124,7 @@ def _tend_claimed(view: AttemptView, node: NodeView, patience: RunnerTimeouts) -
     _await_leaving(node)
     code = CauseCode.PLATFORM_FAULT
     if runner_alive(node):
-        if not _silent(node, patience):
+        if node.still_s() <= patience.silence_s:
             return
         why = f"the runner on {node.node} gave no sign of life for {patience.silence_s:g} s"
         _end_runner(node)
@@ -142,17 +142,6 @@ def _await_leaving(node: NodeView) -> None:
     if node.done and not node.supervision.awaited and node.claim is not None:
         node.supervision.awaited = True
         liveness.wait_for_end(node.claim, LAST_WORD_S)
-
-
-def _silent(node: NodeView, patience: RunnerTimeouts) -> bool:
-    """Whether a runner's heartbeat stood still for too long, while we were here to see it.
-
-    By our own clock, which stops with the machine: waking from sleep is no loss.
-    """
-    heartbeat, now = node.heartbeat(), time.monotonic()
-    if node.supervision.heartbeat_seen_at is None or heartbeat != node.supervision.heartbeat:
-        node.supervision.heartbeat, node.supervision.heartbeat_seen_at = heartbeat, now
-    return now - node.supervision.heartbeat_seen_at > patience.silence_s
 
 
 def _end_runner(node: NodeView) -> None:

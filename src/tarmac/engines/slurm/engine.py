@@ -20,6 +20,7 @@ from tarmac.engines.slurm.asking import Asking
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.delivery import Delivery
 from tarmac.engines.slurm.examining import examined
+from tarmac.engines.slurm.following import Following
 from tarmac.engines.slurm.host import Host, local_host
 from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
@@ -38,10 +39,14 @@ from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 
 ABSENT = Observation(state=ObservedState.ABSENT)
+_AT_WORK = (ObservedState.STARTING, ObservedState.RUNNING)
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
 
 LOOK_S = 1.0
 """How often runners look at what they are asked: nothing can wake them on another machine."""
+
+GONE_STATE = "gone"
+"""In the place of the state of a job that nobody knows any more."""
 
 CANCEL_AFTER_S = 30.0
 """A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
@@ -49,10 +54,14 @@ CANCEL_AFTER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tempo:
-    """How often Slurm is asked at most, and how long reports may take to be seen on the shared disk."""
+    """How often Slurm is asked, and how often runners are looked at for their last word.
+
+    `report_lag_s`: how long reports may take to be seen on the shared disk.
+    """
 
     query_s: float = 2.0
     idle_s: float = 30.0
+    look_s: float = 2.0
     report_lag_s: float = 15.0
 
 
@@ -89,6 +98,7 @@ class SlurmEngine:
         self._views = Views(self._host.seen)
         self._queue = Queue(self._commands, every_s=tempo.query_s)
         self._asking = Asking(self._host)
+        self._following = Following(self._host, self._views, self._tell, every_s=tempo.look_s)
         self._site = Site(cluster, settings, self._commands)
         self._sidecar = sidecar
         self._delivery = Delivery(
@@ -150,6 +160,7 @@ class SlurmEngine:
                 seen = found[attempt_id] = self._observe(view, snapshot, recorded)
                 if view.secrets and seen.state is ObservedState.ENDED:
                     self._host.remove_sealed(self._host.directory(attempt_id))  # if not all nodes read them
+                self._following.note(attempt_id, runs=seen.state in _AT_WORK)
         return found
 
     def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
@@ -282,7 +293,7 @@ class SlurmEngine:
             if job is None and job_id is not None:
                 job = recorded.get(job_id)
             seen = observing.reported(view)
-            if not observing.left_as_requested(seen):
+            if not observing.left_as_requested(view, seen):
                 judged = self._judge(view, snapshot, job, job_id, seen)
                 if judged.state is not ObservedState.ENDED:
                     if seen.state is ObservedState.ENDED or view.attempt_id in self._over_since:
@@ -317,22 +328,22 @@ class SlurmEngine:
             return observing.going_on(view, job, seen)
         if job is not None and stage is Stage.UNKNOWN:
             return Observation(state=ObservedState.UNKNOWN, native_state=job.state)
-        since = self._over_since.setdefault(view.attempt_id, time.monotonic())
-        late = seen.state is not ObservedState.ENDED  # what the runners said may be on its way
-        if late and time.monotonic() - since < self._tempo.report_lag_s:
-            return Observation(state=ObservedState.UNKNOWN, native_state=job.state if job else "gone")
+        state = job.state if job is not None else GONE_STATE
+        now = time.monotonic()
+        over_s, lag_s = now - self._over_since.setdefault(view.attempt_id, now), self._tempo.report_lag_s
+        late = seen.state is not ObservedState.ENDED
+        if late and self._asking.may_say_more(view, state, over_s=over_s, lag_s=lag_s):
+            return Observation(state=ObservedState.UNKNOWN, native_state=state)
         assert job is not None or job_id is not None
         found_id = job.id if job is not None else job_id or ""
-        if observing.was_requeued(view.directory):
+        if observing.over_as(view.directory) == observing.REQUEUED:
             return observing.requeued(found_id)
         log = observing.JobLog(self._host, self._host.directory(view.attempt_id))
         return observing.ended(view, job, found_id, seen, log=log)
 
     def _requeued(self, view: AttemptView, job: Job) -> Observation:
         """Of a job that Slurm would begin anew: the next attempt has a job of its own."""
-        self._asking.note_requeued(view, job.id)  # before the job is cancelled, which is not its end
-        if not all(node.over for node in view.nodes):
-            self._asking.pass_on(view, LeaveRequest.STOP)
+        self._asking.end_survivors(view, observing.REQUEUED)  # before it is cancelled, which is not its end
         self._commands.cancel([job.id])
         return observing.requeued(job.id)
 

@@ -15,7 +15,7 @@ from tarmac.engines.attempts.aggregate_outcome import Phase, observation
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Job
-from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, REQUEUED_FILE, SUBMITTED_FILE
+from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
 from tarmac.model.errors import Unavailable
 from tarmac.model.ports import Observation, ObservedState
@@ -23,6 +23,7 @@ from tarmac.model.run import Cause, CauseCode, LeaveRequest, NativeStatus, Outco
 from tarmac.node.attempt.document import Unreadable, read_document
 from tarmac.node.files import untrusted
 
+REQUEUED = "requeued"
 TAKEN_BACK = "taken back"
 """In the place of a job's id: no job of the attempt ever begins."""
 
@@ -97,13 +98,14 @@ def reported(view: AttemptView) -> Observation:
     return observation([node.facts for node in view.nodes], view.leave_request() if over else None)
 
 
-def left_as_requested(seen: Observation) -> bool:
+def left_as_requested(view: AttemptView, seen: Observation) -> bool:
     """Whether an end needs no word from Slurm: tarmac asked for it.
 
     Every other may be Slurm's doing: it signals the workers too, who then fail, or save and exit with 0.
     """
     asked = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
-    return seen.state is ObservedState.ENDED and seen.outcome in asked
+    as_asked = seen.state is ObservedState.ENDED and seen.outcome in asked
+    return as_asked and over_as(view.directory) is None
 
 
 def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
@@ -122,9 +124,12 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     """How an attempt ended whose job is over, or gone (None)."""
     end = GONE if job is None else meaning(job.state)
     message = _sentence(view, job_id, end, log)
+    ask, stopped_by_us = view.leave_request(), over_as(view.directory) is not None
     reported_end = seen.state is ObservedState.ENDED and (
         seen.outcome is not Outcome.LOST or end.outcome is Outcome.LOST
     )
+    if stopped_by_us:
+        ask, reported_end = None, reported_end and seen.outcome is not Outcome.STOPPED
     own_limit = seen.cause is not None and seen.cause.code is CauseCode.TIME_LIMIT
     if reported_end and (own_limit or end.code not in _SLURMS_DOING):
         if (
@@ -134,7 +139,6 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
         ):
             return seen
         return replace(seen, cause=replace(seen.cause, code=end.code, message=message))
-    ask = view.leave_request()
     outcome, cause = end.outcome, Cause(code=end.code, message=message)
     if ask is not None and outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
         outcome, cause = LEFT_AS_REQUESTED[ask], replace(cause, message=f"left as asked: {cause.message}")
@@ -149,9 +153,9 @@ def ended(view: AttemptView, job: Job | None, job_id: str, seen: Observation, *,
     )
 
 
-def was_requeued(directory: Path) -> bool:
-    """Whether Slurm put back the job that ran the attempt."""
-    return (directory / REQUEUED_FILE).exists()
+def over_as(directory: Path) -> str | None:
+    """The state of a job that was over while its runners lived on, who were then asked to stop; else None."""
+    return _read(directory / OVER_FILE)
 
 
 def requeued(job_id: str) -> Observation:

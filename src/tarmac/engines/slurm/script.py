@@ -25,7 +25,9 @@ from tarmac.node.starting import Installation
 SCRIPT_FILE = "slurm.sh"
 LOG_FILE = "slurm.log"
 SUBMITTED_FILE = "slurm-submitted"
-REQUEUED_FILE = "slurm-requeued"
+OVER_FILE = "slurm-over"
+"""Made where the job is over for Slurm, and its runners may live on: with its state, or REQUEUED."""
+
 BEGUN_FILE = "slurm-begun"
 """Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
 
