@@ -155,7 +155,7 @@ def test_what_waits_is_told_in_the_words_of_the_cluster_and_uses_nothing() -> No
     simulation.answer(BATCH)
     simulation.turn_all()
     assert plane.why(ADA, run_id).headline == (
-        "submitted: it waits in the queue of cluster batch as job 1, PENDING: Maintenance"
+        "submitted: it waits as job 1, PENDING, in the queue of cluster batch: Maintenance"
     )
     simulation.clock.advance(5 * DAY_S)
     simulation.turn_all()

@@ -89,6 +89,12 @@ class Shell:
         while self.json("show", run)["run"]["state"] != state:
             assert time.monotonic() < deadline, self.tarmac("show", run).stdout
 
+    def until(self, *arguments: str, said: str) -> None:
+        """Until a command prints these words."""
+        deadline = time.monotonic() + LIMIT_S
+        while said not in (text := self.tarmac(*arguments).stdout):
+            assert time.monotonic() < deadline, text
+
     def close(self) -> None:
         """End every run and the server. What was never started needs no end."""
         if not (self.home / "server.sock").exists():

@@ -3,7 +3,8 @@
 Installed by `slurm_clusters.install_standin` under the names of the commands; STANDIN names the directory.
 Files in it turn knobs: `held` (nobody is given nodes), `down` (the controller does not answer), `lose-answer`
 (the next sbatch submits, and says that it timed out), `forgotten/ID` (a job the queue has lost), `ends-as`
-(the state of what scancel ends), `ends-in` (the seconds that a job has, as Slurm 23.02 and later tell it).
+(the state of what scancel ends), `ends-in` (the seconds that a job has, as Slurm 23.02 and later tell it),
+`scontrol-nodes` and `scontrol-partition` (what these say instead), `reason` (why jobs wait).
 """
 
 from __future__ import annotations
@@ -135,7 +136,9 @@ def squeue(_arguments: list[str]) -> None:
             if not (HERE / "forgotten" / each["id"]).exists():
                 start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(each["start"] or 0))
                 shown = start if each["start"] else "N/A"
-                say("|".join([each["id"], each["state"], shown, each["reason"], each["name"]]))
+                why = HERE / "reason"
+                reason = why.read_text() if why.exists() and each["state"] == "PENDING" else each["reason"]
+                say("|".join([each["id"], each["state"], shown, reason, each["name"]]))
 
 
 def scancel(arguments: list[str]) -> None:
@@ -157,6 +160,8 @@ def sacct(_arguments: list[str]) -> None:
 def scontrol(arguments: list[str]) -> None:
     if arguments[:2] == ["show", "hostnames"]:
         say("\n".join(arguments[2].split(",")))
+    elif (HERE / f"scontrol-{arguments[1]}").exists():
+        say((HERE / f"scontrol-{arguments[1]}").read_text())
     elif arguments[:2] == ["show", "partition"]:
         say("PartitionName=batch MaxTime=1-00:00:00 State=UP TotalNodes=3")
     else:

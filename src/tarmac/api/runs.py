@@ -184,11 +184,18 @@ class Notice(TypedDict):
 
 
 class NativeStatus(TypedDict):
-    """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words."""
+    """An attempt as the queue of its cluster knows it: id, state and reason are in that system's words.
+
+    `text` is the reason in plain words ("" where it is not known), `advice` what can be done; `stuck`: it
+    never starts unless somebody does that.
+    """
 
     id: str
     state: str
     reason: str
+    text: str
+    advice: str
+    stuck: bool
     expected_start_at: float | None
 
 

@@ -5,11 +5,19 @@ Called by `service.ControlPlane.submit` and the dry run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tarmac.control.delegation import capacity_of, refuse_what_is_not_delegated
+from tarmac.control.delegation import (
+    capacity_of,
+    offers_of,
+    other_pools,
+    queue_doubt,
+    refuse_what_is_not_delegated,
+    request_of,
+)
 from tarmac.control.state.control_state import ControlState
+from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import Shape, candidate_of
 from tarmac.control.state.node_inventory import rehearsal_nodes
 from tarmac.launch import site_name
@@ -63,7 +71,7 @@ class Admission:
 
     def new_run(self, submission: Submission, now: float) -> NewRun:
         """The record to make durable; raises Refused when no empty cluster here could ever hold the run."""
-        _refuse_what_no_engine_takes(submission.spec)
+        _refuse_what_no_engine_takes(submission.spec, self._control)
         refuse_system_packages(submission.spec, allowed=self._control.allow_system_packages)
         control = self._control
         run = new_run_record(submission, run_id=control.ids.run_id(now), now=now, server=control.server)
@@ -78,6 +86,10 @@ class Admission:
 
     def warnings(self, run: Run) -> tuple[str, ...]:
         """What is to be said of a run that was admitted, on the nodes that it was judged by."""
+        engine = self._control.engines.delegate_of(run.spec.target.cluster)
+        if engine is not None and run.spec.rehearsal is None:
+            doubt = queue_doubt(run, engine)
+            return () if doubt is None else (doubt,)
         return self._known[1].get(self._control.shapes.of(run.spec), ())
 
     def _refuse_what_never_fits(self, run: Run) -> None:
@@ -89,9 +101,9 @@ class Admission:
         delegate = self._control.engines.delegate_of(run.spec.target.cluster)
         if delegate is not None:
             refuse_what_is_not_delegated(run.spec)
-            capacity = capacity_of(delegate)
-            if capacity:
-                self._refuse(run, capacity)
+            pools = {offer.pool for offer in offers_of(delegate)}
+            _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})
+            _refuse_what_never_fits_there(run, delegate)
             return
         nodes = self._control.lasting_nodes()
         if nodes is not self._known[0] and nodes != self._known[0]:
@@ -111,10 +123,23 @@ class Admission:
         if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
             unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
             hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
-            reasons = refusal_reasons(verdict)
-            message = f"{run.name} can never start here: {'; '.join(reasons)}"
-            raise NeverFits(message, hint=hint, reasons=reasons)
+            raise _never_fits(run, verdict, hint)
         return tuple(_unequal(verdict.allocation)) if isinstance(verdict, Placement) else ()
+
+
+def _refuse_what_never_fits_there(run: Run, engine: AttachedEngine) -> None:
+    """Refuse a run that a cluster with a queue of its own can never give its nodes."""
+    verdict = request_of(run, engine, run.created_at)
+    if not isinstance(verdict, Refusal) or verdict.code is not CauseCode.NEVER_FITS:
+        return
+    others = [f"--pool {pool} could hold it" for pool in other_pools(run, engine, run.created_at)]
+    hint = [*others, *([f"what would fit: {verdict.largest}"] if verdict.largest else [])]
+    raise _never_fits(run, verdict, "; ".join(hint) or None)
+
+
+def _never_fits(run: Run, refusal: Refusal, hint: str | None) -> NeverFits:
+    reasons = refusal_reasons(refusal)
+    return NeverFits(f"{run.name} can never start here: {'; '.join(reasons)}", hint=hint, reasons=reasons)
 
 
 def _unequal(allocation: Allocation) -> Iterator[str]:
@@ -130,8 +155,11 @@ def _unequal(allocation: Allocation) -> Iterator[str]:
 
 def refuse_unknown_pool(spec: RunSpec, nodes: Sequence[Node]) -> None:
     """Refuse a run for a pool that no cluster it may run on has, naming those there are."""
+    _refuse_pool(spec, {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)})
+
+
+def _refuse_pool(spec: RunSpec, pools: Collection[str]) -> None:
     pool = spec.target.pool
-    pools = {node.pool for node in nodes if admits(node.cluster, spec.target.cluster)}
     if pool is not None and pools and pool not in pools:
         near = nearest(pool, pools)
         guess = f"did you mean {near}? " if near else ""
@@ -174,13 +202,19 @@ def _elsewhere(spec: RunSpec, unknown: bool) -> str | None:
     return f"{tried}; --cluster, --gpu-type and the like ask otherwise"
 
 
-def _refuse_what_no_engine_takes(spec: RunSpec) -> None:
-    if spec.site is not None and spec.rehearsal is None:
+def _refuse_what_no_engine_takes(spec: RunSpec, control: ControlState) -> None:
+    if spec.site is not None and spec.rehearsal is None and not goes_to_a_queue(spec, control):
         shape = f"{spec.site.nodes or 1}x{spec.site.slots_per_node or 1}"
         raise Refused(
             f"{spec.name} goes to the site {site_name(spec)}: it needs that site's engine, which is not here",
-            hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine",
+            hint=f"--dry-run shows what the site is sent, --rehearse {shape} runs it on this machine, "
+            "--cluster on a Slurm of yours",
         )
+
+
+def goes_to_a_queue(spec: RunSpec, control: ControlState) -> bool:
+    """Whether a run goes to a cluster with a queue of its own: it takes what is written for a site, too."""
+    return control.engines.delegate_of(spec.target.cluster) is not None
 
 
 def same_request(one: RunSpec, other: RunSpec) -> bool:

@@ -7,19 +7,20 @@ their rank. Called by admission, and by the passes that submit and deliver.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.abilities import ReadsCapacity
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import Node, QueueOffer
 from tarmac.model.copying import changed
 from tarmac.model.errors import Refused, Unavailable
-from tarmac.model.run import Allocation, Attempt, Run
+from tarmac.model.run import Allocation, Attempt, CauseCode, Run
 from tarmac.model.spec import Mode, RunSpec
 from tarmac.node.attempt.protocol import late_address, rank_name
-from tarmac.sched import Placement, Refusal, Snapshot, Waiting, explain
+from tarmac.sched import Placement, Reason, ReasonCode, Refusal, Snapshot, Waiting, explain
 
 
 def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
@@ -27,15 +28,12 @@ def capacity_of(engine: AttachedEngine) -> tuple[Node, ...]:
     return tuple(engine.delegate.capacity()) if engine.delegate is not None else ()
 
 
-def learned_capacity(engine: AttachedEngine) -> tuple[Node, ...]:
-    """The same, read now where nothing is known yet: somebody waits for it. Raises Unavailable."""
-    known = capacity_of(engine)
+def learn_capacity(engine: AttachedEngine) -> None:
+    """Have it read where nothing is known yet: somebody waits for the answer. Raises Unavailable."""
     reader = engine.adapter
-    if known or not isinstance(reader, ReadsCapacity):
-        return known
-    with engine.question():
-        reader.read_capacity()
-    return capacity_of(engine)
+    if not capacity_of(engine) and isinstance(reader, ReadsCapacity):
+        with engine.question():
+            reader.read_capacity()
 
 
 def refuse_what_is_not_delegated(spec: RunSpec) -> None:
@@ -47,22 +45,92 @@ def refuse_what_is_not_delegated(spec: RunSpec) -> None:
         )
 
 
-def request_of(run: Run, capacity: tuple[Node, ...], now: float) -> Placement | Refusal | None:
-    """What is asked of the cluster for a run, or why it can never be; None while nobody can tell."""
-    if not capacity:
+def offers_of(engine: AttachedEngine) -> Sequence[QueueOffer]:
+    """The queues of a cluster that has its own, first that of runs which name none."""
+    return engine.queues.queues() if engine.queues is not None else ()
+
+
+def queue_of(run: Run, engine: AttachedEngine) -> QueueOffer | None:
+    """The queue that a run goes to: its pool's, else that of its file, else the first. None: of any pool."""
+    offers, spec = offers_of(engine), run.spec
+    pool, queue = run.place.pool or spec.target.pool, spec.site.queue if spec.site is not None else None
+    named = (offer for offer in offers if pool is None and queue in (offer.pool, *offer.queue.split(",")))
+    if pool is not None:
+        named = (offer for offer in offers if offer.pool == pool)
+    return next(named, offers[0] if offers and pool is None else None)
+
+
+def queue_doubt(run: Run, engine: AttachedEngine) -> str | None:
+    """What is to be said of a run whose file names a queue that the cluster does not have."""
+    offer, site = queue_of(run, engine), run.spec.site
+    if offer is None or site is None or run.spec.target.pool is not None:
         return None
-    found = explain(Snapshot(pools=(), nodes=capacity, queue=(candidate_of(run),), holdings=()), run.id, now)
+    if site.queue in (offer.pool, *offer.queue.split(",")):
+        return None
+    return (
+        f"queue {site.queue!r} is none of cluster {run.spec.target.cluster}: it goes to {offer.queue!r}; "
+        f"--pool chooses of {', '.join(each.pool for each in offers_of(engine))}"
+    )
+
+
+def request_of(
+    run: Run, engine: AttachedEngine, now: float, *, offer: QueueOffer | None = None
+) -> Placement | Refusal | None:
+    """What is asked of the cluster for a run, or why it can never be; None while nobody can tell.
+
+    `offer`: of another queue than its own.
+    """
+    offer = offer or queue_of(run, engine)
+    capacity = tuple(node for node in capacity_of(engine) if offer is None or node.pool == offer.pool)
+    if not capacity_of(engine):
+        return None
+    candidate = candidate_of(run)
+    if offer is not None:
+        candidate = replace(candidate, pool=None, target=replace(candidate.target, pool=None))
+    found = explain(Snapshot(pools=(), nodes=capacity, queue=(candidate,), holdings=()), run.id, now)
     if isinstance(found, Waiting):
         return None  # it pauses before its next try
-    return found if isinstance(found, Refusal) else replace(found, allocation=_unnamed(found.allocation))
+    if isinstance(found, Refusal):
+        return found
+    if offer is not None and len(found.allocation.nodes) > (offer.most_nodes or math.inf):
+        return _too_many_nodes(found, offer)
+    return replace(found, allocation=_unnamed(found.allocation))
+
+
+def _too_many_nodes(found: Placement, offer: QueueOffer) -> Refusal:
+    """Of a run that the nodes could hold, and the limit of its queue keeps from so many."""
+    count, per_node = len(found.allocation.nodes), found.allocation.slots // len(found.allocation.nodes)
+    text = f"it takes {count} nodes, and {offer.queue} gives a job {offer.most_nodes} at most"
+    return Refusal(
+        run_id=found.run_id,
+        seq=found.seq,
+        code=CauseCode.NEVER_FITS,
+        reasons=(Reason(code=ReasonCode.TOO_SMALL, text=text),),
+        largest=f"slots: {per_node * (offer.most_nodes or 0)}" if per_node else None,
+    )
+
+
+def other_pools(run: Run, engine: AttachedEngine, now: float) -> list[str]:
+    """Pools of the cluster that could hold a run which its own cannot."""
+    return [
+        offer.pool
+        for offer in offers_of(engine)
+        if offer != queue_of(run, engine) and isinstance(request_of(run, engine, now, offer=offer), Placement)
+    ]
 
 
 def unnamed_nodes(attempt: Attempt, capacity: Sequence[Node]) -> dict[str, Node]:
-    """Stand-ins for the nodes of an attempt, by name: like those there are, each at a stand-in address.
+    """Stand-ins for the nodes of an attempt, by name: like those of its pool, each at a stand-in address.
 
     Raises Unavailable while nothing is known of them.
     """
-    like = max(capacity, key=lambda node: node.capacity.slots, default=None)
+    allocation = attempt.allocation
+    alike = [
+        node
+        for node in capacity
+        if node.pool == allocation.pool and node.capacity.slot_type in (allocation.slot_types or (None,))
+    ]
+    like = max(alike or capacity, key=lambda node: node.capacity.slots, default=None)
     if like is None:
         raise Unavailable(f"nothing is known yet of cluster {attempt.allocation.cluster}")
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 from tarmac.control.admission import Submission, new_run_record, refuse_system_packages
 from tarmac.control.decisions.steps import placed, submitted
-from tarmac.control.delegation import learned_capacity, refuse_what_is_not_delegated, request_of
+from tarmac.control.delegation import learn_capacity, refuse_what_is_not_delegated, request_of
 from tarmac.control.reconcilers.deliver import launch_of
 from tarmac.control.reconcilers.schedule import FIRST_PORT
 from tarmac.control.state.control_state import ControlState
@@ -83,9 +83,9 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     refuse_system_packages(submission.spec, allowed=control.allow_system_packages)
     run = new_run_record(submission, run_id=DRY_RUN_ID, now=now, server=control.server)
     rendered = site_text(run.spec)
-    if rendered is not None and run.spec.rehearsal is None:
-        return DryRun(run=run, launch=None, request=None, rendered=rendered)
     engine = control.engines.delegate_of(run.spec.target.cluster)
+    if rendered is not None and run.spec.rehearsal is None and engine is None:
+        return DryRun(run=run, launch=None, request=None, rendered=rendered)
     found = _placed_here(control, run, now) if engine is None else _placed_there(control, run, engine, now)
     return replace(found, rendered=found.rendered or rendered)
 
@@ -111,8 +111,8 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
 def _placed_there(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
     """What a cluster with a queue of its own would be sent, and what it would be asked for."""
     refuse_what_is_not_delegated(run.spec)
-    capacity = learned_capacity(engine)
-    request = request_of(run, capacity, now)
+    learn_capacity(engine)
+    request = request_of(run, engine, now)
     if request is None:
         raise Unavailable(f"nothing is known yet of cluster {run.spec.target.cluster}", hint="try again soon")
     if isinstance(request, Refusal):

@@ -10,7 +10,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.engines import AttachedEngine
 from tarmac.model.lifecycle import RunState
 from tarmac.model.loss import loss_of, loss_text
-from tarmac.model.run import Attempt, CauseCode, Outcome, Run
+from tarmac.model.run import Attempt, CauseCode, NativeStatus, Outcome, Run
 from tarmac.model.spec import Repository
 from tarmac.sched import (
     Estimate,
@@ -100,9 +100,10 @@ def why(control: ControlState, run: Run) -> Why:
     with control.lock:
         attempt = control.run_cache().attempts.get(run.id)
     lost = _lost(control, run) if run.state in (RunState.PAUSED, RunState.SUBMITTED) else ""
-    estimate = None
+    estimate, advice = None, ""
     if run.state is RunState.SUBMITTED and attempt is not None:
         estimate = _native_estimate(attempt, control.clock.now())
+        advice = attempt.native.advice if attempt.native is not None else ""
     return Why(
         run_id=run.id,
         state=run.state,
@@ -110,6 +111,7 @@ def why(control: ControlState, run: Run) -> Why:
         lost=lost,
         previous=_previous(control, run) if run.state is RunState.SUBMITTED else "",
         estimate=estimate,
+        unblocked_by=advice,
     )
 
 
@@ -130,10 +132,21 @@ def _in_its_queue(control: ControlState, run: Run, attempt: Attempt | None) -> s
     if native is None:
         waits = f"submitted: it is on its way to the queue of cluster {cluster}"
     else:
-        state = f", {native.state}" if native.state else ""
-        reason = f": {native.reason}" if native.reason else ""
-        waits = f"submitted: it waits in the queue of cluster {cluster} as job {native.id}{state}{reason}"
+        waits = f"submitted: {_as_submitted(native)} in the queue of cluster {cluster}{_because(native)}"
     return f"{waits}. The cluster does not answer now: {trouble}" if trouble else waits
+
+
+def _as_submitted(native: NativeStatus) -> str:
+    state = f", {native.state}," if native.state else ""
+    waits = "never starts as things are" if native.stuck else "waits"
+    return f"it {waits} as job {native.id}{state}"
+
+
+def _because(native: NativeStatus) -> str:
+    """Its reason in plain words, with the system's own where there are others."""
+    if not native.text:
+        return f": {native.reason}" if native.reason else ""
+    return f": {native.text} ({native.reason})"
 
 
 def _native_estimate(attempt: Attempt, now: float) -> WhyEstimate | None:

@@ -1,6 +1,7 @@
 """A run for a site as a script for `sbatch`: what is sent to firecREST, and what a dry run prints. Pure.
 
-Called by `control.reports` for a dry run, and by engines that speak to Slurm for others.
+Called by `rendering` for a dry run, and by engines that speak to Slurm for others; `compose` asks for the
+directives of a run that a cluster's own job starts.
 """
 
 from __future__ import annotations
@@ -36,6 +37,27 @@ def batch_script(
     # Some sites do not heed --chdir of what comes through firecREST.
     place = [f"cd {quote(directory)} || exit"] if directory is not None else []
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
+
+
+def site_directives(spec: RunSpec) -> dict[str, str | None]:
+    """What a run for a site says of its job on a cluster that starts it by a job of its own.
+
+    That cluster's nodes, pool and times are settled elsewhere; what a site is not asked for is not said.
+    """
+    site = spec.site
+    if site is None:
+        return {}
+    resources = _resources(site, None)
+    found = {name: resources[name] for name in ("cpus-per-task", "mem", "reservation", "constraint", "qos")}
+    given = {name: str(value) for name, value in found.items() if value is not None}
+    dropped: set[str] = set()
+    if site.slots_per_node is None:
+        dropped |= {"gpus-per-node"}
+        dropped |= {"cpus-per-task"} if site.cpus_per_node is None else set()
+    if site.cpus_per_node is None and site.total_cpus is not None:
+        dropped |= {"ntasks-per-node", "cpus-per-task"}
+        given["ntasks"] = str(site.total_cpus)
+    return {**given, **dict.fromkeys(sorted(dropped))}
 
 
 def _resources(site: SiteRequest, time_limit_s: float | None) -> dict[str, str | int | None]:

@@ -87,7 +87,7 @@ def compose(run: Run, attempt: Attempt, nodes: Mapping[str, Node]) -> Launch:
         artifacts=spec.artifacts,
         input_artifacts=spec.input_artifacts,
         secrets=secret_launches(spec.secrets),
-        batch=batch_launch(spec),
+        batch=batch_launch(spec, attempt.allocation),
     )
 
 

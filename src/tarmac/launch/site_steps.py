@@ -1,7 +1,7 @@
 """What happens on the first node of a batch job, as lines of bash: the one place for the order of K6.
 
-Shared by `batch_script` and `unicore_job`, for a site, and by `compose`, for a rehearsal. Everything runs in
-one shell, so that what a command before the application sets holds for it, too:
+Shared by `batch_script` and `unicore_job`, for a site, and by `starting`, for a rehearsal or a job of ours.
+Everything runs in one shell, so that what a command before the application sets holds for it, too:
 
     variables, modules, commands before, virtual environment, application, commands after
 
@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from tarmac.launch import variables
 from tarmac.launch.quoting import assignment, expandable, join, quote
 from tarmac.model.site import Apptainer
 from tarmac.model.spec import Command, RunSpec
@@ -39,6 +41,23 @@ def site_steps(spec: RunSpec) -> list[str]:
         *(f"{shell(command)} || exit" for command in spec.hooks.before),
         *_activation(spec),
         *_around(_application(spec), spec.hooks.after),
+    ]
+
+
+def batch_steps(spec: RunSpec) -> list[str]:
+    """The same for a job in which a runner starts the script: it finds what a job's own script finds.
+
+    An image that lies beside the project is used where it lies.
+    """
+    image = spec.site.apptainer if spec.site is not None else None
+    if spec.site is not None and image is not None and image.source is not None:
+        spec = replace(spec, site=replace(spec.site, apptainer=replace(image, path=image.source)))
+    given = variables.BATCH_VARIABLES
+    return [
+        f'[ ! -r "${{{given}:-}}" ] || . "${given}"',
+        *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
+        *([find_module_command()] if spec.environment.modules else []),
+        *site_steps(spec),
     ]
 
 

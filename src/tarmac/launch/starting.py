@@ -1,12 +1,13 @@
 """What the workers, setup steps and hooks of a run execute: their commands, with the run's modules loaded.
 
-Called by `compose`. A run for a site is one script on the node of rank 0, as its batch job would be.
+Called by `compose`. A run for a site is one script on the node of rank 0, as its batch job would be; on a
+cluster that starts it by a job, that is the script of the site.
 """
 
 from __future__ import annotations
 
 from tarmac.launch.quoting import quote
-from tarmac.launch.site_steps import find_module_command, load_modules, rehearsed_steps
+from tarmac.launch.site_steps import batch_steps, find_module_command, load_modules, rehearsed_steps
 from tarmac.model.launch import HooksLaunch, SetupLaunch
 from tarmac.model.spec import Command, RunSpec
 
@@ -15,6 +16,8 @@ _EXEC = 'exec "$@"'
 
 def worker_argv(spec: RunSpec, command: Command) -> tuple[str, ...]:
     """What a worker executes."""
+    if spec.site is not None and spec.rehearsal is None:
+        return ("bash", "-l", "-c", "\n".join(batch_steps(spec)))
     if spec.site is not None:
         return ("bash", "-c", "\n".join(rehearsed_steps(spec)))
     return _with_modules(spec, argv(command))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tarmac.model.cluster import Cluster, Node
+from tarmac.model.cluster import Cluster, Node, QueueOffer
 
 
 @runtime_checkable
@@ -63,6 +63,15 @@ class Delegates(Protocol):
 
         Answers at once, from what is known; none while nothing is. The same object while nothing changes.
         """
+        ...
+
+
+@runtime_checkable
+class OffersQueues(Protocol):
+    """A delegated engine whose pools are queues of its system."""
+
+    def queues(self) -> Sequence[QueueOffer]:
+        """One for each pool, first that of runs which name none. Answers at once, from what is known."""
         ...
 
 

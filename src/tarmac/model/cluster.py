@@ -56,6 +56,22 @@ class Node:
     disks: Disks = Disks.SHARED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOffer:
+    """What a pool stands for in a cluster with a queue of its own, and what that takes of a run at most.
+
+    `queue` is what the cluster calls it, `terms` what all its jobs say beside (an account and the like).
+    `usual_s` is the time of a job that says none. None: there is no limit, or none is known.
+    """
+
+    pool: str
+    queue: str
+    terms: Mapping[str, str] = field(default_factory=dict)
+    longest_s: float | None = None
+    usual_s: float | None = None
+    most_nodes: int | None = None
+
+
 class Policy(StrEnum):
     """How the batch runs of a pool are ordered."""
 

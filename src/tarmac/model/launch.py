@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.resources import Resources
 from tarmac.model.run import Attempt, Run
 from tarmac.model.secret import SecretLaunch
@@ -81,9 +82,17 @@ class HooksLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLaunch:
-    """What is asked of a cluster's own queue for an attempt; `directives` as `RunSpec.slurm` has them."""
+    """What is asked of a cluster's own queue for an attempt, beside its nodes.
 
+    `slot_type` is what the slots of the allocation are, where the run asks for a type; `directives` as
+    `RunSpec.slurm` has them. With `starts_steps` the worker is a job's own script, which starts what else
+    runs by the commands of that system.
+    """
+
+    pool: str = DEFAULT_POOL
+    slot_type: str | None = None
     directives: Mapping[str, str | None] = field(default_factory=dict)
+    starts_steps: bool = False
 
 
 NO_BATCH = BatchLaunch()

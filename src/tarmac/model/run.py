@@ -129,14 +129,14 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeStatus:
-    """An attempt as the system that queues it knows it: its id, its state, and why it waits, in its words.
-
-    `expected_start_at` is when the system thinks it will start.
-    """
+    """An attempt as the queue of its system knows it; `stuck`: it does not start unless `advice` is taken."""
 
     id: str
     state: str = ""
     reason: str = ""
+    text: str = ""  # the reason in plain words
+    advice: str = ""
+    stuck: bool = False
     expected_start_at: float | None = None
 
 

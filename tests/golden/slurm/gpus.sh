@@ -43,7 +43,7 @@ if ! [[ $ends_at =~ ^[0-9]{10,12}$ ]]; then
     ends_at=${seconds:+$(($(date +%s) + seconds))}
 fi
 export attempt nodes ends_at
-exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=48 \
+exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 \
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \
     bash -c 'devices=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-}}
 exec python3.9 -I -S /shared/tarmac/node/0123/tarmac/node join "$attempt" "$SLURM_PROCID" "$nodes" "$ends_at" ${devices:+"$devices"}'

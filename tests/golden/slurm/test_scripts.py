@@ -11,7 +11,7 @@ import pytest
 from engine_harness import make_launch
 from golden import assert_golden
 from slurm_harness import late
-from tarmac.engines.slurm.partition import parse_nodes
+from tarmac.engines.slurm.partition import Limits, parse_nodes
 from tarmac.engines.slurm.script import job_script
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.launch import BatchLaunch, Launch
@@ -28,11 +28,12 @@ PLAIN = {"directory": "/shared/tarmac", "partition": "batch"}
 
 
 def script(launch: Launch, nodes: str, **settings: object) -> str:
-    partition = parse_nodes(nodes, cluster="site", partition="batch", gpu_type=None)
+    (pool,) = read_settings(PLAIN | settings).pools
+    partition = parse_nodes(nodes, cluster="site", partition="batch", gpu_type=pool.gpu_type)
     return job_script(
         launch,
         DIRECTORY,
-        settings=read_settings(PLAIN | settings),
+        pool=pool,
         partition=partition,
         installation=INSTALLATION,
     )
@@ -54,6 +55,20 @@ def test_gpus_on_two_nodes_with_directives_added_and_dropped() -> None:
         replace(launch, nodes=nodes), GPUS, account="proj", qos="long", extra=extra, python="python3.9"
     )
     assert_golden(HERE / "gpus.sh", made)
+
+
+def test_a_type_is_asked_for_where_the_run_names_it_or_there_is_but_one() -> None:
+    """K7: GPUs of a type; on a partition with several, any will do where the run does not say."""
+    both = GPUS.replace("gpu:a100:4(S:0-1)", "gpu:A100:4,gpu:V100:2")
+    launch = late(make_launch(("train",)))
+    for nodes, wanted, asked in (
+        (GPUS, None, "a100:1"),
+        (both, None, "1"),
+        (both, "v100", "V100:1"),
+        (both, "a100", "A100:1"),
+    ):
+        made = script(replace(launch, batch=BatchLaunch(slot_type=wanted)), nodes)
+        assert f"#SBATCH --gpus-per-node={asked}\n" in made
 
 
 def test_the_directives_of_a_run_come_after_those_of_its_cluster() -> None:
@@ -95,10 +110,10 @@ def test_a_job_is_asked_for_no_longer_than_one_may_take(
 ) -> None:
     launch = late(make_launch(("train",), time_limit_s=limit_s, grace_s=30.0))
     partition = replace(
-        parse_nodes(CPUS, cluster="site", partition="batch", gpu_type=None), longest_s=longest_s
+        parse_nodes(CPUS, cluster="site", partition="batch"), limits=Limits(longest_s=longest_s)
     )
-    settings = read_settings(PLAIN | {"wall_time": wall_time})
-    made = job_script(launch, DIRECTORY, settings=settings, partition=partition, installation=INSTALLATION)
+    (pool,) = read_settings(PLAIN | {"wall_time": wall_time}).pools
+    made = job_script(launch, DIRECTORY, pool=pool, partition=partition, installation=INSTALLATION)
     assert directive(made, "time") == minutes
 
 

@@ -15,9 +15,10 @@ from slurm_clusters import install_standin
 from tarmac.control.service import ControlPlane, Submission
 from tarmac.dialects import read
 from tarmac.engines.sim import Behaviour, SimEngine, VirtualClock
-from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine
+from tarmac.engines.slurm.host import local_host
 from tarmac.engines.slurm.settings import read_settings
+from tarmac.model.errors import NeverFits, Refused
 from tarmac.model.spec import RunSpec, Target
 from tarmac.store.memory import MemoryStore
 
@@ -32,8 +33,8 @@ class Site:
 
     def plane(self, **settings: Any) -> ControlPlane:
         given: Mapping[str, Any] = {"directory": str(self.directory / "shared"), "python": sys.executable}
-        commands = Commands(variables=self.variables)
-        engine = SlurmEngine("site", read_settings({**given, **settings}), commands=commands)
+        host = local_host(self.directory / "shared", variables=self.variables)
+        engine = SlurmEngine("site", read_settings({**given, **settings}), host=host)
         clock = VirtualClock(1_000_000.0)
         return ControlPlane(
             store=MemoryStore(),
@@ -82,3 +83,52 @@ def test_a_dry_run_is_the_script_of_the_job_before_anything_is_sent(site: Site) 
     never = plane.dry_run(there(slots=16))
     assert never.launch is None
     assert never.largest == "slots: 12"
+
+
+POOLS = {
+    "pools": {
+        "small": {"partition": "cpu"},
+        "train": {"partition": "gpu", "account": "proj", "reservation": "course"},
+    }
+}
+NODES = """NodeName=c1 CPUTot=16 Gres=(null) NodeAddr=c1 RealMemory=64000 Partitions=cpu
+NodeName=g1 CPUTot=64 Gres=gpu:H100:8 NodeAddr=g1 RealMemory=512000 Partitions=gpu
+NodeName=g2 CPUTot=64 Gres=gpu:H100:8 NodeAddr=g2 RealMemory=512000 Partitions=gpu
+NodeName=g3 CPUTot=64 Gres=gpu:H100:8 NodeAddr=g3 RealMemory=512000 Partitions=gpu
+NodeName=g4 CPUTot=32 Gres=gpu:v100:4 NodeAddr=g4 RealMemory=512000 Partitions=gpu
+"""
+PARTITIONS = """PartitionName=cpu MaxTime=UNLIMITED MaxNodes=UNLIMITED DefaultTime=01:00:00 State=UP
+PartitionName=gpu MaxTime=1-00:00:00 MaxNodes=2 DefaultTime=NONE State=UP
+"""
+
+
+@pytest.fixture
+def pools(site: Site) -> ControlPlane:
+    """A Slurm with a partition of processors and one of GPUs of two types."""
+    (site.knobs / "scontrol-nodes").write_text(NODES)
+    (site.knobs / "scontrol-partition").write_text(PARTITIONS)
+    return site.plane(**POOLS)
+
+
+def test_the_pool_of_a_run_names_its_partition_and_all_that_goes_with_it(pools: ControlPlane) -> None:
+    usual = directives(pools.dry_run(there(slots=2)).rendered)
+    assert {"partition=cpu", "cpus-per-task=2"} <= set(usual)
+    asked = written("cluster: site\npool: train\nslots: h100:16\ncommand: hostname\n")
+    said = directives(pools.dry_run(asked).rendered)
+    wanted = {"partition=gpu", "account=proj", "reservation=course", "gpus-per-node=H100:8", "nodes=2"}
+    assert wanted <= set(said)
+    any_type = written("cluster: site\npool: train\nslots: 4\ncommand: hostname\n")
+    assert "gpus-per-node=4" in directives(pools.dry_run(any_type).rendered)
+
+
+def test_what_never_fits_is_refused_at_submission_with_what_would(pools: ControlPlane) -> None:
+    pools.dry_run(there(slots=1))  # reads what there is
+    with pytest.raises(NeverFits) as refused:
+        pools.submit([written("cluster: site\nslots: h100:8\ncommand: hostname\n")])
+    assert "--pool train could hold it" in str(refused.value)
+    with pytest.raises(NeverFits) as refused:
+        pools.submit([written("cluster: site\npool: train\nslots: h100:24\ncommand: hostname\n")])
+    assert "it takes 3 nodes, and gpu gives a job 2 at most (what would fit: slots: 16)" in str(refused.value)
+    with pytest.raises(Refused, match=r"wants pool 'trian'.*did you mean train\?"):
+        pools.submit([written("cluster: site\npool: trian\ncommand: hostname\n")])
+    assert not pools.control.store.live_runs()

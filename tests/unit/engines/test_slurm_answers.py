@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.engines.slurm.commands import Commands, job_id
 from tarmac.engines.slurm.host import local_host
-from tarmac.engines.slurm.partition import longest_s, parse_nodes, parse_partitions
+from tarmac.engines.slurm.partition import parse_limits, parse_nodes, parse_partitions, widest
 from tarmac.engines.slurm.queue import parse_accounting, parse_queue
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.engines.slurm.states import MEANINGS, Stage, meaning
@@ -159,8 +159,8 @@ def offered(partition: str, gpu_type: str | None = None) -> list[tuple[str, int,
     return [(node.hostname, node.capacity.slots, node.capacity.slot_type) for node in found.nodes]
 
 
-def test_slots_are_the_gpus_of_one_type_or_else_processors() -> None:
-    assert offered("gpu") == [("g1", 4, "a100"), ("g2", 4, "a100")]
+def test_slots_are_the_gpus_of_every_type_or_else_processors() -> None:
+    assert offered("gpu") == [("g1", 4, "a100"), ("g2", 4, "a100"), ("g2", 2, "v100")]
     assert offered("gpu", "V100") == [("g2", 2, "v100")]
     assert offered("cpu") == [("c1", 16, "cpu")]
     assert offered("old") == [("g3", 2, "gpu")]
@@ -169,15 +169,29 @@ def test_slots_are_the_gpus_of_one_type_or_else_processors() -> None:
 
 def test_the_processors_that_jobs_may_use_count() -> None:
     found = parse_nodes(NODES, cluster="site", partition="gpu", gpu_type=None)
-    assert [node.capacity.cpus for node in found.nodes] == [64.0, 62.0]
-    assert found.cpus_per_slot == 15
+    assert [node.capacity.cpus for node in found.nodes] == [64.0, 62.0, 62.0]
+    assert (found.cpus_per_slot(), found.cpus_per_slot("v100")) == (15, 31)
 
 
-def test_the_longest_time_of_a_partition() -> None:
-    text = "PartitionName=a MaxTime=1-00:30:00 State=UP\nPartitionName=b MaxTime=UNLIMITED State=UP\n"
+def test_types_are_asked_for_as_slurm_spells_them() -> None:
+    """Runs call them without regard to case; two types of one machine are two nodes to choose from."""
+    found = parse_nodes(NODES.splitlines()[0], cluster="site", partition="gpu")
+    assert found.types == {"a100": "A100"}
+    names = [node.name for node in parse_nodes(NODES, cluster="site", partition="gpu").nodes]
+    assert names == ["g1.site", "g2-a100.site", "g2-v100.site"]
+
+
+def test_what_a_partition_takes_of_a_job() -> None:
+    text = (
+        "PartitionName=a MaxTime=1-00:30:00 DefaultTime=01:00:00 MaxNodes=8 State=UP\n"
+        "PartitionName=b MaxTime=UNLIMITED DefaultTime=NONE MaxNodes=UNLIMITED State=UP\n"
+    )
     found = parse_partitions(text)
-    assert longest_s(found["a"]) == 88_200.0
-    assert longest_s(found["b"]) is None
+    first, second = parse_limits(found["a"]), parse_limits(found["b"])
+    assert (first.longest_s, first.usual_s, first.most_nodes) == (88_200.0, 3600.0, 8)
+    assert (second.longest_s, second.usual_s, second.most_nodes) == (None, None, None)
+    assert widest([first, second]) == second
+    assert widest([first, first]) == first
 
 
 # --- settings -----------------------------------------------------------------------------------------
@@ -200,8 +214,33 @@ def test_the_longest_time_of_a_partition() -> None:
         (NEEDED | {"extra": {"mem=4": "x"}}, "no directive"),
         (NEEDED | {"extra": {"mem": '4" --nodes="9'}}, "not allowed"),
         (NEEDED | {"extra": "mem"}, "no mapping"),
+        (NEEDED | {"pools": {"a": "gpu"}}, "pool 'a' is no mapping"),
+        (NEEDED | {"pools": {"a b": {}}}, "cannot be called so"),
+        (NEEDED | {"pools": {"a": {"partiton": "x"}}}, r"pool 'a' has no setting 'partiton' \(did you mean"),
+        (NEEDED | {"pools": {"a": {"qos": "x\ny"}}}, "not allowed"),
+        ({"directory": "/shared", "pools": {"a": {}}}, "pool 'a' needs the setting 'partition'"),
     ],
 )
 def test_settings_that_are_wrong_are_refused_with_the_value(settings: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         read_settings(settings)
+
+
+def test_pools_say_what_they_do_not_share() -> None:
+    found = read_settings(
+        NEEDED
+        | {"account": "proj", "extra": {"mem": "4G", "nice": 5}}
+        | {
+            "pools": {
+                "train": {"partition": "gpu", "gpu_type": "h100", "qos": "long", "constraint": "ib&nvlink"},
+                "debug": {"account": "other", "extra": {"mem": None}},
+            }
+        }
+    )
+    train, debug = found.pools
+    assert train.terms == {"partition": "gpu", "account": "proj", "qos": "long", "constraint": "ib&nvlink"}
+    assert (train.gpu_type, train.extra) == ("h100", {"mem": "4G", "nice": "5"})
+    assert debug.terms == {"partition": "batch", "account": "other"}
+    assert debug.extra == {"mem": None, "nice": "5"}
+    assert found.pool("debug") is debug
+    assert [pool.name for pool in read_settings(NEEDED).pools] == ["default"]

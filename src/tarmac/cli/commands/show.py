@@ -95,7 +95,8 @@ def where_text(attempt: api.Attempt) -> str:
     if native is None:
         return attempt["cluster"]
     words = f"{attempt['cluster']}, job {native['id']} {native['state']}".rstrip()
-    return f"{words} ({native['reason']})" if native["reason"] else words
+    never = "never starts: " if native["stuck"] else ""
+    return f"{words} ({never}{native['reason']})" if native["reason"] else words
 
 
 def _attempt_table(attempts: Sequence[api.Attempt], now: float, terminal: Terminal) -> str:

@@ -78,6 +78,15 @@ def _state(run: api.QueueEntry, now: float) -> Cell:
     return Cell(f"retry {until(run['retry_at'], now)}", cell.style)
 
 
+def _start(run: api.QueueEntry, now: float) -> Cell | str:
+    """When it is likely to start; in a cluster's own queue also why it does not, in that system's word."""
+    native = run["native"] if run["estimate"] is not None else None
+    if native is not None and native["stuck"]:
+        return Cell(f"never: {native['reason']}", "red")
+    reason = f" ({native['reason']})" if native is not None and native["reason"] else ""
+    return f"{start_text(run['estimate'], now)}{reason}"
+
+
 def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | str]:
     return (
         str(run["number"]),
@@ -89,5 +98,5 @@ def _row(run: api.QueueEntry, *, shared: bool, now: float) -> Sequence[Cell | st
         f"{run['slots_acquired']}/{run['slots_needed']}",
         _state(run, now),
         run["user"],
-        start_text(run["estimate"], now),
+        _start(run, now),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tarmac.control.delegation import capacity_of
+from tarmac.control.delegation import capacity_of, queue_of
 from tarmac.control.queue.queue_entries import QueueEntry, QueuePage
 from tarmac.control.state.control_state import ControlState
 from tarmac.model.cluster import DEFAULT_POOL, Policy, Pool
@@ -38,7 +38,7 @@ def delegated_pages(
         return
     lines: dict[tuple[str, str], list[Line]] = {}
     for line in _lines(control):
-        lines.setdefault(_key(*line), []).append(line)
+        lines.setdefault(_key(control, *line), []).append(line)
     for key, members in lines.items():
         if cluster in (None, key[0]) and pool in (None, key[1]):
             yield _page(key, sorted(members, key=_order), part)
@@ -58,10 +58,13 @@ def _lines(control: ControlState) -> Iterable[Line]:
     return [*submitted, *waiting]
 
 
-def _key(run: Run, attempt: Attempt | None) -> tuple[str, str]:
+def _key(control: ControlState, run: Run, attempt: Attempt | None) -> tuple[str, str]:
     if attempt is not None:
         return attempt.allocation.cluster, attempt.allocation.pool
-    return run.spec.target.cluster or "", run.place.pool or run.spec.target.pool or DEFAULT_POOL
+    engine = control.engines.delegate_of(run.spec.target.cluster)
+    offer = queue_of(run, engine) if engine is not None else None
+    named = run.place.pool or run.spec.target.pool or DEFAULT_POOL
+    return run.spec.target.cluster or "", named if offer is None else offer.pool
 
 
 def _order(line: Line) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from tarmac.model.abilities import (
     DescribesClusters,
     OffersNodes,
     OffersPorts,
+    OffersQueues,
     Pace,
     PreparesClusters,
     Reaps,
@@ -92,6 +93,7 @@ class AttachedEngine:
         self.name = engine.name
         self.inventory = engine if isinstance(engine, OffersNodes) else None
         self.delegate = engine if isinstance(engine, Delegates) else None
+        self.queues = engine if isinstance(engine, OffersQueues) else None
         self.describer = engine if isinstance(engine, DescribesClusters) else None
         self.preparer = engine if isinstance(engine, PreparesClusters) else None
         self.examiner = engine if isinstance(engine, ExaminesCluster) else None

@@ -23,6 +23,7 @@ from tarmac.dialects.problems import Problems
 from tarmac.dialects.section import Section, Value
 from tarmac.dialects.yaml_tree import compose_table
 from tarmac.model.errors import InvalidInput, Problem
+from tarmac.model.resources import ACCELERATOR
 from tarmac.model.site import Firecrest, SiteRequest
 from tarmac.model.spec import (
     Command,
@@ -73,6 +74,7 @@ def _spec(
                 processes=(Process(command=Command(script=project.command)),),
                 replicas=None,
                 slots=(resources.nodes or 1) * (resources.slots_per_node or 1),
+                slot_type=ACCELERATOR if resources.slots_per_node is not None else None,
                 nodes=resources.nodes or 1,
             ),
         ),

@@ -24,12 +24,12 @@ from tarmac.engines.slurm.following import Following
 from tarmac.engines.slurm.host import Host, local_host
 from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.queue import Job, Queue, Snapshot
-from tarmac.engines.slurm.script import SlurmRequest, job_script
+from tarmac.engines.slurm.script import SlurmRequest, job_script, with_variables
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.engines.slurm.site import Site
 from tarmac.engines.slurm.states import Stage, meaning
 from tarmac.model.abilities import Pace
-from tarmac.model.cluster import Cluster, Node
+from tarmac.model.cluster import Cluster, Node, QueueOffer
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import NotFound, Unavailable
 from tarmac.model.launch import Launch
@@ -127,12 +127,13 @@ class SlurmEngine:
 
     def render(self, launch: Launch) -> SlurmRequest:
         """Pure but for what is known of the partition: which type of slots it has."""
-        partition = self._site.partition()
-        attempt = render(launch, self._host.layout, self._node_settings)
+        pool = self._settings.pool(launch.batch.pool)
+        partition = self._site.partition(pool.name)
+        attempt = render(with_variables(launch, self._host.layout), self._host.layout, self._node_settings)
         script = job_script(
             launch,
             attempt.directory,
-            settings=self._settings,
+            pool=pool,
             partition=partition,
             installation=self._delivery.installation,
         )
@@ -210,7 +211,10 @@ class SlurmEngine:
     # --- optional abilities ----------------------------------------------------------------------
 
     def capacity(self) -> Sequence[Node]:
-        return self._site.partition().nodes
+        return self._site.nodes()
+
+    def queues(self) -> Sequence[QueueOffer]:
+        return self._site.queues()
 
     def read_capacity(self) -> None:
         """Read what the partition has now, instead of when it is next due. Raises Unavailable."""

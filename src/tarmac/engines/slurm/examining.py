@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.installing import Sidecar
-from tarmac.engines.slurm.partition import parse_partitions
-from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.partition import Partition, parse_partitions
+from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
 from tarmac.engines.slurm.site import Site
+from tarmac.launch.directives import amended
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import Unavailable
 
@@ -32,7 +33,7 @@ def examined(
         *(_program(commands, name) for name in PROGRAMS),
         _controller(commands),
         _accounting(commands),
-        *_partition(settings, commands, site),
+        *_pools(settings, commands, site),
         _directory(host),
         _python(settings, commands),
         *([_artifacts(sidecar)] if sidecar is not None else []),
@@ -71,30 +72,52 @@ def _accounting(commands: Commands) -> Finding:
     )
 
 
-def _partition(settings: SlurmSettings, commands: Commands, site: Site) -> Iterator[Finding]:
+def _pools(settings: SlurmSettings, commands: Commands, site: Site) -> Iterator[Finding]:
     try:
         known = parse_partitions(commands.query(["scontrol", "show", "partition", "-o"]))
-        offered = site.read()
+        site.read()
     except Unavailable as error:
         yield Finding(what="partition", ok=False, text=str(error))
         return
-    for name in settings.partition.split(","):
-        fields = known.get(name)
-        if fields is None:
-            text = f"there is no partition {name}; there are {', '.join(sorted(known)) or 'none'}"
-            yield Finding(what="partition", ok=False, text=text)
-        else:
-            state, longest = fields.get("State", "?"), fields.get("MaxTime", "?")
-            count = fields.get("TotalNodes", "?")
-            text = f"{name} is {state.lower()}, {count} nodes, at most {longest} for a job"
-            yield Finding(what="partition", ok=state == "UP", text=text)
-    kinds = offered.types
-    if settings.gpu_type is not None and settings.gpu_type.lower() not in kinds:
-        text = f"the partition has no {settings.gpu_type}; it has {', '.join(kinds) or 'no GPUs'}"
-        yield Finding(what="gpu_type", ok=False, text=text)
-    elif settings.gpu_type is None and len(kinds) > 1:
-        text = f"the partition has {', '.join(kinds)}: {offered.slot_type} is used, unless gpu_type is set"
-        yield Finding(what="gpu_type", ok=True, text=text)
+    for pool in settings.pools:
+        what = "partition" if len(settings.pools) == 1 else f"pool {pool.name}"
+        findings = [_partition(what, name, known) for name in pool.partition.split(",")]
+        yield from findings
+        yield from _gpu_types(what, pool, site.partition(pool.name))
+        if all(finding.ok for finding in findings):
+            yield _test_job(what, pool, commands)
+
+
+def _partition(what: str, name: str, known: Mapping[str, Mapping[str, str]]) -> Finding:
+    fields = known.get(name)
+    if fields is None:
+        text = f"there is no partition {name}; there are {', '.join(sorted(known)) or 'none'}"
+        return Finding(what=what, ok=False, text=text)
+    state, longest = fields.get("State", "?"), fields.get("MaxTime", "?")
+    count = fields.get("TotalNodes", "?")
+    text = f"{name} is {state.lower()}, {count} nodes, at most {longest} for a job"
+    return Finding(what=what, ok=state == "UP", text=text)
+
+
+def _gpu_types(what: str, pool: PoolSettings, offered: Partition) -> Iterator[Finding]:
+    if pool.gpu_type is not None and not offered.types:
+        yield Finding(what=what, ok=False, text=f"partition {pool.partition} has no {pool.gpu_type}")
+    elif offered.types:
+        yield Finding(what=what, ok=True, text=f"its GPUs: {', '.join(sorted(offered.types.values()))}")
+
+
+def _test_job(what: str, pool: PoolSettings, commands: Commands) -> Finding:
+    """A job of one task for a minute, which Slurm judges and does not keep: account, QoS and the rest."""
+    directives = amended(pool.terms, {"nodes": "1", "time": "1", "job-name": "tarmac-check"}, pool.extra)
+    options = [f"--{name}={value}" if value else f"--{name}" for name, value in directives.items()]
+    try:
+        answer = commands.run(["sbatch", "--test-only", "--parsable", *options, "--wrap=true"])
+    except Unavailable as error:
+        return Finding(what=what, ok=False, text=str(error))
+    if answer.code != 0:
+        said = " ".join(f"{name} {value}" for name, value in pool.terms.items())
+        return Finding(what=what, ok=False, text=f"a job would be refused ({said}): {answer.complaint}")
+    return Finding(what=what, ok=True, text="a job would be taken")
 
 
 def _directory(host: Host) -> Finding:

@@ -35,6 +35,11 @@ class SlurmKind:
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings that name no Slurm."""
         read_settings(cluster.settings)
+        if cluster.pools:
+            raise InvalidInput(
+                "the rules of pools are for clusters where tarmac places",
+                hint="pools of a Slurm are 'pools' in its settings: {train: {partition: gpu}}",
+            )
         if cluster.credentials:
             raise InvalidInput("the engine slurm takes no credentials: its commands run as the server's user")
 

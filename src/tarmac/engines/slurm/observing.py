@@ -15,6 +15,7 @@ from tarmac.engines.attempts.aggregate_outcome import Phase, observation
 from tarmac.engines.attempts.view import AttemptView
 from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Job
+from tarmac.engines.slurm.reasons import explained
 from tarmac.engines.slurm.script import BEGUN_FILE, LOG_FILE, OVER_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.states import GONE, Meaning, Stage, meaning
 from tarmac.model.errors import Unavailable
@@ -112,7 +113,7 @@ def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
     """Of a job that waits or has nodes: waiting until every node has said its name."""
     native = NativeStatus(id=job.id, state=job.state, reason=job.reason)
     if meaning(job.state).stage is Stage.WAITS:
-        native = replace(native, expected_start_at=job.start_at)
+        native = replace(explained(native), expected_start_at=job.start_at)
     if seen.state is ObservedState.ENDED:  # the job is not over: nor is it certain why
         seen = Observation(state=ObservedState.UNKNOWN, native_state=job.state)
     elif any(node.facts.phase is Phase.UNCLAIMED for node in view.nodes) or not seen.nodes:

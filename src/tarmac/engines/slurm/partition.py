@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from tarmac.model.cluster import Node
+from tarmac.model.cluster import DEFAULT_POOL, Node
 from tarmac.model.resources import ACCELERATOR, CPU_ONLY, Resources
+
+N = TypeVar("N", int, float)
 
 _FIELD = re.compile(r"(?:^|\s)([A-Z][A-Za-z]*)=(\S*)")
 _GPU = re.compile(r"gpu(?::([A-Za-z][A-Za-z0-9_.-]*))?(?::([0-9]+))?(?:\([^)]*\))?")
@@ -17,45 +20,63 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a partition takes of a job: None where there is no limit, or none is known."""
+
+    longest_s: float | None = None
+    usual_s: float | None = None
+    most_nodes: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition as offered: nodes of one type of slots. `types` are all the types of GPUs it has."""
+    """What a pool offers, from its partition: a node for each type of slots that a machine has.
+
+    `types` are the GPUs by the names that runs use; the values are spelt as Slurm has them.
+    """
 
     nodes: tuple[Node, ...] = ()
-    slot_type: str = CPU_ONLY
-    types: tuple[str, ...] = ()
-    longest_s: float | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = NO_LIMITS
 
     @property
     def has_gpus(self) -> bool:
         """Whether its slots are GPUs; else they are processors."""
-        return self.slot_type != CPU_ONLY
+        return bool(self.types)
 
-    @property
-    def cpus_per_slot(self) -> int:
-        """What goes with one GPU where nothing else is asked."""
-        shares = [
-            int(node.capacity.cpus) // node.capacity.slots for node in self.nodes if node.capacity.slots
-        ]
-        return max(1, min(shares, default=1))
+    def cpus_per_slot(self, slot_type: str | None = None) -> int:
+        """What goes with one GPU (of a type) where nothing else is asked."""
+        nodes = [node.capacity for node in self.nodes if slot_type in (None, node.capacity.slot_type)]
+        return max(1, min((int(each.cpus) // each.slots for each in nodes if each.slots), default=1))
 
 
-def parse_nodes(text: str, *, cluster: str, partition: str, gpu_type: str | None) -> Partition:
+def parse_nodes(
+    text: str, *, cluster: str, partition: str, gpu_type: str | None = None, pool: str = DEFAULT_POOL
+) -> Partition:
     """The nodes that `scontrol show nodes -o` lists of a partition, as if idle.
 
-    Where it has GPUs of several types, those of `gpu_type` are offered, else of the type with most.
+    Where it has GPUs, its slots are these, of every type, or of `gpu_type` alone; else they are processors.
     """
-    records = [fields for fields in _records(text, "NodeName") if _is_in(fields, partition)]
-    gpus = [_gpus(fields.get("Gres", "")) for fields in records]
-    counted: Counter[str] = sum(gpus, Counter())
-    most = min(counted, key=lambda kind: (-counted[kind], kind), default=CPU_ONLY)
-    slot_type = gpu_type.lower() if gpu_type else most
-    nodes = []
-    for fields, there in zip(records, gpus, strict=True):
-        cpus = int(fields.get("CPUEfctv") or fields.get("CPUTot") or 0)
-        slots = cpus if slot_type == CPU_ONLY else there[slot_type]
-        if slots > 0:
-            nodes.append(_node(fields, cluster, cpus=cpus, slots=slots, slot_type=slot_type))
-    return Partition(nodes=tuple(nodes), slot_type=slot_type, types=tuple(sorted(counted)))
+    types: dict[str, str] = {}
+    there: list[tuple[Mapping[str, str], Counter[str]]] = []
+    for fields in _records(text, "NodeName"):
+        if _is_in(fields, partition):
+            gpus = _gpus(fields.get("Gres", ""))
+            types |= {kind.lower(): kind for kind in gpus}
+            there.append((fields, Counter({kind.lower(): count for kind, count in gpus.items()})))
+    if gpu_type is not None:
+        types = {kind: name for kind, name in types.items() if kind == gpu_type.lower()}
+    offered = sorted(types) if types or gpu_type is not None else [CPU_ONLY]
+    nodes = [
+        _node(fields, cluster, pool=pool, slots=slots, slot_type=kind, others=len(gpus) > 1)
+        for fields, gpus in there
+        for kind in offered
+        if (slots := _cpus(fields) if kind == CPU_ONLY else gpus[kind]) > 0
+    ]
+    return Partition(nodes=tuple(nodes), types=types)
 
 
 def parse_partitions(text: str) -> dict[str, Mapping[str, str]]:
@@ -63,9 +84,29 @@ def parse_partitions(text: str) -> dict[str, Mapping[str, str]]:
     return {fields["PartitionName"]: fields for fields in _records(text, "PartitionName")}
 
 
-def longest_s(fields: Mapping[str, str]) -> float | None:
-    """The longest time that a job of a partition may take; None where it has no limit."""
-    match = _TIME.fullmatch(fields.get("MaxTime", ""))
+def parse_limits(fields: Mapping[str, str]) -> Limits:
+    """What one of these says of the time and the nodes of a job."""
+    most_nodes = fields.get("MaxNodes", "")
+    usual_s = parse_duration(fields.get("DefaultTime", ""))
+    return Limits(
+        longest_s=parse_duration(fields.get("MaxTime", "")),
+        usual_s=usual_s,
+        most_nodes=int(most_nodes) if most_nodes.isdigit() else None,
+    )
+
+
+def widest(limits: Sequence[Limits]) -> Limits:
+    """What the most generous of several partitions takes; nothing is known where one of them is not."""
+    return Limits(
+        longest_s=_largest([each.longest_s for each in limits]),
+        usual_s=_largest([each.usual_s for each in limits]),
+        most_nodes=_largest([each.most_nodes for each in limits]),
+    )
+
+
+def parse_duration(text: str) -> float | None:
+    """A time as Slurm writes it, in seconds; None for UNLIMITED, NONE and the like."""
+    match = _TIME.fullmatch(text)
     if match is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
@@ -84,6 +125,11 @@ def _records(text: str, key: str) -> Iterator[Mapping[str, str]]:
             yield fields
 
 
+def _largest(values: Sequence[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
+
+
 def _is_in(fields: Mapping[str, str], partition: str) -> bool:
     wanted = set(partition.split(","))
     return not wanted.isdisjoint(fields.get("Partitions", "").split(","))
@@ -95,18 +141,28 @@ def _gpus(gres: str) -> Counter[str]:
     for item in re.split(r",(?![^(]*\))", gres):
         match = _GPU.fullmatch(item)
         if match is not None:
-            found[(match[1] or ACCELERATOR).lower()] += int(match[2] or 1)
+            found[match[1] or ACCELERATOR] += int(match[2] or 1)
     return found
 
 
-def _node(fields: Mapping[str, str], cluster: str, *, cpus: int, slots: int, slot_type: str) -> Node:
-    """A node as if idle, also while it is down: what can be asked for does not change with that."""
-    name = fields["NodeName"]
+def _cpus(fields: Mapping[str, str]) -> int:
+    return int(fields.get("CPUEfctv") or fields.get("CPUTot") or 0)
+
+
+def _node(
+    fields: Mapping[str, str], cluster: str, *, pool: str, slots: int, slot_type: str, others: bool
+) -> Node:
+    """A node as if idle, also while it is down: what can be asked for does not change with that.
+
+    One with GPUs of `others` types as well stands there once for each type, under names of their own.
+    """
+    host = fields["NodeName"]
     memory = int(fields.get("RealMemory") or 0) * 2**20
     return Node(
-        name=f"{name}.{cluster}",
+        name=f"{host}-{slot_type}.{cluster}" if others else f"{host}.{cluster}",
         cluster=cluster,
-        address=fields.get("NodeAddr") or name,
-        hostname=name,
-        capacity=Resources(slots=slots, slot_type=slot_type, cpus=float(cpus), memory_bytes=memory),
+        address=fields.get("NodeAddr") or host,
+        hostname=host,
+        pool=pool,
+        capacity=Resources(slots=slots, slot_type=slot_type, cpus=float(_cpus(fields)), memory_bytes=memory),
     )

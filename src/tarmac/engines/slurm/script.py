@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
-from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.settings import PoolSettings
+from tarmac.launch import variables
 from tarmac.launch.directives import amended, directive_lines
 from tarmac.launch.quoting import quote
 from tarmac.model.launch import Launch, NodeLaunch
@@ -27,6 +29,8 @@ LOG_FILE = "slurm.log"
 SUBMITTED_FILE = "slurm-submitted"
 OVER_FILE = "slurm-over"
 """Made where the job is over for Slurm, and its runners may live on: with its state, or REQUEUED."""
+VARIABLES_FILE = "slurm-variables"
+"""What Slurm gave the job, for a worker that starts steps itself."""
 
 BEGUN_FILE = "slurm-begun"
 """Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
@@ -40,7 +44,7 @@ if ! (set -o noclobber; echo "$SLURM_JOB_ID" > "$attempt/{begun}") 2> /dev/null;
     echo "job $SLURM_JOB_ID leaves: the attempt has begun elsewhere, or was taken back"
     exit 0
 fi
-# The nodes by rank, each with its address where its name is none.
+{variables}# The nodes by rank, each with its address where its name is none.
 nodes=
 for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
     address=
@@ -61,9 +65,13 @@ if ! [[ $ends_at =~ ^[0-9]{{10,12}}$ ]]; then
     ends_at=${{seconds:+$(($(date +%s) + seconds))}}
 fi
 export attempt nodes ends_at
-exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} \\
+exec srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {overlap}{cpus}\\
     --export=ALL --cpu-bind=none --kill-on-bad-exit=1 --wait=0 --input=none \\
     bash -c {task}
+"""
+
+KEEP_VARIABLES = f"""# The run starts steps itself, as a job's own script would, with these variables.
+declare -px "${{!SLURM_@}}" > "$attempt/{VARIABLES_FILE}"
 """
 
 TASK = """devices=${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}
@@ -93,11 +101,12 @@ class SlurmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
-    """What each node of a job is asked for; memory None: what the site gives by default."""
+    """What each node of a job is asked for; None: of any type, and what memory the site gives by default."""
 
     nodes: int
     cpus: int
     gpus: int = 0
+    gpu_type: str | None = None
     memory_mib: int | None = None
 
 
@@ -105,15 +114,15 @@ def job_script(
     launch: Launch,
     directory: Path,
     *,
-    settings: SlurmSettings,
+    pool: PoolSettings,
     partition: Partition,
     installation: Installation,
 ) -> str:
     """The script of the job of a launch; pure."""
     wanted = job_resources(launch, partition)
     directives = amended(
-        dict(_directives(launch, directory, wanted, settings, partition)),
-        settings.extra,
+        dict(_directives(launch, directory, wanted, pool, partition)),
+        pool.extra,
         launch.batch.directives,
     )
     runner = installation.join("$attempt", "$SLURM_PROCID", "$nodes", "$ends_at")
@@ -123,11 +132,26 @@ def job_script(
         directory=quote(str(directory)),
         begun=BEGUN_FILE,
         seconds=int(limit) * 60 if limit.isdigit() else "",
+        variables=KEEP_VARIABLES if launch.batch.starts_steps else "",
+        overlap="--overlap " if launch.batch.starts_steps else "",
         nodes=wanted.nodes,
-        cpus=directives.get("cpus-per-task", wanted.cpus),
+        cpus=f"--cpus-per-task={cpus} " if (cpus := directives.get("cpus-per-task")) else "",
         task=quote_script(TASK.format(runner=command)),
     )
     return "\n".join(["#!/bin/bash", *directive_lines(directives)]) + body
+
+
+def with_variables(launch: Launch, layout: Layout) -> Launch:
+    """The launch; workers that start steps themselves find out where the variables of the job are."""
+    directory = layout.attempt(launch.attempt_id)
+    if not launch.batch.starts_steps or directory is None:
+        return launch
+    more = {variables.BATCH_VARIABLES: str(directory / VARIABLES_FILE)}
+    nodes = tuple(
+        replace(node, workers=tuple(replace(worker, env={**worker.env, **more}) for worker in node.workers))
+        for node in launch.nodes
+    )
+    return replace(launch, nodes=nodes)
 
 
 def quote_script(text: str) -> str:
@@ -136,25 +160,30 @@ def quote_script(text: str) -> str:
 
 
 def job_resources(launch: Launch, partition: Partition) -> JobResources:
-    """What its nodes need: Slurm gives the same on each, so the node that needs most decides."""
+    """What its nodes need: Slurm gives the same on each, so the node that needs most decides.
+
+    GPUs are asked for by their type where the run names one, or there is but one.
+    """
     slots = max(_slots(node) for node in launch.nodes)
     cpus = max(math.ceil(sum(worker.limits.cpus for worker in node.workers)) for node in launch.nodes)
     memory = max(sum(worker.limits.memory_bytes for worker in node.workers) for node in launch.nodes)
     gpus = slots if partition.has_gpus else 0
+    kind = launch.batch.slot_type or (next(iter(partition.types)) if len(partition.types) == 1 else None)
     return JobResources(
         nodes=len(launch.nodes),
-        cpus=max(cpus or gpus * partition.cpus_per_slot, 0 if gpus else slots, 1),
+        cpus=max(cpus or gpus * partition.cpus_per_slot(kind), 0 if gpus else slots, 1),
         gpus=gpus,
+        gpu_type=partition.types.get(kind) if kind is not None else None,
         memory_mib=math.ceil(memory / 2**20) or None,
     )
 
 
-def job_limit_s(launch: Launch, settings: SlurmSettings, partition: Partition) -> float | None:
+def job_limit_s(launch: Launch, pool: PoolSettings, partition: Partition) -> float | None:
     """How long the job may take; None: what the partition gives by default.
 
     Where the run needs longer than one job may take, it is the longest, and another job follows.
     """
-    limits = [limit for limit in (settings.wall_time_s, partition.longest_s) if limit is not None]
+    limits = [limit for limit in (pool.wall_time_s, partition.limits.longest_s) if limit is not None]
     if launch.time_limit_s is not None:
         limits.append(launch.time_limit_s + launch.grace_s + END_MARGIN_S)
     return min(limits, default=None)
@@ -165,24 +194,20 @@ def _slots(node: NodeLaunch) -> int:
 
 
 def _directives(
-    launch: Launch, directory: Path, wanted: JobResources, settings: SlurmSettings, partition: Partition
+    launch: Launch, directory: Path, wanted: JobResources, pool: PoolSettings, partition: Partition
 ) -> Iterator[tuple[str, str]]:
     yield "job-name", f"{NAME_PREFIX}{launch.attempt_id}"
     yield "comment", launch.attempt_id
-    yield "partition", settings.partition
-    if settings.account is not None:
-        yield "account", settings.account
-    if settings.qos is not None:
-        yield "qos", settings.qos
+    yield from pool.terms.items()
     yield "nodes", str(wanted.nodes)
     yield "ntasks-per-node", "1"
     yield "cpus-per-task", str(wanted.cpus)
     if wanted.gpus:
-        kind = "" if partition.slot_type == ACCELERATOR else f"{partition.slot_type}:"
-        yield "gpus-per-node", f"{kind}{wanted.gpus}"
+        untyped = wanted.gpu_type in (None, ACCELERATOR)
+        yield "gpus-per-node", str(wanted.gpus) if untyped else f"{wanted.gpu_type}:{wanted.gpus}"
     if wanted.memory_mib is not None:
         yield "mem", f"{wanted.memory_mib}M"
-    limit_s = job_limit_s(launch, settings, partition)
+    limit_s = job_limit_s(launch, pool, partition)
     if limit_s is not None:
         yield "time", str(minutes(limit_s))
     yield "no-requeue", ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tarmac.model.cluster import DEFAULT_POOL
 from tarmac.model.directives import check_name, check_value
 from tarmac.model.errors import InvalidInput
 from tarmac.model.text import nearest
@@ -22,52 +23,72 @@ _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
 
-FIELDS = ("directory", "partition", "account", "qos", "gpu_type", "extra", "python", "wall_time")
+_CONSTRAINT = re.compile(r"[A-Za-z0-9_.,@:+*&|()\[\]-]{1,200}")
+_POOL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+TERMS = {
+    "partition": _NAME,
+    "account": _NAME,
+    "qos": _NAME,
+    "reservation": _NAME,
+    "constraint": _CONSTRAINT,
+}
+"""What every job of a pool says by the directive of the same name."""
+
+OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
+FIELDS = ("directory", *OF_A_POOL, "pools", "python")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """What every job of a pool says: `terms` by their directives, the partition first.
+
+    `extra`: directives to add, or, with None, to drop. No job is asked for longer than `wall_time_s`.
+    """
+
+    name: str
+    terms: Mapping[str, str]
+    gpu_type: str | None = None
+    extra: Mapping[str, str | None] = field(default_factory=dict)
+    wall_time_s: float | None = None
+
+    @property
+    def partition(self) -> str:
+        """The partition, or several with commas between."""
+        return self.terms["partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where runs are kept, and what every job says. `extra`: directives to add, or, with None, to drop.
-
-    No job is asked for longer than `wall_time_s`.
-    """
+    """Where runs are kept, and the pools: the first is that of runs which name none."""
 
     directory: Path
-    partition: str
-    account: str | None = None
-    qos: str | None = None
-    gpu_type: str | None = None
-    extra: Mapping[str, str | None] = field(default_factory=dict)
+    pools: tuple[PoolSettings, ...]
     python: str = "python3"
-    wall_time_s: float | None = None
+
+    def pool(self, name: str) -> PoolSettings:
+        """The pool of this name; raises InvalidInput where there is none, or none any more."""
+        found = next((pool for pool in self.pools if pool.name == name), None)
+        if found is None:
+            raise InvalidInput(
+                f"there is no pool {name!r}", hint=f"pools: {', '.join(pool.name for pool in self.pools)}"
+            )
+        return found
 
 
 def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
     """The settings as they were described; raises InvalidInput with the first mistake."""
-    for name in settings:
-        if name not in FIELDS:
-            near = nearest(name, FIELDS)
-            hint = f"did you mean {near}?" if near else f"settings: {', '.join(FIELDS)}"
-            raise InvalidInput(f"the engine slurm has no setting {name!r}", hint=hint)
-    for name in ("directory", "partition"):
-        if settings.get(name) is None:
-            raise InvalidInput(f"the engine slurm needs the setting {name!r}", hint=_NEEDED[name])
+    _refuse_unknown(settings, FIELDS, "the engine slurm")
+    if settings.get("directory") is None:
+        raise InvalidInput("the engine slurm needs the setting 'directory'", hint=_NEEDED["directory"])
     directory = _text(settings, "directory", _PATH, "an absolute path of letters, digits and _./+@-")
     assert directory is not None, "looked for above"
     if ".." in directory.split("/"):
         raise InvalidInput(f"'directory' is {directory!r}: write it without '..'")
-    name = "a name as Slurm has them"
-    partition = _text(settings, "partition", _NAME, name)
-    assert partition is not None, "looked for above"
     return SlurmSettings(
         directory=Path(directory),
-        partition=partition,
-        account=_text(settings, "account", _NAME, name),
-        qos=_text(settings, "qos", _NAME, name),
-        gpu_type=_text(settings, "gpu_type", _NAME, name),
-        extra=_extra(settings.get("extra")),
+        pools=_pools(settings),
         python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or "python3",
-        wall_time_s=_wall_time_s(settings.get("wall_time")),
     )
 
 
@@ -75,6 +96,51 @@ _NEEDED = {
     "directory": "one that this machine and all nodes see under the same path, for this cluster alone",
     "partition": "sinfo lists those there are",
 }
+
+
+def _pools(settings: Mapping[str, Any]) -> tuple[PoolSettings, ...]:
+    """The pools; without any, one that is called `default`. What a pool does not say, all of them say."""
+    shared = {name: settings[name] for name in OF_A_POOL if settings.get(name) is not None}
+    described = settings.get("pools")
+    if described is None:
+        return (_pool(DEFAULT_POOL, shared, "the engine slurm"),)
+    if not isinstance(described, Mapping) or not described:
+        raise InvalidInput("'pools' is no mapping", hint="such as 'pools: {train: {partition: gpu}}'")
+    return tuple(_described(name, given, shared) for name, given in described.items())
+
+
+def _described(name: Any, given: Any, shared: Mapping[str, Any]) -> PoolSettings:
+    where = f"pool {name!r:.100}"
+    if not isinstance(name, str) or not _POOL.fullmatch(name):
+        raise InvalidInput(f"{where} cannot be called so", hint="letters, digits, '.', '_' and '-'")
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{where} is no mapping", hint=f"such as '{name}: {{partition: gpu}}'")
+    _refuse_unknown(given, OF_A_POOL, where)
+    extra = {**_extra(shared.get("extra")), **_extra(given.get("extra"))}
+    own = {key: value for key, value in given.items() if value is not None}
+    return _pool(name, {**shared, **own, "extra": extra}, where)
+
+
+def _pool(name: str, given: Mapping[str, Any], where: str) -> PoolSettings:
+    if given.get("partition") is None:
+        raise InvalidInput(f"{where} needs the setting 'partition'", hint=_NEEDED["partition"])
+    known = "a name as Slurm has them"
+    terms = {term: _text(given, term, form, known) for term, form in TERMS.items()}
+    return PoolSettings(
+        name=name,
+        terms={term: value for term, value in terms.items() if value is not None},
+        gpu_type=_text(given, "gpu_type", _NAME, known),
+        extra=_extra(given.get("extra")),
+        wall_time_s=_wall_time_s(given.get("wall_time")),
+    )
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in given:
+        if name not in known:
+            near = nearest(str(name), known)
+            hint = f"did you mean {near}?" if near else f"settings: {', '.join(known)}"
+            raise InvalidInput(f"{where} has no setting {name!r}", hint=hint)
 
 
 def _text(settings: Mapping[str, Any], name: str, form: re.Pattern[str], allowed: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What is known of the partition of a cluster, read beside everything else. Used by `SlurmEngine`.
+"""What is known of the partitions of a cluster, read beside everything else. Used by `SlurmEngine`.
 
 Whoever asks gets what was last read, at once; where that is old, a thread reads it again.
 """
@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Lock, Thread
 
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.partition import Partition, longest_s, parse_nodes, parse_partitions
-from tarmac.engines.slurm.settings import SlurmSettings
+from tarmac.engines.slurm.partition import (
+    NO_LIMITS,
+    Partition,
+    parse_limits,
+    parse_nodes,
+    parse_partitions,
+    widest,
+)
+from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
+from tarmac.model.cluster import Node, QueueOffer
 from tarmac.model.errors import Unavailable
 
 FRESH_S = 300.0
@@ -23,41 +32,59 @@ log = logging.getLogger(__name__)
 
 
 class Site:
-    """The partition that a cluster's settings name. Thread-safe."""
+    """The pools that a cluster's settings name. Thread-safe."""
 
     def __init__(self, cluster: str, settings: SlurmSettings, commands: Commands) -> None:
         self._cluster = cluster
         self._settings = settings
         self._commands = commands
         self._lock = Lock()
-        self._known = Partition()
+        self._known = {pool.name: Partition() for pool in settings.pools}
+        self._nodes: tuple[Node, ...] = ()
         self._due_at = float("-inf")
         self._reading = False
 
-    def partition(self) -> Partition:
-        """What is known of it, at once: nothing before it was first read."""
-        with self._lock:
-            if not self._reading and time.monotonic() >= self._due_at:
-                self._reading = True
-                Thread(target=self._read_again, name=f"slurm-{self._cluster}", daemon=True).start()
-            return self._known
+    def partition(self, pool: str) -> Partition:
+        """What is known of a pool, at once: nothing before it was first read."""
+        self._read_when_due()
+        return self._known[self._settings.pool(pool).name]
 
-    def read(self) -> Partition:
-        """Read it now. Raises Unavailable."""
-        settings = self._settings
-        text = self._commands.query(["scontrol", "show", "nodes", "-o"])
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes that are known of, those of the first pool first; the same object while they stay."""
+        self._read_when_due()
+        return self._nodes
+
+    def queues(self) -> tuple[QueueOffer, ...]:
+        """What each pool stands for, and what it takes at most."""
+        self._read_when_due()
+        return tuple(_offer(pool, self._known[pool.name]) for pool in self._settings.pools)
+
+    def read(self) -> None:
+        """Read them now. Raises Unavailable."""
+        nodes = self._commands.query(["scontrol", "show", "nodes", "-o"])
         partitions = parse_partitions(self._commands.query(["scontrol", "show", "partition", "-o"]))
-        found = parse_nodes(
-            text, cluster=self._cluster, partition=settings.partition, gpu_type=settings.gpu_type
-        )
-        limits = [longest_s(partitions[name]) for name in settings.partition.split(",") if name in partitions]
-        known = [limit for limit in limits if limit is not None]
-        found = replace(found, longest_s=max(known) if known and len(known) == len(limits) else None)
+        found = {pool.name: self._found(pool, nodes, partitions) for pool in self._settings.pools}
         with self._lock:
             self._due_at = time.monotonic() + FRESH_S
             if found != self._known:
                 self._known = found
-            return self._known
+                self._nodes = tuple(node for partition in found.values() for node in partition.nodes)
+
+    def _found(
+        self, pool: PoolSettings, nodes: str, partitions: Mapping[str, Mapping[str, str]]
+    ) -> Partition:
+        names = pool.partition.split(",")
+        found = parse_nodes(
+            nodes, cluster=self._cluster, partition=pool.partition, gpu_type=pool.gpu_type, pool=pool.name
+        )
+        limits = [parse_limits(partitions[name]) if name in partitions else NO_LIMITS for name in names]
+        return replace(found, limits=widest(limits))
+
+    def _read_when_due(self) -> None:
+        with self._lock:
+            if not self._reading and time.monotonic() >= self._due_at:
+                self._reading = True
+                Thread(target=self._read_again, name=f"slurm-{self._cluster}", daemon=True).start()
 
     def _read_again(self) -> None:
         try:
@@ -68,3 +95,16 @@ class Site:
                 self._due_at = time.monotonic() + AGAIN_S
         finally:
             self._reading = False
+
+
+def _offer(pool: PoolSettings, partition: Partition) -> QueueOffer:
+    limits = partition.limits
+    terms = {name: value for name, value in pool.terms.items() if name != "partition"}
+    return QueueOffer(
+        pool=pool.name,
+        queue=pool.partition,
+        terms=terms,
+        longest_s=limits.longest_s,
+        usual_s=limits.usual_s,
+        most_nodes=limits.most_nodes,
+    )
