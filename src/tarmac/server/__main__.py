@@ -11,6 +11,7 @@ import gc
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from logging.handlers import RotatingFileHandler
@@ -74,8 +75,11 @@ def prepare_models_late() -> None:
     done in the event loop alone, so that no two threads prepare one.
     """
     from pydantic import BaseModel  # noqa: PLC0415 - see the docstring of the module
+    from pydantic.warnings import UnsupportedFieldAttributeWarning  # noqa: PLC0415
 
     BaseModel.model_config["defer_build"] = True
+    # FastAPI causes this warning of its own fields, and keeps it quiet where models are prepared at once.
+    warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 
 def _parser() -> argparse.ArgumentParser:

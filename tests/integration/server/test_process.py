@@ -36,6 +36,7 @@ def test_the_first_request_starts_a_server_that_outlives_its_client(home: Home) 
     assert _text(messages) == "hello from hello\n"
     assert messages[-1].event == "end"
     assert messages[-1].data["outcome"] == "completed"
+    assert "arning" not in home.log.read_text(), "libraries have nothing to say to its user"
     with Client(home=home.root) as another:
         assert another.version()["pid"] == pid
         assert another.run("hello")["outcome"] == "completed"
