@@ -63,6 +63,13 @@ def raw_get(client: Client, path: str) -> bytes:
         return connection.getresponse().read()
 
 
+def stop_server(client: Client) -> None:
+    """End the server, and wait until it is gone; the next request starts another."""
+    pid = client.version()["pid"]
+    client.stop_server()
+    wait_until(lambda: _gone(pid))
+
+
 def wait_until(condition: Callable[[], bool], *, every_s: float = 0.005) -> None:
     """Return as soon as `condition` holds."""
     deadline = time.monotonic() + PATIENCE_S
@@ -87,9 +94,7 @@ def _stop_everything(client: Client) -> None:
         for run in client.runs(states=("starting", "running"), limit=1000)["runs"]:
             client.stop(run["id"])
             client.wait(run["id"], timeout_s=10)
-        pid = client.version()["pid"]
-        client.stop_server()
-        wait_until(lambda: _gone(pid))
+        stop_server(client)
     except Unavailable:
         return
     finally:

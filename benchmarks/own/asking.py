@@ -1,4 +1,4 @@
-"""PoolCycle for help: how long a command line takes that does nothing; the peers use the same stop-watch."""
+"""How long a command line takes that does nothing, `--help`; the peers use the same stop-watch."""
 
 from __future__ import annotations
 
