@@ -16,15 +16,7 @@ pytestmark = pytest.mark.xdist_group("slurm")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PARTITIONS = "PartitionName=short Nodes=n1 MaxTime=5 MaxNodes=1 State=UP"
-CLUSTER = """name: site
-engine: slurm
-settings:
-  directory: {directory}
-  pools:
-    all: {{partition: batch}}
-    short: {{partition: short}}
-    wrong: {{partition: absent}}
-"""
+POOLS = {"all": "batch", "short": "short", "wrong": "absent"}
 IMAGE = r"""
 UnicoreApiUrl: https://site.example.org/rest/core
 Environment:
@@ -80,8 +72,9 @@ def site(shell: Shell, slurm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SLURM_CONF", slurm)
     monkeypatch.delenv("TMPDIR", raising=False)
-    text = CLUSTER.format(directory=tmp_path / "shared")
-    shell.tarmac("clusters", "add", shell.write("site.yaml", text), code=0)
+    settings = [f"--set=pools.{pool}.partition={name}" for pool, name in POOLS.items()]
+    directory = f"--set=directory={tmp_path / 'shared'}"
+    shell.tarmac("clusters", "add", "site", "--engine=slurm", directory, *settings, code=0)
     return tmp_path / "shared"
 
 
@@ -201,6 +194,11 @@ def test_a_job_that_never_starts_is_said_to(shell: Shell, site: Path, slurm: str
     check = shell.tarmac("clusters", "check", "site", code=1).stdout
     assert "there is no partition absent; there are batch, short" in check
     assert check.count("a job would be taken") == 2
+    pools = [line.split() for line in shell.tarmac("clusters", "show", "site", code=0).stdout.splitlines()]
+    assert ["short", "short", "5m", "00s", "1"] in pools
+    wrong = shell.tarmac("clusters", "add", "more", "--engine=slurm", "--set=partiton=batch", code=2).stderr
+    assert "no setting 'partiton'" in wrong
+    assert "did you mean partition?" in wrong
     short = shell.write(
         "short.yaml", "name: short\ncluster: site\npool: short\nslots: 2\ncommand: hostname\n"
     )

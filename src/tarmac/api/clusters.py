@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from typing_extensions import TypedDict
 
 
@@ -41,8 +43,25 @@ class NodeKind(TypedDict):
     hostnames: list[str]
 
 
+class QueueOffer(TypedDict):
+    """What a pool stands for in a cluster with a queue of its own, and what that takes of a run at most.
+
+    `queue` is what the cluster calls it, `terms` what all its jobs say beside. None: no limit is known.
+    """
+
+    pool: str
+    queue: str
+    terms: dict[str, str]
+    longest_s: float | None
+    usual_s: float | None
+    most_nodes: int | None
+
+
 class Cluster(TypedDict):
-    """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a description."""
+    """A cluster, its pools and its nodes by kind. `warnings` stand only in the answer to a description.
+
+    `settings` are its engine's, `queues` what its pools stand for where it has a queue of its own.
+    """
 
     name: str
     engine: str
@@ -55,6 +74,8 @@ class Cluster(TypedDict):
     slots_free: int
     pools: list[PoolRules]
     node_kinds: list[NodeKind]
+    settings: dict[str, Any]
+    queues: list[QueueOffer]
     warnings: list[str]
 
 

@@ -6,11 +6,12 @@ never moves a run, and nothing that was accepted is left without a cluster that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
-from tarmac.control.delegation import capacity_of
+from tarmac.control.delegation import capacity_of, offers_of
 from tarmac.control.permissions import Action, check
 from tarmac.control.queue.delegated_queue import delegated_pools
 from tarmac.control.reports import NodeReport, node_reports
@@ -18,7 +19,7 @@ from tarmac.control.state.control_state import ControlState
 from tarmac.control.state.event_bus import Wakeup
 from tarmac.control.state.facts import candidate_of
 from tarmac.model.actor import Actor
-from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, admits
+from tarmac.model.cluster import LOCAL_ENGINE, REHEARSAL_PREFIX, Cluster, Node, Pool, QueueOffer, admits
 from tarmac.model.engine_kinds import Finding
 from tarmac.model.errors import InvalidInput, NotFound, Refused, Unavailable
 from tarmac.model.resources import Resources
@@ -43,7 +44,8 @@ class ClusterReport:
     """A cluster: its pools with the rules that hold in them, and its nodes with what they hold now.
 
     `delegated`: it has a queue of its own, and its nodes are what can be asked of it. `trouble` says why its
-    engine did not answer when it was last called.
+    engine did not answer when it was last called. `settings` are those of its description, and `queues` what
+    its pools stand for in a queue of its own.
     """
 
     name: str
@@ -53,6 +55,8 @@ class ClusterReport:
     kind: ClusterKind
     pools: tuple[Pool, ...]
     nodes: tuple[NodeReport, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    queues: Sequence[QueueOffer] = ()
 
 
 class Clusters:
@@ -178,7 +182,7 @@ class Clusters:
         with control.lock:
             pools, _ = control.offer()
             reports = node_reports(control)
-            described = {cluster.name for cluster in control.inventory.clusters}
+            described = {cluster.name: cluster for cluster in control.inventory.clusters}
         nodes: dict[str, list[NodeReport]] = {}
         for report in reports:
             nodes.setdefault(report.node.cluster, []).append(report)
@@ -190,15 +194,18 @@ class Clusters:
                 nodes.setdefault(node.cluster, []).append(NodeReport(node=node, slots_used=0, runs=()))
         pools += delegated_pools(control)
         for name, members in nodes.items():
+            delegated = control.engines.delegate_of(name) is not None
             kind = ClusterKind.ADDED if name in described else ClusterKind.OWN
             yield ClusterReport(
                 name=name,
                 engine=control.engines.at(name).name,
-                delegated=control.engines.delegate_of(name) is not None,
+                delegated=delegated,
                 trouble=control.engines.at(name).trouble(control.clock.now()),
                 kind=ClusterKind.REHEARSAL if name.startswith(REHEARSAL_PREFIX) else kind,
                 pools=tuple(pool for pool in pools if pool.cluster == name),
                 nodes=tuple(members),
+                settings=described[name].settings if name in described else {},
+                queues=offers_of(control.engines.at(name)) if delegated else (),
             )
 
     def _refuse_name(self, name: str, *, taken: bool) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import click
+import pytest
+
+from tarmac.cli.commands.clusters import described
 from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table
 from tarmac.cli.views.terminal import Terminal
 
@@ -66,6 +71,8 @@ LAB: Any = {
         kind(pool="small", shard=None, slot_type=None, nodes=1, states={"lost": 1}, hostnames=["b"]),
         kind(pool="small", shard=None, states={"up": 3}),
     ],
+    "settings": {},
+    "queues": [],
     "warnings": [],
 }
 
@@ -96,3 +103,42 @@ def test_a_page_of_one_tells_rules_and_states() -> None:
 def test_one_node_and_one_pool_are_not_said_in_the_plural() -> None:
     own: Any = {**LAB, "kind": "own", "nodes": 1, "pools": LAB["pools"][:1]}
     assert cluster_line(own) == "lab (local, this machine's own): 1 node in 1 pool, 12 of 28 slots free"
+
+
+def test_a_cluster_with_a_queue_of_its_own_says_what_its_pools_take() -> None:
+    offer = {"pool": "train", "queue": "gpu", "terms": {"account": "proj"}}
+    limits = {"longest_s": 86_400.0, "usual_s": 3600.0, "most_nodes": 8}
+    free = {
+        "pool": "any",
+        "queue": "cpu",
+        "terms": {},
+        "longest_s": None,
+        "usual_s": None,
+        "most_nodes": None,
+    }
+    settings = {"directory": "/scratch/ada", "extra": {"mem": None}, "pools": {}}
+    page = cluster_page(
+        LAB | {"delegated": True, "settings": settings, "queues": [{**offer, **limits}, free]}, Terminal()
+    )
+    lines = [line.split() for line in page.splitlines()]
+    assert ["directory:", "/scratch/ada"] in lines
+    assert ["extra:", '{"mem":', "null}"] in lines
+    assert ["POOL", "QUEUE", "LONGEST", "USUAL", "NODES", "TERMS"] in lines
+    assert ["train", "gpu", "1d", "0h", "1h", "00m", "8", "account", "proj"] in lines
+    assert ["any", "cpu", "no", "limit", "known"] in lines
+
+
+def test_settings_may_stand_on_the_command_line() -> None:
+    settings = [("partition", "gpu"), ("pools.train.qos", "a=b"), ("pools.train.extra.mem", "")]
+    text = described("site", "slurm", [*settings, ("extra.exclusive", "true")])
+    assert json.loads(text) == {
+        "name": "site",
+        "engine": "slurm",
+        "settings": {
+            "partition": "gpu",
+            "pools": {"train": {"qos": "a=b", "extra": {"mem": None}}},
+            "extra": {"exclusive": True},
+        },
+    }
+    with pytest.raises(click.UsageError, match="'extra' has a value already"):
+        described("site", "slurm", [("extra", "x"), ("extra.mem", "1G")])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import click
 
 from tarmac.cli.lazy import Subcommands
-from tarmac.cli.options import complete_cluster, json_option
+from tarmac.cli.options import KeyValue, complete_cluster, json_option
 from tarmac.cli.output import print_json, print_text, print_warnings, remark
 from tarmac.cli.runfile import read_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.clusterview import cluster_line, cluster_page, cluster_table, findings_table
 from tarmac.cli.views.terminal import stdout_terminal
+from tarmac.client.launching import json_text
 
 
 @click.group(cls=Subcommands, invoke_without_command=True)
@@ -62,22 +66,64 @@ def check(ctx: click.Context, *, name: str, as_json: bool) -> None:
 
 
 @clusters.command()
-@click.argument("file", metavar="FILE", type=click.Path())
+@click.argument("file", metavar="FILE|NAME", type=click.Path())
+@click.option("--engine", metavar="ENGINE", help="Add the cluster NAME of this engine, without a file.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    type=KeyValue(),
+    metavar="SETTING=VALUE",
+    help="With --engine: a setting, as partition=gpu or pools.train.qos=long; may be repeated.",
+)
 @click.option("--replace", is_flag=True, help="In place of the cluster of the same name.")
 @json_option
-def add(*, file: str, replace: bool, as_json: bool) -> None:
+@click.pass_context
+def add(
+    ctx: click.Context,
+    *,
+    file: str,
+    engine: str | None,
+    settings: tuple[tuple[str, str], ...],
+    replace: bool,
+    as_json: bool,
+) -> None:
     """Add the cluster that FILE describes; this machine stands for its nodes, unless it names an engine.
 
-    FILE may be - for standard input. What runs on nodes that stay goes on; a replacement that takes away
-    what runs hold or need is refused.
+    FILE may be - for standard input. With --engine, the cluster NAME is added without a file. What runs on
+    nodes that stay goes on; a replacement that takes away what runs hold or need is refused.
     """
-    source = read_text(file, what="a cluster file")
-    cluster = connect().add_cluster(source.text, filename=source.filename, replace=replace)
+    if engine is None and settings:
+        raise click.UsageError("--set goes with --engine; a file has its settings under 'settings'", ctx)
+    if engine is None:
+        source = read_text(file, what="a cluster file")
+        text, filename = source.text, source.filename
+    else:
+        text, filename = described(file, engine, settings), "command line"
+    cluster = connect().add_cluster(text, filename=filename, replace=replace)
     print_warnings(f"{file}: {warning}" for warning in cluster["warnings"])
     if as_json:
         print_json(cluster)
     else:
         print_text(f"there is {cluster_line(cluster)}")
+
+
+def described(name: str, engine: str, settings: Iterable[tuple[str, str]]) -> str:
+    """The text of the file that says the same; a dot goes into a mapping, and no value is null."""
+    tree: dict[str, Any] = {}
+    for key, value in settings:
+        *path, last = key.split(".")
+        place = tree
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise click.UsageError(f"--set {key}: {part!r} has a value already")
+        place[last] = _VALUES.get(value, value)
+    return json_text({"name": name, "engine": engine, "settings": tree})
+
+
+_VALUES = {"": None, "null": None, "true": True, "false": False}
+"""What is no text; a directive is dropped by null."""
 
 
 @clusters.command()

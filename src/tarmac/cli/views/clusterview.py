@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ _KINDS = heads(
 )
 
 
+_QUEUES = heads("POOL, QUEUE, LONGEST, USUAL, NODES, TERMS", right="LONGEST, USUAL, NODES", flexible="TERMS")
+
 _FINDINGS = heads(", WHAT, FOUND", flexible="FOUND")
 
 
@@ -52,9 +55,16 @@ def cluster_table(clusters: Sequence[api.Cluster], terminal: Terminal) -> str:
 
 def cluster_page(cluster: api.Cluster, terminal: Terminal) -> str:
     """One cluster: its pools with the rules of their queues, and its nodes, those alike in one line."""
-    pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster["pools"]), terminal)
+    if cluster["delegated"]:
+        pools = render(_QUEUES, (tuple(_queue_row(offer)) for offer in cluster["queues"]), terminal)
+    else:
+        pools = render(_POOLS, (tuple(_pool_row(pool)) for pool in cluster["pools"]), terminal)
     kinds = render(_KINDS, (tuple(_kind_row(kind)) for kind in cluster["node_kinds"]), terminal)
-    return f"{cluster_line(cluster)}\n\n{pools}\n\n{kinds}"
+    settings = "\n".join(
+        f"  {name}: {_shown(value)}" for name, value in cluster["settings"].items() if name != "pools"
+    )
+    parts = [cluster_line(cluster), settings, pools, kinds]
+    return "\n\n".join(part for part in parts if part)
 
 
 def cluster_line(cluster: api.Cluster) -> str:
@@ -85,6 +95,20 @@ def findings_table(findings: Sequence[api.Finding], terminal: Terminal) -> str:
 
 def _types(cluster: api.Cluster) -> list[str]:
     return list(dict.fromkeys(kind["slot_type"] or "any" for kind in cluster["node_kinds"]))
+
+
+def _shown(value: object) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value))
+
+
+def _queue_row(offer: api.QueueOffer) -> Iterator[str]:
+    """A pool as the cluster knows it, and what it takes at most."""
+    yield from (offer["pool"], offer["queue"])
+    longest_s, usual_s, most_nodes = offer["longest_s"], offer["usual_s"], offer["most_nodes"]
+    yield duration(longest_s) if longest_s is not None else "no limit known"
+    yield duration(usual_s) if usual_s is not None else ""
+    yield str(most_nodes) if most_nodes is not None else ""
+    yield ", ".join(f"{name} {value}" for name, value in offer["terms"].items())
 
 
 def _pool_row(pool: api.PoolRules) -> Iterator[str]:

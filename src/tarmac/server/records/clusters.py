@@ -21,6 +21,8 @@ def cluster_record(report: ClusterReport, *, warnings: Sequence[str] = ()) -> ap
         slots_free=sum(item.node.capacity.slots - item.slots_used for item in up),
         pools=[_pool_record(pool, report.nodes) for pool in report.pools],
         node_kinds=_kinds(report.nodes),
+        settings=dict(report.settings),
+        queues=[copy_fields(api.QueueOffer, offer, terms=dict(offer.terms)) for offer in report.queues],
         warnings=warnings,
     )
 
