@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from engine_harness import Harness, LocalHarness, SimBatchHarness, SimHarness
+from gitserver import NO_SSHD
 from postgres import Missing, Server, running_server
 from slurm_clusters import Missing as MissingSlurm
 from slurm_clusters import install_standin, running_slurm
-from slurm_harness import RealSlurmHarness, StandInHarness
+from slurm_harness import RealSlurmHarness, SshHarness, StandInHarness
+from ssh_hosts import LoginHost, login_host
 from tarmac.model.ports import Store
 from tarmac.store import open_store
 from tarmac.store.memory import MemoryStore
@@ -98,6 +100,30 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         pytest.skip(str(missing))
 
 
+@pytest.fixture(scope="session")
+def optional_login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginHost | None]:
+    """A host behind SSH, if there can be one."""
+    with login_host(tmp_path_factory.mktemp("login") / "keys") as host:
+        yield host
+
+
+@pytest.fixture
+def login(optional_login: LoginHost | None) -> LoginHost:
+    """A host behind SSH; the test is skipped where there can be none."""
+    if optional_login is None:
+        pytest.skip(NO_SSHD)
+    return optional_login
+
+
+@pytest.fixture
+def standin_anywhere(optional_login: LoginHost | None, tmp_path: Path) -> StandInHarness:
+    """Stand-ins at a host behind SSH, where there can be one: what works there works on this machine."""
+    variables = install_standin(tmp_path / "standin")
+    if optional_login is None:
+        return StandInHarness(tmp_path / "site", variables)
+    return SshHarness(tmp_path, variables, optional_login)
+
+
 @pytest.fixture(params=["sim-batch", "slurm-standin", "slurm"])
 def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An engine whose system has a queue of its own: one test for each kind."""
@@ -105,7 +131,7 @@ def delegated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "sim-batch":
         made = SimBatchHarness()
     elif request.param == "slurm-standin":
-        made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+        made = request.getfixturevalue("standin_anywhere")
     else:
         made = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
     yield made

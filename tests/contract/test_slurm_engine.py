@@ -36,7 +36,7 @@ def slurm_harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sl
     if request.param == "slurm":
         made: SlurmHarness = RealSlurmHarness(tmp_path / "site", request.getfixturevalue("slurm"))
     else:
-        made = StandInHarness(tmp_path / "site", install_standin(tmp_path / "standin"))
+        made = request.getfixturevalue("standin_anywhere")
     yield made
     made.close()
 

@@ -10,11 +10,12 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 NO_SSHD = "there is no sshd here (openssh-server), or it cannot be started by this user"
@@ -168,19 +169,29 @@ def _backend(
 
 @dataclass(frozen=True)
 class SshServer:
-    """git over SSH: where it is, the key it accepts, and a file of known hosts that names it."""
+    """git over SSH: where it is, the key it accepts, and a file of known hosts that names it.
+
+    `authorized` lists the keys that it accepts; who adds one can say what it is for.
+    """
 
     port: int
     key: Path
     known_hosts: Path
+    authorized: Path
+    pid: int
 
     def url_of(self, repo: Repo) -> str:
         return f"ssh://{os.environ.get('USER') or 'root'}@127.0.0.1:{self.port}{repo.path}"
 
 
 @contextmanager
-def ssh_server(directory: Path) -> Iterator[SshServer | None]:
-    """A real sshd for the user of the test, with keys of its own; None where there is none."""
+def ssh_server(
+    directory: Path, *, before: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SshServer | None]:
+    """A real sshd for the user of the test, with keys of its own; None where there is none.
+
+    Its sessions are given `variables`. It is started by the command `before`, if any.
+    """
     if SSHD is None or os.geteuid() != 0:
         yield None
         return
@@ -201,12 +212,19 @@ def ssh_server(directory: Path) -> Iterator[SshServer | None]:
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host\nPidFile none\nUsePAM no\n"
         f"AuthorizedKeysFile {directory}/authorized\nStrictModes no\nPermitRootLogin yes\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel ERROR\n"
+        + "".join(f"SetEnv {name}={value}\n" for name, value in variables.items())
     )
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    with subprocess.Popen([SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
+    with subprocess.Popen([*before, SSHD, "-D", "-e", "-f", str(config)], stderr=subprocess.PIPE) as sshd:
         try:
             _until_listening(port, sshd)
-            yield SshServer(port=port, key=directory / "key", known_hosts=known)
+            yield SshServer(
+                port=port,
+                key=directory / "key",
+                known_hosts=known,
+                authorized=directory / "authorized",
+                pid=sshd.pid,
+            )
         finally:
             sshd.terminate()
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from engine_harness import BOUND_S, WORKING, Work, make_launch, running, script
+from ssh_hosts import LoginHost
 from tarmac.engines.slurm.commands import Commands
 from tarmac.engines.slurm.engine import SlurmEngine, Tempo
-from tarmac.engines.slurm.host import Host, local_host
+from tarmac.engines.slurm.host import Host, local_host, ssh_host
 from tarmac.engines.slurm.settings import read_settings
 from tarmac.model.launch import Launch, Mount
 from tarmac.model.ports import Observation
@@ -118,6 +119,24 @@ class StandInHarness(SlurmHarness):
     def calls(self, command: str) -> int:
         """How often a command was run."""
         return (Path(self.variables["STANDIN"]) / "calls").read_text().split().count(command)
+
+
+class SshHarness(StandInHarness):
+    """Over the stand-ins at a host behind SSH, which has a disk of its own; `near` is on this machine."""
+
+    def __init__(self, near: Path, variables: Mapping[str, str], login: LoginHost) -> None:
+        self.near = near
+        self.login = login
+        self.ssh = login.ssh
+        super().__init__(login.private / near.name, variables)
+
+    def host(self) -> Host:
+        copies = self.near / "copies"
+        return ssh_host(self.home, self.ssh, python=sys.executable, copies=copies, variables=self.variables)
+
+    def close(self) -> None:
+        super().close()
+        assert not self.login.apart or not self.home.exists(), "nothing of it is here"
 
 
 class RealSlurmHarness(SlurmHarness):

@@ -75,6 +75,11 @@ class Home:
         return self.root / "slots-note-said"
 
     @property
+    def copies(self) -> Path:
+        """Copies of what attempts report that lie on other machines, by cluster."""
+        return self.root / "copies"
+
+    @property
     def repositories(self) -> Path:
         """What was fetched of git repositories."""
         return self.root / "repositories"

@@ -126,7 +126,7 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
         resolve=resolve_references(artifacts, datasets, secrets),
         allow_system_packages=settings.allow_system_packages,
         serving=serving,
-        kinds={"slurm": _slurm(settings, directories, secrets.values, keeping)},
+        kinds={"slurm": _slurm(home, settings, directories, secrets.values, keeping)},
     )
     plane.clusters.check()
     loops = Loops(plane)
@@ -147,7 +147,11 @@ def join(home: Home, settings: Settings, *, take_over: bool = False) -> Parts:
 
 
 def _slurm(
-    settings: Settings, code: DirectoryCodeStore, secrets: SecretValues, keeping: ArtifactStoring
+    home: Home,
+    settings: Settings,
+    code: DirectoryCodeStore,
+    secrets: SecretValues,
+    keeping: ArtifactStoring,
 ) -> SlurmKind:
     packages = tuple(NODE_DIRECTORY.with_name(name) for name in ("artifacts", "model"))
     return SlurmKind(
@@ -157,6 +161,7 @@ def _slurm(
         git=settings.git.rules,
         own_packages=settings.shared,
         log_limit_bytes=settings.logs_limit_bytes,
+        copies=home.copies,
     )
 
 

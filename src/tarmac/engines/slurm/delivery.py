@@ -17,9 +17,10 @@ from tarmac.engines.attempts import staging
 from tarmac.engines.attempts.writing import hint
 from tarmac.engines.slurm import installing, observing
 from tarmac.engines.slurm.commands import Commands
+from tarmac.engines.slurm.files import SCRIPT_FILE, SUBMITTED_FILE
 from tarmac.engines.slurm.host import Host
 from tarmac.engines.slurm.queue import Queue
-from tarmac.engines.slurm.script import SCRIPT_FILE, SUBMITTED_FILE, SlurmRequest
+from tarmac.engines.slurm.script import SlurmRequest
 from tarmac.engines.slurm.settings import SlurmSettings
 from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.ports import StreamsCode

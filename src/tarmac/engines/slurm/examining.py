@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tarmac.engines.slurm.commands import Commands
-from tarmac.engines.slurm.host import Host
+from tarmac.engines.slurm.host import Host, Reached
 from tarmac.engines.slurm.installing import Sidecar
 from tarmac.engines.slurm.partition import Partition, parse_partitions
 from tarmac.engines.slurm.settings import PoolSettings, SlurmSettings
@@ -20,6 +20,7 @@ OLDEST_SLURM = (20, 11)
 OLDEST_PYTHON = (3, 9)
 LEAST_FREE_BYTES = 1 << 30
 LEAST_FREE_FILES = 10_000
+CLOCKS_APART_S = 60.0
 
 _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 
@@ -27,26 +28,39 @@ _VERSION = re.compile(r"(?<![0-9])([0-9]{1,4})\.([0-9]{1,4})")
 def examined(
     settings: SlurmSettings, host: Host, site: Site, sidecar: Sidecar | None = None
 ) -> Sequence[Finding]:
-    """All findings; none is skipped because another is bad."""
+    """All findings; none is skipped because another is bad, but what lies behind a connection without one."""
+    try:
+        reached = host.examine()
+    except Unavailable as error:
+        return [Finding(what="connection", ok=False, text=str(error))]
     commands = Commands(host=host)
     return [
+        *(_connection(reached) if reached is not None else ()),
         *(_program(commands, name) for name in PROGRAMS),
         _controller(commands),
         _accounting(commands),
         *_pools(settings, commands, site),
         _directory(host),
         _python(settings, commands),
-        *([_artifacts(sidecar)] if sidecar is not None else []),
+        _artifacts(sidecar, host),
     ]
+
+
+def _connection(reached: Reached) -> Iterator[Finding]:
+    yield Finding(what="connection", ok=True, text=reached.text)
+    if abs(reached.ahead_s) > CLOCKS_APART_S:
+        way = "ahead of" if reached.ahead_s > 0 else "behind"
+        text = f"is {abs(reached.ahead_s):.0f} s {way} the one of this machine: times would be wrong by that"
+        yield Finding(what="clock", ok=False, text=text)
 
 
 def _program(commands: Commands, name: str) -> Finding:
     try:
         text = commands.query([name, "--version"]).strip()
     except Unavailable as error:
-        return Finding(
-            what=name, ok=False, text=f"{error}: is Slurm's client installed, and in the server's PATH?"
-        )
+        place = "the server's PATH" if commands.host.where == "here" else "the PATH of a login shell there"
+        text = f"{error}: is Slurm's client installed, and in {place}?"
+        return Finding(what=name, ok=False, text=text)
     found = _VERSION.search(text)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST_SLURM:
         return Finding(what=name, ok=False, text=f"{text}: older than 20.11, which is the oldest that works")
@@ -148,12 +162,16 @@ def _python(settings: SlurmSettings, commands: Commands) -> Finding:
     found = _VERSION.search(text)
     if found is None or (int(found[1]), int(found[2])) < OLDEST_PYTHON:
         return Finding(what="python", ok=False, text=f"{settings.python} is {text}: nodes need 3.9 or later")
-    return Finding(what="python", ok=True, text=f"{settings.python} is {text} on this machine")
+    return Finding(what="python", ok=True, text=f"{settings.python} is {text} {commands.host.where}")
 
 
-def _artifacts(sidecar: Sidecar) -> Finding:
+def _artifacts(sidecar: Sidecar | None, host: Host) -> Finding:
     """What only a job could try is said: nodes write to the store themselves."""
-    if sidecar.store.startswith("/"):
+    if sidecar is None:
+        text = (
+            f"stay in {host.layout.home}; [artifacts] store = a URL that nodes reach keeps versions of them"
+        )
+    elif sidecar.is_directory:
         text = f"are kept in {sidecar.store}; nodes must see it under that path (or set [artifacts] store)"
     else:
         text = f"are kept in {sidecar.store}; nodes must reach it, with credentials of their own"

@@ -31,6 +31,11 @@ class Sidecar:
     patience_s: float
     packages: tuple[Path, ...]
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether the store is a directory, not a URL."""
+        return self.store.startswith("/")
+
     def at(self, installation: Installation) -> ArtifactStoring:
         """The same where it is installed; no `-I`: what reaches a store behind a URL is the node's own."""
         program = Path(installation.package).with_name("artifacts") / "versions"

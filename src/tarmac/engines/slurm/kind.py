@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tarmac.engines.slurm.engine import SlurmEngine
+from tarmac.engines.slurm.host import Host, Ssh, local_host, ssh_host
 from tarmac.engines.slurm.installing import Sidecar
-from tarmac.engines.slurm.settings import read_settings
+from tarmac.engines.slurm.settings import SlurmSettings, read_settings
 from tarmac.model.cluster import Cluster
 from tarmac.model.errors import InvalidInput
 from tarmac.model.ports import StreamsCode
@@ -13,7 +16,10 @@ from tarmac.node.files.gitrules import GitRules
 
 
 class SlurmKind:
-    """Opens the engines of clusters that are a Slurm; what is given here holds for all of them."""
+    """Opens the engines of clusters that are a Slurm; what is given here holds for all of them.
+
+    `copies` is where the reports of attempts are copied to that lie on other machines.
+    """
 
     def __init__(
         self,
@@ -24,6 +30,7 @@ class SlurmKind:
         git: GitRules,
         own_packages: bool,
         log_limit_bytes: int | None,
+        copies: Path,
     ) -> None:
         self._code = code
         self._secrets = secrets
@@ -31,6 +38,7 @@ class SlurmKind:
         self._git = git
         self._own_packages = own_packages
         self._log_limit_bytes = log_limit_bytes
+        self._copies = copies
 
     def check(self, cluster: Cluster) -> None:
         """Raise InvalidInput for settings that name no Slurm."""
@@ -45,13 +53,30 @@ class SlurmKind:
 
     def open(self, cluster: Cluster) -> SlurmEngine:
         """Its engine."""
+        settings = read_settings(cluster.settings)
         return SlurmEngine(
             cluster.name,
-            read_settings(cluster.settings),
+            settings,
+            host=self._host(cluster.name, settings),
             code=self._code,
             git=self._git,
             own_packages=self._own_packages,
             log_limit_bytes=self._log_limit_bytes,
             secrets=self._secrets,
-            sidecar=self._sidecar,
+            sidecar=self._sidecar_of(settings),
+        )
+
+    def _sidecar_of(self, settings: SlurmSettings) -> Sidecar | None:
+        """What keeps artifacts: behind SSH, nodes do not see a store that is a directory of this machine."""
+        return None if settings.ssh is not None and self._sidecar.is_directory else self._sidecar
+
+    def _host(self, cluster: str, settings: SlurmSettings) -> Host:
+        """Where its commands work."""
+        if settings.ssh is None:
+            return local_host(settings.directory)
+        return ssh_host(
+            settings.directory,
+            Ssh(settings.ssh),
+            python=settings.python,
+            copies=self._copies / cluster,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tarmac.engines.attempts.layout import Layout
 from tarmac.engines.attempts.request import AttemptRequest
+from tarmac.engines.slurm.files import BEGUN_FILE, LOG_FILE, SCRIPT_FILE, VARIABLES_FILE
 from tarmac.engines.slurm.partition import Partition, minutes
 from tarmac.engines.slurm.queue import NAME_PREFIX
 from tarmac.engines.slurm.settings import PoolSettings
@@ -23,17 +24,6 @@ from tarmac.model.launch import Launch, NodeLaunch
 from tarmac.model.resources import ACCELERATOR
 from tarmac.node.attempt.granted import END_MARGIN_S
 from tarmac.node.starting import Installation
-
-SCRIPT_FILE = "slurm.sh"
-LOG_FILE = "slurm.log"
-SUBMITTED_FILE = "slurm-submitted"
-OVER_FILE = "slurm-over"
-"""Made where the job is over for Slurm, and its runners may live on: with its state, or REQUEUED."""
-VARIABLES_FILE = "slurm-variables"
-"""What Slurm gave the job, for a worker that starts steps itself."""
-
-BEGUN_FILE = "slurm-begun"
-"""Made by the first job of the attempt that begins, with its id in it, or by whoever keeps all from it."""
 
 BODY = """
 set -u

@@ -19,6 +19,9 @@ from tarmac.model.text import nearest
 
 _PATH = re.compile(r"/[A-Za-z0-9_./+@-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+@-]+")
+_SSH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,253}")
+"""Nothing that `ssh` would take for an option."""
+
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]{1,200}")
 _WALL_TIME = re.compile(r"([1-9][0-9]{0,5})([mhd])")
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
@@ -36,7 +39,7 @@ TERMS = {
 """What every job of a pool says by the directive of the same name."""
 
 OF_A_POOL = (*TERMS, "gpu_type", "extra", "wall_time")
-FIELDS = ("directory", *OF_A_POOL, "pools", "python")
+FIELDS = ("directory", *OF_A_POOL, "pools", "python", "ssh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,15 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """Where runs are kept, and the pools: the first is that of runs which name none."""
+    """Where runs are kept, and the pools: the first is that of runs which name none.
+
+    `ssh`: where Slurm's commands work, if not on this machine.
+    """
 
     directory: Path
     pools: tuple[PoolSettings, ...]
     python: str = "python3"
+    ssh: str | None = None
 
     def pool(self, name: str) -> PoolSettings:
         """The pool of this name; raises InvalidInput where there is none, or none any more."""
@@ -89,11 +96,12 @@ def read_settings(settings: Mapping[str, Any]) -> SlurmSettings:
         directory=Path(directory),
         pools=_pools(settings),
         python=_text(settings, "python", _PROGRAM, "a command or a path, without blanks") or "python3",
+        ssh=_text(settings, "ssh", _SSH, "a host as ssh takes it: login.example.org or ada@login"),
     )
 
 
 _NEEDED = {
-    "directory": "one that this machine and all nodes see under the same path, for this cluster alone",
+    "directory": "one that all nodes see, and the machine with Slurm's commands, for this cluster alone",
     "partition": "sinfo lists those there are",
 }
 

@@ -10,20 +10,26 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Optional
+from threading import Lock
+from typing import Any, Optional
 
 from tarmac.node.attempt import claims, clearing, copies, sealed
 from tarmac.node.attempt.paths import AttemptPaths
 from tarmac.node.attempt.protocol import ASK_FILE
 from tarmac.node.files import inside, staging, untrusted
+from tarmac.node.host.changes import Changes
 from tarmac.node.kernel import fifo
 
 NOTE_BYTES = 64 * 1024
 
 _RUNNING: set[int] = set()
+_CHANGES = Changes()
+_CHANGES_LOCK = Lock()
 
 
 def run(
@@ -64,6 +70,11 @@ def end_commands() -> None:
     for pid in tuple(_RUNNING):
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
+
+
+def about() -> dict[str, Any]:
+    """The name of this machine, its Python, and what time it is here."""
+    return {"name": os.uname().nodename, "python": sys.version.split()[0], "at": time.time()}
 
 
 def prepare(home: str, area: str) -> None:
@@ -130,6 +141,14 @@ def fence(directory: str, nodes: Sequence[str]) -> None:
 def read(directory: str, path: str, *, offset: int, limit: int) -> Optional[bytes]:
     """At most `limit` bytes from `offset` of a regular file below a directory; None without one."""
     return inside.read_inside(directory, path, offset=max(0, offset), limit=limit)
+
+
+def changes(
+    *, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
+) -> dict[str, Any]:
+    """What attempts have reported since the answer of that number; see `Changes.since`."""
+    with _CHANGES_LOCK:
+        return _CHANGES.since(number, directories, files, node_files)
 
 
 def last(directory: str, path: str, *, limit: int) -> Optional[bytes]:

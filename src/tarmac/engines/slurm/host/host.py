@@ -7,6 +7,7 @@ Made by `local_host`, or for another machine; used by all of the engine. What is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,11 +23,28 @@ _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "PATH", "SLURM_CONF", "KRB5
 """Variables such as SLURM_JOB_ID, SBATCH_* and SQUEUE_FORMAT would change what Slurm's commands do."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How another machine was reached: in words, and by how much its clock is ahead of ours."""
+
+    text: str
+    ahead_s: float
+
+
 class Reach(Protocol):
-    """The way to a host. Raises Unavailable where it cannot be reached, OSError for what failed there."""
+    """The way to a host. Raises Unavailable where it cannot be reached, OSError for what failed there.
+
+    `where` it is, in words: "here", or "on" another machine.
+    """
+
+    where: str
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
         """Have an operation done, and return its result."""
+        ...
+
+    def examine(self) -> Reached | None:
+        """Reach it now, and say how that went; None where it is this machine. Raises Unavailable."""
         ...
 
     def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
@@ -53,6 +71,15 @@ class Host:
         self._reach = reach
         self._variables = dict(variables or {})
 
+    @property
+    def where(self) -> str:
+        """Where it is, in words."""
+        return self._reach.where
+
+    def examine(self) -> Reached | None:
+        """Reach it now, and say how that went; None where it is this machine."""
+        return self._reach.examine()
+
     def directory(self, attempt_id: str) -> Path:
         """Where an attempt lies there."""
         directory = self.layout.attempt(attempt_id)
@@ -72,7 +99,7 @@ class Host:
         except TimeoutError as late:
             raise Unavailable(f"{argv[0]} {late.strerror}") from None
         except OSError as error:
-            raise Unavailable(f"{argv[0]} cannot be run here: {error.strerror}") from None
+            raise Unavailable(f"{argv[0]} cannot be run {self.where}: {error.strerror}") from None
         return code, out, err
 
     def prepare(self) -> None:

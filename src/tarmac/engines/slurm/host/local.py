@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.engines.attempts.layout import Layout
-from tarmac.engines.slurm.host.host import Host
+from tarmac.engines.slurm.host.host import Host, Reached
 from tarmac.node.files import bundles
 from tarmac.node.host import operations
 
@@ -21,6 +21,11 @@ def local_host(directory: Path, *, variables: Mapping[str, str] | None = None) -
 
 class _Here:
     """The way to this machine. Work on files has no deadline here: nobody can break it off."""
+
+    where = "here"
+
+    def examine(self) -> Reached | None:
+        return None
 
     def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
         if operation == "run":

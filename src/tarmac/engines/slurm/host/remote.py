@@ -1,0 +1,144 @@
+"""The host that is another machine: one connection over SSH, made at the first use and again after a loss.
+
+Made by `SlurmKind`. What is asked while there is no connection fails at once until it is worth a new try:
+many sites lock out who logs in too often.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tarmac.engines.attempts.layout import Layout
+from tarmac.engines.slurm.host.connection import Connection, NotConnected
+from tarmac.engines.slurm.host.host import FILE_S, Host, Reached
+from tarmac.engines.slurm.host.mirror import Mirror
+from tarmac.engines.slurm.host.ssh import Refused, Ssh, explained
+from tarmac.model.errors import Unavailable
+
+FIRST_REST_S = 2.0
+LONGEST_REST_S = 60.0
+REFUSED_REST_S = 300.0
+"""How soon another login is tried: after a failure, at most, and after one that only a person can mend."""
+
+STEADY_S = 60.0
+"""A connection that ended sooner counts as a failure."""
+
+
+def ssh_host(
+    directory: Path, ssh: Ssh, *, python: str, copies: Path, variables: Mapping[str, str] | None = None
+) -> Host:
+    """The host behind an ssh, where runs are kept in `directory`; `copies` is a directory of this machine."""
+    layout, seen = Layout(directory), Layout(copies)
+    return Host(layout, _There(ssh, python, Mirror(layout, seen)), seen=seen, variables=variables)
+
+
+class _There:
+    """The way to another machine."""
+
+    def __init__(self, ssh: Ssh, python: str, mirror: Mirror) -> None:
+        self.where = f"on {ssh.target}"
+        self._ssh = ssh
+        self._python = python
+        self._mirror = mirror
+        self._lock = Lock()
+        self._connection: Connection | None = None
+        self._end: weakref.finalize[..., _There] | None = None
+        self._failure: Unavailable | None = None
+        self._rest_s = 0.0
+        self._next_at = float("-inf")
+
+    def call(self, operation: str, *, timeout_s: float, **arguments: Any) -> Any:
+        if operation == "run":
+            arguments["timeout_s"] = timeout_s
+        return self._call(self._connected(), operation, timeout_s, arguments)
+
+    def take_code(self, directory: str, digest: str, pieces: Iterator[bytes]) -> None:
+        try:
+            self._connected().send_code(directory, digest, pieces)
+        except Unavailable as error:
+            raise self._named(error) from None
+
+    def refresh(self, attempt_ids: Sequence[str]) -> None:
+        if not attempt_ids:
+            return
+        connection = self._connected()
+
+        def ask(**arguments: Any) -> Any:
+            return self._call(connection, "changes", FILE_S, arguments)
+
+        self._mirror.refresh(attempt_ids, ask, connection)
+
+    def examine(self) -> Reached:
+        with self._lock:
+            self._next_at = float("-inf")  # a person asks, who may have mended it
+        known, began_at = self._connection, time.monotonic()
+        connection = self._connected()
+        about = self._call(connection, "about", FILE_S, {})
+        took_s, now = time.monotonic() - began_at, time.time()
+        hops = self._ssh.settings().get("proxyjump", "none")
+        text = (
+            f"{self._ssh.target} answered after {took_s:.1f} s"
+            f"{', over the connection there is' if connection is known else ''}"
+            f"{f', by way of {hops}' if hops != 'none' else ''}: {about['name']}, Python {about['python']}"
+        )
+        return Reached(text=text, ahead_s=float(about["at"]) - now)
+
+    def _call(
+        self, connection: Connection, operation: str, timeout_s: float, arguments: Mapping[str, Any]
+    ) -> Any:
+        try:
+            return connection.call(operation, timeout_s=timeout_s, arguments=arguments)
+        except Unavailable as error:
+            raise self._named(error) from None
+
+    def _named(self, error: Unavailable) -> Unavailable:
+        return Unavailable(f"{self._ssh.target}: {error.message}", hint=error.hint)
+
+    def _connected(self) -> Connection:
+        """The connection, a new one where it is needed. Raises Unavailable."""
+        with self._lock:
+            known = self._connection
+            if known is not None and known.lost_at is not None:
+                self._connection = None
+                if known.lost_at - known.began_at > STEADY_S:
+                    self._rest_s = 0.0
+                else:
+                    lost = Unavailable(f"{self._ssh.target}: the connection was lost soon after it was made")
+                    self._rest(lost, since=known.lost_at)
+            if self._connection is None:
+                if time.monotonic() < self._next_at and self._failure is not None and not self._opened():
+                    raise self._failure
+                self._connection = self._connect()
+            return self._connection
+
+    def _connect(self) -> Connection:
+        try:
+            connection = Connection(self._ssh.argv(), python=self._python)
+        except NotConnected as failure:
+            error = explained(self._ssh, failure, python=self._python)
+            self._rest(error, since=time.monotonic())
+            raise error from None
+        self._failure = None
+        if self._end is not None:
+            self._end.detach()
+        self._end = weakref.finalize(self, connection.close)  # with the engine of a cluster that is removed
+        return connection
+
+    def _rest(self, failure: Unavailable, *, since: float) -> None:
+        """Try no other login for a while."""
+        self._failure = failure
+        self._rest_s = min(LONGEST_REST_S, max(FIRST_REST_S, self._rest_s * 2))
+        rest_s = REFUSED_REST_S if isinstance(failure, Refused) else self._rest_s
+        self._next_at = since + rest_s
+
+    def _opened(self) -> bool:
+        """Whether somebody has opened a session since that can be shared: no login is needed then."""
+        if not isinstance(self._failure, Refused):
+            return False
+        session = self._ssh.session()
+        return session is not None and session.exists()

@@ -1,0 +1,140 @@
+"""The system's `ssh`: how it is called, and what its failures mean. Used by `remote`.
+
+Where and how to log in (names, ports, keys, agents, certificates, hops) is said in the user's ~/.ssh/config.
+A session is shared: one that the user opened by hand, as sites with two factors need it, serves us as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.engines.slurm.host.connection import NotConnected
+from tarmac.model.errors import Unavailable
+
+LOOK_UP_S = 20.0
+_OPTIONS = (
+    "BatchMode=yes",
+    "RequestTTY=no",
+    "ConnectTimeout=20",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes",
+    "ForwardX11=no",
+    "ForwardAgent=no",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "LogLevel=ERROR",
+)
+"""Nothing is asked at a terminal; what the config forwards or runs is for the user's own sessions."""
+
+_SHARED_S = 60
+"""How long a shared session outlives us: a server that starts again need not log in again."""
+
+_METHODS = re.compile(r"Permission denied \(([a-z0-9,-]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """A way to a host: what `ssh` is told to reach, and the command itself."""
+
+    target: str
+    program: tuple[str, ...] = ("ssh",)
+
+    def argv(self) -> list[str]:
+        """The command, to which one for the host can be added. Raises Unavailable."""
+        options = [word for option in _OPTIONS for word in ("-o", option)]
+        return [*self.program, *options, *self._sharing(self.settings()), "--", self.target]
+
+    def settings(self) -> Mapping[str, str]:
+        """What the user's config says of the target, by keyword. Raises Unavailable."""
+        try:
+            found = subprocess.run(
+                [*self.program, "-G", "--", self.target],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=LOOK_UP_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unavailable(f"ssh cannot be run on this machine: {error}") from None
+        if found.returncode != 0:
+            last = found.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise Unavailable(f"{self.target}: {''.join(last) or 'ssh does not take its config'}")
+        lines = found.stdout.decode(errors="replace").splitlines()
+        return {keyword: value for keyword, _, value in (line.partition(" ") for line in lines)}
+
+    def opening(self) -> str:
+        """The command by which a user opens a session that is then shared. Raises Unavailable."""
+        sharing = self._sharing(self.settings())
+        words = [*sharing[:-2], "-o", "ControlPersist=yes"] if sharing else ["-o", "ControlMaster=auto"]
+        return " ".join(["ssh", *words, "-fN", self.target])
+
+    def session(self) -> Path | None:
+        """Where the socket of a shared session lies, or would lie. Raises Unavailable."""
+        own = self._sharing(settings := self.settings())
+        path = own[3].partition("=")[2] if own else settings.get("controlpath", "none")
+        return Path(path) if path != "none" else None
+
+    def _sharing(self, settings: Mapping[str, str]) -> list[str]:
+        """The options that share a session, where the user's config has none of its own."""
+        directory = _private_directory()
+        if settings.get("controlpath", "none") != "none" or directory is None:
+            return []
+        name = hashlib.sha256(repr((self.program, sorted(settings.items()))).encode()).hexdigest()[:16]
+        options = ("ControlMaster=auto", f"ControlPath={directory / name}", f"ControlPersist={_SHARED_S}")
+        return [word for option in options for word in ("-o", option)]
+
+
+def explained(ssh: Ssh, failure: NotConnected, *, python: str) -> Unavailable:
+    """A failure in words, with what a person can type. See `Refused` for what will fail again."""
+    text, target = "\n".join(failure.lines), ssh.target
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
+        name = ssh.settings().get("hostname", target)
+        hint = (
+            f"ask the site whether its key is new; then: ssh-keygen -R {name} and, once by hand, ssh {target}"
+        )
+        return Refused(f"{target}: its host key is not the one that is known", hint=hint)
+    if "Host key verification failed" in text or "host key is known for" in text:
+        hint = f"once by hand: ssh {target} and accept the key, if it is the one that the site publishes"
+        return Refused(f"{target}: its host key is not known here", hint=hint)
+    if (methods := _METHODS.search(text)) is not None:
+        by_hand = {"keyboard-interactive", "password"} & set(methods[1].split(","))
+        hint = f"which keys it tried: ssh -v {target}; those of the agent: ssh-add -l"
+        if by_hand:
+            hint = f"open a session by hand, which is then shared: {ssh.opening()}"
+        return Refused(f"{target}: {methods[0]}", hint=hint)
+    if failure.old_python:
+        hint = "the setting python names one of 3.9 or later, on the login node and on the nodes"
+        return Refused(f"{target}: {python} there is {failure.old_python}", hint=hint)
+    if failure.code in (126, 127):
+        hint = "the setting python names one that is there"
+        return Refused(f"{target}: {_last(failure.lines) or f'{python} cannot be run there'}", hint=hint)
+    return Unavailable(f"{target}: {_last(failure.lines) or failure.reason}")
+
+
+class Refused(Unavailable):
+    """A host that will say the same again until a person has done something."""
+
+
+def _last(lines: Sequence[str]) -> str:
+    return lines[-1] if lines else ""
+
+
+def _private_directory() -> Path | None:
+    """A directory of this user alone, with a short name, as sockets need it; None where there is none."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(runtime, "tarmac") if runtime else Path(tempfile.gettempdir(), f"tarmac-{os.getuid()}")
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return None
+    private = found.st_uid == os.getuid() and found.st_mode & 0o170077 == 0o040000
+    return path if private and len(os.fsencode(path)) < 70 else None

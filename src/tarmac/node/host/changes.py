@@ -1,0 +1,144 @@
+"""What attempts have reported, for an engine that reads their directories from afar: what is new since.
+
+Called by `operations`. Runs can write all of these files: each is read as a stranger's, up to a limit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+from tarmac.node.attempt.protocol import EVENTS_FILE, NODES, rank_name
+from tarmac.node.files import untrusted
+
+LARGEST_BYTES = 8 * 1024 * 1024
+"""Of one file: what is more is left out."""
+
+STEP_BYTES = 256 * 1024
+ANSWER_BYTES = 16 * 1024 * 1024
+"""How much of a file that grows goes into one answer, and about how much of all of them."""
+
+REMEMBERED = 8192
+
+_NODE = re.compile(f"{re.escape(rank_name(0)[:-1])}[0-9]{{1,5}}")
+
+
+class Sent(NamedTuple):
+    """What the other side has of a file: of which one, how much, as of when. `problem`: it cannot be read."""
+
+    inode: int
+    end: int
+    changed_ns: int
+    more: bool = False
+    problem: str = ""
+
+
+class Changes:
+    """What the other side has of the attempts that it asked about."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._sent: OrderedDict[str, dict[str, Sent]] = OrderedDict()
+
+    def since(
+        self, number: int, directories: Sequence[str], files: Sequence[str], node_files: Sequence[str]
+    ) -> dict[str, Any]:
+        """What is new in these directories of attempts since the answer of that number, the last to arrive.
+
+        {"number", "attempts": [one for each directory]}: None without such a directory, else {"files":
+        [[path, begin, content]], "more"}. `begin` is where in the file the content belongs. Where it is None
+        the file is gone, or cannot be read: then the content says why. `more`: there is more to ask for.
+        """
+        if number != self._number:
+            self._sent.clear()
+        self._number = number + 1
+        room = ANSWER_BYTES
+        attempts: list[Optional[dict[str, Any]]] = []
+        for directory in directories:
+            if not os.path.isdir(directory):
+                self._sent.pop(directory, None)
+                attempts.append(None)
+                continue
+            news, more = self._of(directory, files, node_files, room)
+            room -= sum(len(content) for _, _, content in news)
+            attempts.append({"files": news, "more": more})
+        while len(self._sent) > max(REMEMBERED, len(directories)):
+            self._sent.popitem(last=False)
+        return {"number": self._number, "attempts": attempts}
+
+    def _of(
+        self, directory: str, files: Sequence[str], node_files: Sequence[str], room: int
+    ) -> tuple[list[tuple[str, Optional[int], Any]], bool]:
+        """What is new in one of them, and whether there is more."""
+        sent = self._sent.setdefault(directory, {})
+        self._sent.move_to_end(directory)
+        news: list[tuple[str, Optional[int], Any]] = []
+        for path in (*files, *_in_nodes(directory, node_files)):
+            if room <= 0:
+                return news, True
+            found = _look(directory, path, sent.get(path))
+            if found is None:
+                continue
+            begin, content, known = found
+            news.append((path, begin, content))
+            room -= len(content)
+            if known is None:
+                del sent[path]
+            else:
+                sent[path] = known
+        return news, any(known.more for known in sent.values())
+
+
+def _look(
+    directory: str, path: str, known: Optional[Sent]
+) -> Optional[tuple[Optional[int], Any, Optional[Sent]]]:
+    """Where new content begins, that content, and what is then known; None where nothing is new."""
+    grows = path.endswith(EVENTS_FILE)
+    try:
+        handle = untrusted.open_to_read(os.path.join(directory, path))
+    except FileNotFoundError:
+        return None if known is None else (None, "", None)
+    except OSError as error:
+        problem = Sent(0, 0, 0, problem=error.strerror or "it cannot be read")
+        return None if known == problem else (None, problem.problem, problem)
+    try:
+        found = os.fstat(handle)
+        size = min(found.st_size, LARGEST_BYTES)
+        begin = 0
+        if known is not None and known.inode == found.st_ino:
+            if known.end == size and (grows or known.changed_ns == found.st_mtime_ns):
+                return None
+            begin = known.end if grows and known.end < size else 0
+        content = _read(handle, begin, min(size - begin, STEP_BYTES if grows else size))
+    finally:
+        os.close(handle)
+    end = begin + len(content)
+    return begin, content, Sent(found.st_ino, end, found.st_mtime_ns, more=content != b"" and end < size)
+
+
+def _read(handle: int, begin: int, size_bytes: int) -> bytes:
+    pieces = []
+    while size_bytes > 0 and (piece := os.pread(handle, size_bytes, begin)):
+        pieces.append(piece)
+        begin += len(piece)
+        size_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def _in_nodes(directory: str, names: Sequence[str]) -> Iterator[str]:
+    """The paths of these files in the directories of nodes that are there, and no links."""
+    try:
+        with os.scandir(os.path.join(directory, NODES)) as found:
+            nodes = sorted(
+                entry.name
+                for entry in found
+                if _NODE.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return
+    for node in nodes:
+        for name in names:
+            yield f"{NODES}/{node}/{name}"

@@ -1,0 +1,49 @@
+"""The first thing that runs at the far end of a connection: it takes this package from the connection.
+
+Sent as text by `engines/slurm/host/connection.py`, before anything else, with a call of `load` after it. The
+package stays in memory: nothing is installed. Any Python 3 can read this, to say so where it is too old.
+"""
+
+import importlib.abc
+import importlib.util
+import json
+import os
+import sys
+import zlib
+
+OLDEST = (3, 9)
+
+
+class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Modules from memory: their texts by name."""
+
+    def __init__(self, texts):  # type: ignore[no-untyped-def]
+        self._texts = texts
+
+    def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        """Those that came."""
+        if fullname in self._texts:
+            return importlib.util.spec_from_loader(fullname, self, is_package=self.is_package(fullname))  # type: ignore[no-untyped-call]
+        return None
+
+    def get_source(self, fullname):  # type: ignore[no-untyped-def]
+        """The text of a module."""
+        return self._texts[fullname]
+
+    def is_package(self, fullname):  # type: ignore[no-untyped-def]
+        """Whether there are modules in it."""
+        return any(name.startswith(fullname + ".") for name in self._texts)
+
+
+def load(mark, size_bytes):  # type: ignore[no-untyped-def]
+    """Take so many bytes of modules, report with the mark, and serve until the connection ends."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # whatever else prints here disturbs no message
+    if sys.version_info < OLDEST:
+        os.write(output, ("\n" + mark + " old " + sys.version.split()[0] + "\n").encode())
+        return
+    texts = json.loads(zlib.decompress(sys.stdin.buffer.read(size_bytes)))
+    sys.meta_path.insert(0, Modules(texts))  # type: ignore[no-untyped-call]
+    serving = importlib.import_module("tarmac.node.host.serving")
+    os.write(output, ("\n" + mark + " ready\n").encode())
+    serving.serve(sys.stdin.buffer, output)

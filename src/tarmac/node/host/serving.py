@@ -1,0 +1,110 @@
+"""The far end of a connection to a host: does what it is asked, until that ends. Begun by `loading`.
+
+    requests   {"id", "do": NAME, "with": {ARGUMENT: VALUE}}       a function of `operations`
+               {"id", "piece": BYTES}, the last one empty          of the stream that `take_code` reads
+    answers    {"id", "result"}, {"id", "error": [NUMBER, TEXT, PATH]} or {"id", "refused": TEXT}
+
+Each request has a thread of its own: a command that hangs holds up nothing else. Nothing is left behind:
+commands that still run when the connection ends are ended.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Lock, Thread
+from typing import Any, BinaryIO, Callable
+
+from tarmac.node.files import bundles
+from tarmac.node.host import frames, operations
+
+PIECES = 8
+"""So many pieces of a stream wait at most: then the sender is held up, and the connection with it."""
+
+
+def serve(stream: BinaryIO, output: int) -> None:
+    """Do what comes until the connection ends; then this process ends."""
+    with suppress(OSError, ValueError):  # the other end is gone, or makes no sense
+        _Server(output).run(stream)
+    operations.end_commands()
+    os._exit(0)
+
+
+class _Server:
+    def __init__(self, output: int) -> None:
+        self._output = output
+        self._lock = Lock()
+        self._streams: dict[int, _Pieces] = {}
+
+    def run(self, stream: BinaryIO) -> None:
+        while (message := frames.read(stream)) is not None:
+            if "piece" in message:
+                pieces = self._streams.get(message["id"])
+                if pieces is not None:
+                    pieces.add(message["piece"])
+                continue
+            if message["do"] == "take_code":
+                self._streams[message["id"]] = _Pieces()
+            Thread(target=self._do, args=(message,), daemon=True).start()
+
+    def _do(self, message: dict[str, Any]) -> None:
+        number, arguments = message["id"], message["with"]
+        pieces = self._streams.get(number)
+        answer: dict[str, Any] = {"id": number}
+        try:
+            if pieces is not None:
+                bundles.receive(io.BufferedReader(pieces), **arguments)
+                answer["result"] = None
+            else:
+                operation: Callable[..., Any] = getattr(operations, message["do"])
+                answer["result"] = operation(**arguments)
+        except OSError as error:
+            answer["error"] = [error.errno, error.strerror or str(error), error.filename]
+        except (ValueError, bundles.BrokenOff) as error:
+            answer["refused"] = str(error)
+        if pieces is not None:
+            del self._streams[number]
+            pieces.end()
+        self._send(answer)
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        rest = memoryview(frames.pack(answer))
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._output, rest) :]
+
+
+class _Pieces(io.RawIOBase):
+    """Pieces that come one by one, as a file to read."""
+
+    def __init__(self) -> None:
+        self._waiting: Queue[bytes] = Queue(PIECES)
+        self._rest = b""
+        self._over = False
+
+    def add(self, piece: bytes) -> None:
+        """The next one, empty: the last."""
+        if not self._over:
+            self._waiting.put(piece)
+
+    def end(self) -> None:
+        """Nobody reads any more."""
+        self._over = True
+        try:
+            while True:
+                self._waiting.get_nowait()
+        except Empty:
+            pass
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest and not self._over:
+            self._rest = self._waiting.get()
+            self._over = not self._rest
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
