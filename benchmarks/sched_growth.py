@@ -111,7 +111,7 @@ def shared(queued: int, *, preemption: bool) -> Snapshot:
 
 
 def preempting(queued: int) -> Snapshot:
-    """Runs that have climbed give way to those that have not."""
+    """Runs that have climbed are preempted for those that have not."""
     pool = replace(PREEMPTING, policy=Policy.LEAST_ATTAINED)
     nodes = max(10, queued // 10)
     return varied(kinds=1000, limits=False, pool=pool, nodes=nodes, queued=queued, dice=random.Random(1))

@@ -131,7 +131,7 @@ def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
     ledger = Ledger(facts)
     known = {item.run_id: item for item in (*facts.queue, *(held.candidate for held in facts.holdings))}
     while carry_out(ledger, ledger.plan(NOW), known, NOW):
-        pass  # whoever can be preempted at once has given way, and what follows is a day like any other
+        pass  # whoever can be preempted at once has left, and what follows is a day like any other
     holding_ids = [held.candidate.run_id for held in ledger.snapshot().holdings]
     dice.shuffle(holding_ids)
     submitted, ended = list[float](), list[float]()
@@ -154,7 +154,7 @@ def lived_on(facts: Snapshot) -> tuple[list[float], list[float]]:
 
 
 def carry_out(ledger: Ledger, made: Plan, known: dict[str, Candidate], now: float) -> int:
-    """Record what was planned: whoever gives way has left at once, who is refused is gone. How many were."""
+    """Record what was planned: preempted runs have left at once, refused ones are gone. How many were."""
     for refusal in made.refusals:
         ledger.forget(refusal.run_id)
     for preemption in made.preemptions:

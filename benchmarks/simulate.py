@@ -124,8 +124,8 @@ def _cluster(known: PublishedSet) -> Cluster:
 
 
 def _line(target: Target) -> str:
-    verdict = "kept" if target.kept else "MISSED"
-    return f"{verdict:<7}{target.what}: {target.value:,.2f}, to be at most {target.bound:,.2f}"
+    word = "kept" if target.kept else "MISSED"
+    return f"{word:<7}{target.what}: {target.value:,.2f}, to be at most {target.bound:,.2f}"
 
 
 def _told(ended: int, of: int) -> None:

@@ -113,7 +113,7 @@ def told(count: Count) -> str:
         ("torn checkpoints found", len(count.torn)),
         ("left out silently", len(count.silent)),
         ("cycle runs judged", f"{count.judged}, {count.proven} of them proven"),
-        ("dishonest verdicts", len(count.dishonest)),
+        ("dishonest reports", len(count.dishonest)),
         ("stuck", len(count.stuck)),
     ]
     problems = (*count.lost, *count.torn, *count.silent, *count.dishonest, *count.stuck)

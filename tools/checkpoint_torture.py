@@ -280,7 +280,7 @@ def torture(
     for thread in threads:
         thread.join()
     with Client(home=shared.home) as client:
-        verdicts = [_judge(shared, client, name, next(numbers)) for name in cycles]
+        reports = [_judge(shared, client, name, next(numbers)) for name in cycles]
         client.stop_server()
     return Count(
         events=shared.events,
@@ -292,10 +292,10 @@ def torture(
         lost=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.lost),
         torn=tuple(f"{name}: {what}" for name, ledger in shared.ledgers for what in ledger.torn),
         silent=tuple(shared.silent),
-        dishonest=tuple(what for _, what in verdicts if what),
+        dishonest=tuple(what for _, what in reports if what),
         stuck=tuple(shared.stuck),
-        proven=sum(proven for proven, _ in verdicts),
-        judged=len(verdicts),
+        proven=sum(proven for proven, _ in reports),
+        judged=len(reports),
     )
 
 
@@ -306,7 +306,7 @@ def _play(shared: Torture, client: Client, name: str, number: int, events: int) 
         shared.ways.add(name)
     try:
         lineage.play(events)
-    except Exception as error:  # noqa: BLE001 - the rim of a lane: the others go on, and it counts
+    except Exception as error:  # noqa: BLE001 - the outermost level of a lineage: the others go on, and it counts
         with shared.lock:
             shared.stuck.append(f"{name} ({lineage.label}): {type(error).__name__}: {error}")
 
@@ -315,10 +315,10 @@ def _judge(shared: Torture, client: Client, name: str, number: int) -> tuple[boo
     """Whether a cycle run was called proven, and what is dishonest about it."""
     lineage = Lineage(shared, client, name, number, "mode: cycle\nmax_rapid_cycles: 2\n")
     lineage.wait_for_state("ended")
-    verdict = client.run(lineage.run["id"])["cycle_report"]
+    report = client.run(lineage.run["id"])["cycle_report"]
     kept = [item for item in client.artifacts(lineage.run["id"]) if item["kind"] == "checkpoint"]
     lineage.ledger.look()
-    proven = bool(verdict and verdict["proven"])
+    proven = bool(report and report["proven"])
     if proven and not kept:
         return proven, f"{name}: proven, and nothing is kept"
     if lineage.ledger.lost or lineage.ledger.torn:

@@ -187,7 +187,7 @@ class Sharing:
             if until():
                 return
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited in vain until {what}")
+                raise TimeoutError(f"timed out waiting until {what}")
             time.sleep(LOOK_S)
 
 
@@ -206,10 +206,10 @@ def claims(story: Sharing) -> list[tuple[str, bool]]:
 
 def _completed(story: Sharing, name: str, *, proven: bool) -> tuple[str, bool]:
     run = story.runs[name]
-    verdict = run["cycle_report"]
-    assert verdict is not None
-    text = f"{name}: {run['outcome']}, pause and resume {'proven' if verdict['proven'] else 'unproven'}"
-    return text, run["outcome"] == "completed" and verdict["proven"] is proven
+    report = run["cycle_report"]
+    assert report is not None
+    text = f"{name}: {run['outcome']}, pause and resume {'proven' if report['proven'] else 'unproven'}"
+    return text, run["outcome"] == "completed" and report["proven"] is proven
 
 
 def _promises(story: Sharing) -> Iterator[tuple[str, bool]]:
@@ -234,7 +234,7 @@ def _promises(story: Sharing) -> Iterator[tuple[str, bool]]:
 
 
 def _is_cut_short(story: Sharing, each: Stretch) -> bool:
-    """Whether a run gave way to another interruptible run before its promised time was over."""
+    """Whether another interruptible run preempted a run before its promised time was over."""
     others = {story.runs[name]["id"] for name in INTERRUPTIBLE}
     if each.allotted_s is None or each.made_way_for not in others:
         return False
@@ -256,7 +256,9 @@ def _resumes_first(story: Sharing) -> tuple[str, bool]:
         (each.began_at, name) for name, held in stretches.items() for each in held if each.began_at > cut_at
     ]
     _, first = min(starts, default=(0.0, "nobody"))
-    text = f"{' and '.join(cut) or 'nobody'} gave way to the cycle runs, and {first} went on first after them"
+    text = (
+        f"{' and '.join(cut) or 'nobody'} was preempted by the cycle runs; {first} went on first after them"
+    )
     return text, first in cut
 
 
@@ -311,7 +313,7 @@ def main() -> int:
 
 
 def show(story: Sharing) -> None:
-    """The timeline, and the verdicts with their evidence."""
+    """The timeline, and the cycle reports with their milestones."""
     rows = list(story.rows.values())
     began = min(row.events[0]["at"] for row in rows)
     step_s = (story.ended_at - began) / COLUMNS
@@ -320,14 +322,14 @@ def show(story: Sharing) -> None:
         print(f"  {line}")
     print()
     for name in (PROVES, CARELESS):
-        verdict = story.runs[name]["cycle_report"] if name in story.runs else None
-        if verdict is None:
+        report = story.runs[name]["cycle_report"] if name in story.runs else None
+        if report is None:
             continue
-        output_s = verdict["first_output_s"]
-        print(f"  {name}, after {verdict['turns']} turns:")
+        output_s = report["first_output_s"]
+        print(f"  {name}, after {report['turns']} turns:")
         print(f"    first output  {'never' if output_s is None else f'after {output_s:.2f} s'}")
-        print(f"    checkpoint    {'left whole' if verdict['committed'] else 'none left'}")
-        print(f"    resumed       {'read by a later turn' if verdict['resumed'] else 'never read'}")
+        print(f"    checkpoint    {'left whole' if report['committed'] else 'none left'}")
+        print(f"    resumed       {'read by a later turn' if report['resumed'] else 'never read'}")
     print()
 
 

@@ -166,7 +166,7 @@ def test_a_pause_before_the_submission_is_nothing(harness: Harness) -> None:
     assert harness.settle(launch.attempt_id, ended).outcome is Outcome.COMPLETED
 
 
-# --- evidence -----------------------------------------------------------------------------------------
+# --- milestones -----------------------------------------------------------------------------------------
 
 
 def test_what_nodes_see_of_an_attempt_is_told_while_it_runs_and_after(harness: Harness) -> None:
@@ -186,12 +186,12 @@ def test_what_nodes_see_of_an_attempt_is_told_while_it_runs_and_after(harness: H
     assert harness.settle(second, ended).milestones.read_at is not None
 
 
-def test_an_attempt_that_saves_and_reads_nothing_has_no_such_evidence(harness: Harness) -> None:
+def test_an_attempt_that_saves_and_reads_nothing_has_no_such_milestones(harness: Harness) -> None:
     for number in (1, 2):
         attempt = submit(harness, Work(output="hello\n"), number=number)
-        evidence = harness.settle(attempt, ended).milestones
-        assert evidence.first_output_at is not None
-        assert (evidence.checkpoint_at, evidence.read_at) == (None, None)
+        milestones = harness.settle(attempt, ended).milestones
+        assert milestones.first_output_at is not None
+        assert (milestones.checkpoint_at, milestones.read_at) == (None, None)
 
 
 # --- several nodes ------------------------------------------------------------------------------------

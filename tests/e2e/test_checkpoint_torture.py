@@ -25,7 +25,7 @@ WAYS = (
 
 @pytest.mark.timeout(240)
 def test_no_finished_checkpoint_is_lost_and_no_half_written_one_is_found(tmp_path: Path) -> None:
-    """I14, D12: on nodes with disks of their own; a verdict never says more than what was kept."""
+    """I14, D12: on nodes with disks of their own; a cycle report never says more than what was kept."""
     count = torture(
         tmp_path, events=16, lanes=4, seed=11, ways=WAYS, per_lineage=2, cycles=["in place, by step"]
     )

@@ -18,7 +18,7 @@ from shell import LIMIT_S, Shell
 MARK = "STRAY_MARK"
 
 DAEMON = f"""\
-name: strays
+name: orphans
 pause: {{{{grace: 1s}}}}
 environment:
   variables:

@@ -1,6 +1,6 @@
 """Time sharing end to end (I11, I12, I15): a real server, real processes, turns and periods of seconds.
 
-Cycle runs are judged by what was seen of them; interruptible runs share periods, give way and get their time
+Cycle runs count by what was seen of them; interruptible runs share periods, are preempted and get their time
 back. The story of the second half is the one that `make sharing` shows to people. Times on record are held
 against each other, not against a clock: what is late on a busy machine is not wrong. That promises hold
 however late everything is is shown in virtual time (tests/simulation/test_promised_time.py).
@@ -138,15 +138,15 @@ def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, 
     run = cycles.runs[name]
     assert run["outcome"] == "completed"
     assert run["cause"] is None
-    verdict = run["cycle_report"]
-    assert verdict is not None
-    assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
+    report = run["cycle_report"]
+    assert report is not None
+    assert (report["turns"], report["committed"], report["resumed"], report["proven"]) == (
         2,
         True,
         True,
         True,
     )
-    assert verdict["first_output_s"] is not None
+    assert report["first_output_s"] is not None
     assert [attempt["milestones"]["read_at"] is not None for attempt in cycles.attempts[name]] == [
         False,
         True,
@@ -158,14 +158,14 @@ def test_a_cycle_run_that_goes_on_from_its_checkpoint_is_proven(cycles: Cycles, 
 def test_a_cycle_run_that_never_resumes_is_completed_and_unproven(
     cycles: Cycles, name: str, committed: bool
 ) -> None:
-    """I11: no error, so it is completed; the verdict says what was not seen."""
+    """I11: no error, so it is completed; the cycle report says what was not seen."""
     run = cycles.runs[name]
     assert run["outcome"] == "completed"
     assert run["cause"] is not None
     assert run["cause"]["message"].startswith("completed, pause and resume unproven")
-    verdict = run["cycle_report"]
-    assert verdict is not None
-    assert (verdict["turns"], verdict["committed"], verdict["resumed"], verdict["proven"]) == (
+    report = run["cycle_report"]
+    assert report is not None
+    assert (report["turns"], report["committed"], report["resumed"], report["proven"]) == (
         2,
         committed,
         False,
@@ -218,7 +218,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Sharing:
 
 @STORY
 def test_every_promise_of_the_shared_periods_is_kept(story: Sharing) -> None:
-    """I11, I12, I15: shares, verdicts, slots and variables, as `make sharing` tells them."""
+    """I11, I12, I15: shares, cycle reports, slots and variables, as `make sharing` tells them."""
     assert [text for text, kept in claims(story) if not kept] == []
 
 

@@ -63,7 +63,7 @@ class AttemptDirectory:
     token: str
     nodes: tuple[str, ...]
     told: dict[str, Any]
-    bell: int = field(repr=False)
+    wakeup: int = field(repr=False)
 
     @property
     def paths(self) -> AttemptPaths:
@@ -96,8 +96,8 @@ class AttemptDirectory:
                     return event
             remaining_s = deadline - time.monotonic()
             assert remaining_s > 0, f"no {kind!r} within {PATIENCE_S} s: {self.events(name)}"
-            if select.select([self.bell], [], [], min(remaining_s, 0.05))[0]:
-                os.read(self.bell, 65536)
+            if select.select([self.wakeup], [], [], min(remaining_s, 0.05))[0]:
+                os.read(self.wakeup, 65536)
 
     def ended(self, name: str = "n0") -> dict[str, Any]:
         """The last event of a node; nothing may follow it."""
@@ -182,8 +182,8 @@ def write_attempt(
         told["sync"] = {"store": "", "patience_s": 0.0, **told["sync"]}
     told["setup"] = [step if isinstance(step, dict) else command(step) for step in told["setup"]]
     (directory / protocol.ATTEMPT_FILE).write_text(json.dumps(told))
-    bell = os.open(notify, os.O_RDWR | os.O_NONBLOCK)
-    return AttemptDirectory(directory, token, tuple(by_node), told, bell)
+    wakeup = os.open(notify, os.O_RDWR | os.O_NONBLOCK)
+    return AttemptDirectory(directory, token, tuple(by_node), told, wakeup)
 
 
 def command(argv: Sequence[str]) -> dict[str, Any]:

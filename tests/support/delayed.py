@@ -25,7 +25,7 @@ SLOTS = 4
 
 @dataclass(frozen=True)
 class Stay:
-    """An attempt as it is on record, and the mode of the run that it gave way to (None: to nobody)."""
+    """An attempt as it is on record, and the mode of the run that preempted it (None: none did)."""
 
     attempt: Attempt
     mode: Mode

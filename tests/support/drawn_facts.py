@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from facts import NOW, PATIENCE_S, candidate, node, snapshot
+from facts import BACKFILL_WINDOW_S, NOW, candidate, node, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Mode, Queueing, Target
@@ -74,7 +74,7 @@ some_runs = st.builds(
     priority=st.integers(-1, 1),
     position=st.sampled_from([None, None, NOW - 5, NOW + 5]),
     submitted_at=st.sampled_from([NOW - 10, NOW]),
-    queued_at=st.sampled_from([NOW, NOW - PATIENCE_S]),
+    queued_at=st.sampled_from([NOW, NOW - BACKFILL_WINDOW_S]),
     time_limit_s=st.sampled_from([None, 10.0, 1000.0]),
 )
 

@@ -13,7 +13,7 @@ from tarmac.model.spec import Mode, Queueing, Target
 from tarmac.sched import Candidate, Demand, Holding, Plan, Snapshot
 
 NOW = 1_000_000.0
-PATIENCE_S = Pool(cluster=LOCAL_CLUSTER).patience_s
+BACKFILL_WINDOW_S = Pool(cluster=LOCAL_CLUSTER).backfill_window_s
 ANYWHERE = Target()
 
 

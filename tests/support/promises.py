@@ -52,7 +52,7 @@ class Promises:
             used[run.user, run.project] += run.attained_slot_s / run.spec.weight
         self._check_usage(used)
 
-    def check_desk(self, *, rivals: bool) -> None:
+    def check_scheduler(self, *, rivals: bool) -> None:
         """The facts that a server kept up to date are those that one finds that starts now.
 
         With `rivals`, less what is recorded without an event: it learns of that once it acts on the run.
@@ -103,7 +103,7 @@ class Promises:
         self._check_delegated(attempts)
         self._check_counts(run, attempts)
         self._check_share(run)
-        self._check_verdict(run)
+        self._check_cycle_report(run)
 
     def _check_delegated(self, attempts: list[Attempt]) -> None:
         """What waits in a cluster's own queue is lost only if that cluster truly forgot it."""
@@ -148,7 +148,7 @@ class Promises:
             assert share.used_s >= before.used_s
         self._shares[run.id, share.period_at] = share
 
-    def _check_verdict(self, run: Run) -> None:
+    def _check_cycle_report(self, run: Run) -> None:
         """A cycle run that completed says what it has shown."""
         if run.outcome is not Outcome.COMPLETED:
             return

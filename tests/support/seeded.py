@@ -86,9 +86,9 @@ class History:
             self._act()
             self.promises.check(self.accepted.values())
             if number % 15 == 0:
-                self.promises.check_desk(rivals=self.with_rival)
+                self.promises.check_scheduler(rivals=self.with_rival)
         self._finish()
-        self.promises.check_desk(rivals=self.with_rival)
+        self.promises.check_scheduler(rivals=self.with_rival)
         self.promises.check_end(self.accepted.values())
 
     # --- acts

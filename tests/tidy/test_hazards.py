@@ -1,6 +1,6 @@
 """Calls and catches that have hurt others: no pickle, no shell by string, no loose YAML, no stray print.
 
-Run by `make check`. A broad `except` is allowed once per loop, at its rim, and then it is listed here.
+Run by `make check`. A broad `except` is allowed once per loop, at its outermost level, and listed here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from source_tree import Module, all_modules, offences, package_modules, snippet
 
 BROAD_EXCEPTS = {
-    "tarmac.server.__main__:_run": "the rim of a server: its log has the story, its starter a sentence",
-    "tarmac.cli.main:_guarded": "the rim of every command: a person gets a sentence, never a traceback",
-    "tarmac.control.loops:_turn": "the rim of a loop: a bug in one pass must not end the loop",
-    "tarmac.control.reconcilers.stage:_code": "the rim of one run: a bug met there holds up no other",
+    "tarmac.server.__main__:_run": "the top level of a server: its log has the story, its starter a sentence",
+    "tarmac.cli.main:_guarded": "the top level of every command: a person gets a sentence, never a traceback",
+    "tarmac.control.loops:_turn": "the top level of a loop: a bug in one pass must not end the loop",
+    "tarmac.control.reconcilers.stage:_code": "the top level of one run: a bug met there holds up no other",
     "tarmac.artifacts.remote:_store_errors": "every file system that fsspec finds has errors of its own",
     "tarmac.artifacts.datasets:fetch": "the same: whatever it raises, the dataset could not be fetched",
-    "tarmac.server.storage.janitor:_tidy_again": "the rim of a thread: a bug must not end the clearing up",
-    "tarmac.node.runner:_supervise": "the rim of a runner: a bug leaves no worker behind",
+    "tarmac.server.storage.janitor:_tidy_again": "the top level of a thread: a bug must not end clearing up",
+    "tarmac.node.runner:_supervise": "the top level of a runner: a bug leaves no worker behind",
 }
 """`module:function` that may catch everything, and why."""
 

@@ -18,7 +18,7 @@ class PoolRules(TypedDict):
     preemption: bool
     packing: str
     guaranteed_s: float
-    patience_s: float
+    backfill_window_s: float
     share_by: str
     shares: dict[str, float]
     half_life_s: float

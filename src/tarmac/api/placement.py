@@ -33,7 +33,7 @@ class NamedRun(TypedDict):
 class Why(TypedDict):
     """What a run waits for, and what would unblock it.
 
-    `ahead` runs are ordered before it, and `awaits` have to end or give way: the first of each are named.
+    `ahead` runs are ordered before it, and `awaits` have to end or be preempted: the first of each are named.
     `previous` is how its last attempt ended, where its cluster or the platform ended that, and `lost` what
     it lost.
     """

@@ -1,6 +1,6 @@
 """A store behind a URL, through fsspec: s3://bucket/path and whatever else is installed for it.
 
-Opened by `stores.open_blobs` alone. Credentials are those of the surroundings (AWS_ACCESS_KEY_ID and so on,
+Opened by `stores.open_blobs` alone. Credentials are those of the environment (AWS_ACCESS_KEY_ID and so on,
 or ~/.aws), never in the URL. The only module, with `datasets`, that knows fsspec.
 """
 

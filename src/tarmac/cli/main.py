@@ -82,7 +82,7 @@ def _guarded(arguments: list[str]) -> int:
     except OSError as error:
         _say(_refused_by_system(error))
         return 1
-    except Exception as error:  # noqa: BLE001 the rim: a user sees one line, the details go to a file
+    except Exception as error:  # noqa: BLE001 the outermost level: a user sees one line, the details go to a file
         _say(_internal(error))
         return errors.INTERNAL
 

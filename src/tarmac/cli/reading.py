@@ -1,6 +1,6 @@
 """How a run file is to be read: its dialect, and what goes along. For `run`, `check` and `convert`.
 
-The files beside a run file that a dialect may ask for are few and small: they are sent along unasked, because
+The files beside a run file that a dialect may ask for are few and small: they are always sent along, because
 only the server knows the dialect.
 """
 

@@ -124,9 +124,9 @@ def run_file(run: Run) -> str:
     content = _mapping(run)
     if run.code is not None:
         content["code"] = _code(run.code)
-    surroundings = {name: content.pop(name) for name in ("venv", "image", "modules") if name in content}
-    if surroundings:
-        content["environment"] = surroundings
+    environment = {name: content.pop(name) for name in ("venv", "image", "modules") if name in content}
+    if environment:
+        content["environment"] = environment
     return json_text(content)
 
 

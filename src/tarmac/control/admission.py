@@ -103,7 +103,7 @@ class Admission:
             refuse_what_is_not_delegated(run.spec)
             pools = {offer.pool for offer in offers_of(delegate)}
             _refuse_pool(run.spec, pools or {node.pool for node in capacity_of(delegate)})
-            _refuse_what_never_fits_there(run, delegate)
+            _refuse_delegated_that_never_fits(run, delegate)
             return
         nodes = self._control.lasting_nodes()
         if nodes is not self._known[0] and nodes != self._known[0]:
@@ -119,22 +119,22 @@ class Admission:
     def _refuse(self, run: Run, nodes: tuple[Node, ...]) -> tuple[str, ...]:
         """Refuse a run that fits no empty node; else what is to be said of where it does."""
         idle = Snapshot(pools=(), nodes=nodes, queue=(candidate_of(run),), holdings=())
-        verdict = explain(idle, run.id, run.created_at)
-        if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
-            unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in verdict.reasons)
-            hint = f"what would fit: {verdict.largest}" if verdict.largest else _elsewhere(run.spec, unknown)
-            raise _never_fits(run, verdict, hint)
-        return tuple(_unequal(verdict.allocation)) if isinstance(verdict, Placement) else ()
+        answer = explain(idle, run.id, run.created_at)
+        if isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS:
+            unknown = any(reason.code is ReasonCode.NO_SUCH_CLUSTER for reason in answer.reasons)
+            hint = f"what would fit: {answer.largest}" if answer.largest else _elsewhere(run.spec, unknown)
+            raise _never_fits(run, answer, hint)
+        return tuple(_unequal(answer.allocation)) if isinstance(answer, Placement) else ()
 
 
-def _refuse_what_never_fits_there(run: Run, engine: AttachedEngine) -> None:
+def _refuse_delegated_that_never_fits(run: Run, engine: AttachedEngine) -> None:
     """Refuse a run that a cluster with a queue of its own can never give its nodes."""
-    verdict = request_of(run, engine, run.created_at)
-    if not isinstance(verdict, Refusal) or verdict.code is not CauseCode.NEVER_FITS:
+    answer = request_of(run, engine, run.created_at)
+    if not isinstance(answer, Refusal) or answer.code is not CauseCode.NEVER_FITS:
         return
     others = [f"--pool {pool} could hold it" for pool in other_pools(run, engine, run.created_at)]
-    hint = [*others, *([f"what would fit: {verdict.largest}"] if verdict.largest else [])]
-    raise _never_fits(run, verdict, "; ".join(hint) or None)
+    hint = [*others, *([f"what would fit: {answer.largest}"] if answer.largest else [])]
+    raise _never_fits(run, answer, "; ".join(hint) or None)
 
 
 def _never_fits(run: Run, refusal: Refusal, hint: str | None) -> NeverFits:

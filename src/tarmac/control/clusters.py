@@ -298,13 +298,13 @@ def _stranded(control: ControlState, name: str, after: tuple[Node, ...]) -> Iter
             for run in control.run_cache().runs.values()
             if run.spec.rehearsal is None and admits(name, run.spec.target.cluster)
         ]
-    judged: dict[object, bool] = {}
+    lost_by_shape: dict[object, bool] = {}
     for run in runs:
         candidate = candidate_of(run)
         shape = (candidate.demands, candidate.target, candidate.pool)
-        if shape not in judged:
-            judged[shape] = _never_fits(candidate, after) and not _never_fits(candidate, before)
-        if judged[shape]:
+        if shape not in lost_by_shape:
+            lost_by_shape[shape] = _never_fits(candidate, after) and not _never_fits(candidate, before)
+        if lost_by_shape[shape]:
             yield _waiting(run)
 
 
@@ -312,8 +312,8 @@ def _never_fits(candidate: Candidate, nodes: tuple[Node, ...]) -> bool:
     if not nodes:
         return True
     idle = Snapshot(pools=(), nodes=nodes, queue=(candidate,), holdings=())
-    verdict = explain(idle, candidate.run_id, candidate.submitted_at)
-    return isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS
+    answer = explain(idle, candidate.run_id, candidate.submitted_at)
+    return isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS
 
 
 def _waiting(run: Run) -> str:

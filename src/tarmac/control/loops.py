@@ -1,9 +1,9 @@
 """The durable loops: one thread each, woken by the event bus, at work under the server's lease.
 
 Started by the server. Every engine has loops of its own for all that calls it, so that one which hangs, fails
-or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the rim,
-and the pass is run again a little later: nothing it half did can be seen (see `reconcilers`). A server whose
-cluster was taken over ends its loops.
+or is slow holds up no other, nor the scheduler and the lease. What a pass raises is logged here, at the
+outermost level, and the pass is run again a little later: nothing it half did can be seen (see
+`reconcilers`). A server whose cluster was taken over ends its loops.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class _Loop:
         except TarmacError as error:
             log.warning("%s: %s", self._name, error)
             return BACK_OFF_S
-        except Exception:  # the rim of the loop: a defect in one pass must not end the loop
+        except Exception:  # the outermost level of the loop: a defect in one pass must not end the loop
             log.exception("%s failed", self._name)
             return BACK_OFF_S
         return rest_s(next_at, now=self._control.clock.now(), period_s=self._period_s)

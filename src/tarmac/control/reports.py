@@ -1,4 +1,4 @@
-"""What the rims show of the cluster: nodes with what they hold, and dry runs. Called by `service`."""
+"""What is shown of the cluster: nodes with what they hold, and dry runs. Called by `service`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def dry_run(control: ControlState, submission: Submission) -> DryRun:
     engine = control.engines.delegate_of(run.spec.target.cluster)
     if rendered is not None and run.spec.rehearsal is None and engine is None:
         return DryRun(run=run, launch=None, request=None, rendered=rendered)
-    found = _placed_here(control, run, now) if engine is None else _placed_there(control, run, engine, now)
+    found = _placed_here(control, run, now) if engine is None else _delegated(control, run, engine, now)
     return replace(found, rendered=found.rendered or rendered)
 
 
@@ -94,21 +94,21 @@ def _placed_here(control: ControlState, run: Run, now: float) -> DryRun:
     nodes = control.nodes() + tuple(rehearsal_nodes(control.engines.own, run))
     snapshot = control.scheduler_state.snapshot()
     busy = replace(snapshot, nodes=nodes, queue=(*snapshot.queue, candidate_of(run)))
-    verdict = explain(busy, run.id, now)
+    answer = explain(busy, run.id, now)
     reasons: tuple[Reason, ...] = ()
-    if not isinstance(verdict, Placement):
-        reasons = verdict.reasons
+    if not isinstance(answer, Placement):
+        reasons = answer.reasons
         idle = Snapshot(pools=snapshot.pools, nodes=nodes, queue=(candidate_of(run),), holdings=())
-        verdict = explain(idle, run.id, now)
-    if not isinstance(verdict, Placement):
-        largest = verdict.largest if isinstance(verdict, Refusal) else None
-        return DryRun(run=run, launch=None, request=None, reasons=verdict.reasons, largest=largest)
-    launch = _launch(control, run, verdict, {node.name: node for node in nodes}, now)
-    adapter = control.engines.at(verdict.allocation.cluster).adapter
+        answer = explain(idle, run.id, now)
+    if not isinstance(answer, Placement):
+        largest = answer.largest if isinstance(answer, Refusal) else None
+        return DryRun(run=run, launch=None, request=None, reasons=answer.reasons, largest=largest)
+    launch = _launch(control, run, answer, {node.name: node for node in nodes}, now)
+    adapter = control.engines.at(answer.allocation.cluster).adapter
     return DryRun(run=run, launch=launch, request=adapter.render(launch), reasons=reasons)
 
 
-def _placed_there(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
+def _delegated(control: ControlState, run: Run, engine: AttachedEngine, now: float) -> DryRun:
     """What a cluster with a queue of its own would be sent, and what it would be asked for."""
     refuse_what_is_not_delegated(run.spec)
     learn_capacity(engine)

@@ -52,7 +52,7 @@ class NamedRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """What a run waits for. `ahead` counts queued runs ordered before it; `ahead_first` are the first;
-    `awaits` those that have to end or give way before it starts.
+    `awaits` those that have to end or be preempted before it starts.
 
     `reasons` are one for each node, or for each group of nodes where there are many; `unblocked_by` are
     sentences in one string: what it waits for, then what would start it at once. `lost` is the work that its
@@ -195,24 +195,24 @@ def _lost(control: ControlState, run: Run) -> str:
 def _why_queued(control: ControlState, run: Run) -> Why:
     now = control.clock.now()
     try:
-        verdict, scope = control.scheduler_state.ask(
+        answer, scope = control.scheduler_state.ask(
             lambda ledger: (explain(ledger, run.id, now), scope_of_run(ledger, run.id, now))
         )
     except KeyError:
         return Why(run_id=run.id, state=run.state, headline="it was just queued or placed: look again")
-    if isinstance(verdict, Placement):
-        nodes = ", ".join(verdict.allocation.nodes)
+    if isinstance(answer, Placement):
+        nodes = ", ".join(answer.allocation.nodes)
         return Why(
             run_id=run.id, state=run.state, headline=f"nothing holds it back: it starts now on {nodes}"
         )
-    if isinstance(verdict, Refusal):
-        never = verdict.code is CauseCode.NEVER_FITS
+    if isinstance(answer, Refusal):
+        never = answer.code is CauseCode.NEVER_FITS
         return Why(
             run_id=run.id,
             state=run.state,
             headline="it can never start here" if never else "it may not wait, and there is no room now",
-            reasons=verdict.reasons,
-            largest=verdict.largest,
+            reasons=answer.reasons,
+            largest=answer.largest,
         )
     estimate = control.estimator.estimates(scope, now)[run.id]
     slots = run.spec.slots
@@ -221,12 +221,12 @@ def _why_queued(control: ControlState, run: Run) -> Why:
         run_id=run.id,
         state=run.state,
         headline=f"queued: it waits for {slots_text}",
-        reasons=verdict.reasons,
-        ahead=verdict.ahead,
-        ahead_first=_named(control, verdict.ahead_first),
-        awaits=len(verdict.awaits),
-        awaits_first=_named(control, verdict.awaits[:NAMES_SHOWN]),
-        unblocked_by=verdict.unblocked_by,
+        reasons=answer.reasons,
+        ahead=answer.ahead,
+        ahead_first=_named(control, answer.ahead_first),
+        awaits=len(answer.awaits),
+        awaits_first=_named(control, answer.awaits[:NAMES_SHOWN]),
+        unblocked_by=answer.unblocked_by,
         estimate=_why_estimate(estimate, now),
     )
 
@@ -287,7 +287,7 @@ def _headline(control: ControlState, run: Run, attempt: Attempt | None) -> str:
             leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
             return f"it was asked to pause: {leaves}"
         case RunState.PREEMPTING:
-            return f"it gives way and queues again: its workers have up to {grace_s:g} s to leave{where}"
+            return f"it is preempted and queues again: its workers have up to {grace_s:g} s to leave{where}"
         case RunState.STOPPING:
             leaves = f"its workers have up to {grace_s:g} s to leave{where}{_silence(control, attempt)}"
             return f"it was asked to stop: {leaves}"

@@ -34,7 +34,7 @@ class Certainty(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """A dialect's verdict on a text; `missed` says, where it is NO, what the text lacks."""
+    """What a dialect says of a text; `missed` says, where it is NO, what the text lacks."""
 
     certainty: Certainty
     missed: str = ""

@@ -13,13 +13,14 @@ from tarmac.model.cluster import Packing, Policy, Pool, ShareBy
 POOL = Fields(
     known=frozenset(
         {"policy", "preemption", "packing", "guaranteed", "share_by", "shares", "half_life"}
-        | {"patience", "turn", "period", "floor"}
+        | {"backfill_window", "turn", "period", "floor"}
     ),
     synonyms=words_for(
         policy="order scheduling",
         preemption="preempt preemptible",
         packing="pack placement",
         guaranteed="minimum guarantee",
+        backfill_window="patience",
         shares="weights",
         turn="quantum cycle",
         floor="block",
@@ -51,7 +52,7 @@ def _pool(section: Section, name: str, cluster: str) -> Pool:
         preemption=section.read("preemption", flag(), usual.preemption),
         packing=section.read("packing", choice(Packing), usual.packing),
         guaranteed_s=section.read("guaranteed", duration_s(0.0), usual.guaranteed_s),
-        patience_s=section.read("patience", duration_s(0.0), usual.patience_s),
+        backfill_window_s=section.read("backfill_window", duration_s(0.0), usual.backfill_window_s),
         share_by=section.read("share_by", choice(ShareBy), usual.share_by),
         shares=_shares(section.get("shares")),
         half_life_s=section.read("half_life", duration_s(), usual.half_life_s),

@@ -76,12 +76,12 @@ def choose(
     InvalidInput where that leaves several, or none.
     """
     detections = [(dialect, dialect.detect(filename, text)) for dialect in dialects]
-    surest = max(verdict.certainty for _, verdict in detections)
+    surest = max(detection.certainty for _, detection in detections)
     if surest is Certainty.NO or (surest is Certainty.POSSIBLE and _binary(text)):
         raise InvalidInput(_nobodys(text, filename, detections))
     if surest is Certainty.POSSIBLE and (unsupported := unsupported_problem(text, filename)) is not None:
         raise InvalidInput([unsupported])
-    likely = [dialect for dialect, verdict in detections if verdict.certainty is surest]
+    likely = [dialect for dialect, detection in detections if detection.certainty is surest]
     if len(likely) > 1:
         wrong = {dialect: _problems(dialect, text, filename, directory, extras) for dialect in likely}
         least = min(len(problems) for problems in wrong.values())
@@ -150,8 +150,8 @@ def _nobodys(text: str, filename: str, detections: Sequence[tuple[Dialect, Detec
         return [Problem(file=filename, message=what, hint=_SHORTEST)]
     usual = _USUAL.get(posixpath.splitext(filename)[1].lower(), ())
     missed: dict[str, list[str]] = {}
-    for dialect, verdict in sorted(detections, key=lambda pair: pair[0].name not in usual):
-        missed.setdefault(verdict.missed.removeprefix(f"{filename}:").strip(), []).append(dialect.name)
+    for dialect, detection in sorted(detections, key=lambda pair: pair[0].name not in usual):
+        missed.setdefault(detection.missed.removeprefix(f"{filename}:").strip(), []).append(dialect.name)
     return [
         Problem(
             file=filename,

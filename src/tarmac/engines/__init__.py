@@ -1,1 +1,1 @@
-"""The systems that execute attempts: one package each, strangers to one another."""
+"""The systems that execute attempts: one package each, none imports another."""

@@ -32,8 +32,8 @@ def batch_script(
         "output": log,
         "error": log,
     }
-    given = {key: str(value) for key, value in directives.items() if value is not None}
-    lines = directive_lines(amended(given, spec.slurm))
+    values = {key: str(value) for key, value in directives.items() if value is not None}
+    lines = directive_lines(amended(values, spec.slurm))
     # Some sites do not heed --chdir of what comes through firecREST.
     place = [f"cd {quote(directory)} || exit"] if directory is not None else []
     return "\n".join(["#!/bin/bash -l", *lines, "", *place, *site_steps(spec)]) + "\n"
@@ -49,15 +49,15 @@ def site_directives(spec: RunSpec) -> dict[str, str | None]:
         return {}
     resources = _resources(site, None)
     found = {name: resources[name] for name in ("cpus-per-task", "mem", "reservation", "constraint", "qos")}
-    given = {name: str(value) for name, value in found.items() if value is not None}
+    values = {name: str(value) for name, value in found.items() if value is not None}
     dropped: set[str] = set()
     if site.slots_per_node is None:
         dropped |= {"gpus-per-node"}
         dropped |= {"cpus-per-task"} if site.cpus_per_node is None else set()
     if site.cpus_per_node is None and site.total_cpus is not None:
         dropped |= {"ntasks-per-node", "cpus-per-task"}
-        given["ntasks"] = str(site.total_cpus)
-    return {**given, **dict.fromkeys(sorted(dropped))}
+        values["ntasks"] = str(site.total_cpus)
+    return {**values, **dict.fromkeys(sorted(dropped))}
 
 
 def _resources(site: SiteRequest, time_limit_s: float | None) -> dict[str, str | int | None]:

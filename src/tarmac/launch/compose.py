@@ -1,4 +1,4 @@
-"""A run, its attempt and their nodes to a `Launch`: everything a worker is started with, settled here.
+"""A run, its attempt and their nodes to a `Launch`: everything a worker is started with.
 
 Called by `control`, for the attempt itself and for a dry run. Pure: what only a node knows is left to
 its runner.

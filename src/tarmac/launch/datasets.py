@@ -1,4 +1,4 @@
-"""Datasets in a launch: read-only at /data/<id>, and by a variable. Pure. Called by the dataset desk."""
+"""Datasets in a launch: read-only at /data/<id>, and by a variable. Pure. Called by the dataset service."""
 
 from __future__ import annotations
 

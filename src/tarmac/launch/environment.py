@@ -38,7 +38,7 @@ def common_environment(
     """What all workers of an attempt find: what the setup steps do, their meeting point, how time is shared.
 
     `first` is the node of rank 0. Where nobody knows the nodes yet, its address and the port are texts that
-    stand for them: the nodes settle both.
+    stand for them: the nodes find both.
     """
     defaults = {variables.GLOO_INTERFACE: "lo"} if one_machine else {}
     meeting = {

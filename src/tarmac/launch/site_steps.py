@@ -52,9 +52,9 @@ def batch_steps(spec: RunSpec) -> list[str]:
     image = spec.site.apptainer if spec.site is not None else None
     if spec.site is not None and image is not None and image.source is not None:
         spec = replace(spec, site=replace(spec.site, apptainer=replace(image, path=image.source)))
-    given = variables.BATCH_VARIABLES
+    values = variables.BATCH_VARIABLES
     return [
-        f'[ ! -r "${{{given}:-}}" ] || . "${given}"',
+        f'[ ! -r "${{{values}:-}}" ] || . "${values}"',
         *([f'export {OF_UNICORE}="$PWD"'] if spec.site is not None and spec.site.unicore_url else []),
         *([find_module_command()] if spec.environment.modules else []),
         *site_steps(spec),

@@ -20,7 +20,7 @@ HOUR_S = 3600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
     """A run to accept. Its first events are ACCEPTED, then those in `events` (STAGED when it has no code,
-    and PAUSE_ASKED when it is to start paused).
+    and PAUSE_REQUESTED when it is to start paused).
 
     `run.state` and `run.seq` are those after all of them.
     """

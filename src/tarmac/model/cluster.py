@@ -99,7 +99,7 @@ class Pool:
     """Like nodes scheduled together, with the rules of their queue (docs/scheduler.md tells each).
 
     `preemption` lets batch runs preempt those ordered after them; nobody is preempted within
-    `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `patience_s`, or
+    `guaranteed_s` of its start, except by a cycle run. A run that has been passed for `backfill_window_s`, or
     longer, because nobody knows when it can start, has nodes kept for it. `shares` weighs users or projects
     (1 if not named); what they used counts half after `half_life_s`. A cycle run has turns of `turn_s`;
     interruptible runs share each period of `period_s` in blocks no shorter than `floor_s`.
@@ -111,7 +111,7 @@ class Pool:
     preemption: bool = False
     packing: Packing = Packing.PACK
     guaranteed_s: float = 300.0
-    patience_s: float = 3600.0
+    backfill_window_s: float = 3600.0
     share_by: ShareBy = ShareBy.USER
     shares: Mapping[str, float] = field(default_factory=dict)
     half_life_s: float = 7 * 86_400.0

@@ -1,4 +1,5 @@
-"""The errors tarmac raises on purpose, as a tree. Every layer raises them; the rims render them.
+"""The errors tarmac raises on purpose, as a tree. Every layer raises them; the command line and the server
+render them.
 
     TarmacError
     +-- InvalidInput      what the user wrote is wrong: all problems at once   (exit code 2, HTTP 422)

@@ -17,7 +17,7 @@ SetupLaunch = tuple[str, ...] | Checkout | PythonPackages | SystemPackages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLaunch:
-    """One worker as it will be started: everything but the node's own paths is settled here.
+    """One worker as it will be started: everything but the node's own paths.
 
     `index` counts the processes of its replica. `argv` is executed without a shell. `slots` are the
     slot numbers on its node. Of the `limits`, processors and memory are meant; 0: not limited.

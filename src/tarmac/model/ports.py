@@ -351,7 +351,7 @@ class FetchesCode(Protocol):
 
 
 ResolveReferences = Callable[[RunSpec], RunSpec]
-"""Names in a spec that mean something outside it (datasets, artifacts), settled at submission: the spec with
+"""Names in a spec that mean something outside it (datasets, artifacts), resolved at submission: the spec with
 what they mean now. Raises InvalidInput for a name that means nothing."""
 
 

@@ -27,7 +27,7 @@ class HomeIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right of one server to act for a cluster: to place, start and settle what was submitted to it.
+    """The right of one server to act for a cluster: to place, start and end what was submitted to it.
 
     It does not end by itself: another home has to take it on purpose. `token` grows whenever a server takes
     it, also one of the same home: what an older server still tries is refused.

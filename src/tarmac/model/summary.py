@@ -1,6 +1,6 @@
 """Lists of runs: which are asked for, and the line that stands for each.
 
-Asked of the port `Store`; the rims show the lines.
+Asked of the port `Store`; the command line and the server show the lines.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Placement:
 
 
 class PreemptionReason(StrEnum):
-    """Why a run gives way."""
+    """Why a run is preempted."""
 
     MAKE_WAY = "make_way"  # another run takes its slots
     TURN_OVER = "turn_over"  # its turn as a cycle run has ended
@@ -59,7 +59,7 @@ class PreemptionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A live attempt that must give way; `for_run_id` is the run that takes its slots, if there is one."""
+    """A live attempt to be preempted; `for_run_id` is the run that takes its slots, if there is one."""
 
     run_id: str
     seq: int

@@ -81,9 +81,9 @@ class Holding:
     """A run that occupies slots: its facts as a candidate, what it holds, and how far it got.
 
     `checkpoint_at` is when this attempt last left a whole checkpoint. `leaving` is true once it was asked (at
-    `leave_requested_at`) to pause, stop or give way: its slots come free soon, within `grace_s`. `requeues`
-    is true if it then queues again: it gives way, and is neither paused nor stopped. `allotted_s` is the time
-    it was promised when it was placed (None: nothing).
+    `leave_requested_at`) to pause, stop or be preempted: its slots come free soon, within `grace_s`.
+    `requeues` is true if it then queues again: it is preempted, and neither paused nor stopped. `allotted_s`
+    is the time it was promised when it was placed (None: nothing).
     """
 
     candidate: Candidate

@@ -59,7 +59,7 @@ def _run(home: Home, *, listen: str | None, take_over: bool) -> None:
         serve(home, settings, listener, take_over=take_over)
     except TarmacError:
         raise
-    except Exception as problem:  # the rim: whoever started us reads a sentence, the log has the rest
+    except Exception as problem:  # whoever started us reads a sentence, the log has the rest
         logging.getLogger(__name__).exception("the server failed")
         raise TarmacError(
             f"the server failed ({type(problem).__name__}: {problem})", hint=f"the details are in {home.log}"

@@ -1,4 +1,7 @@
-"""The application: routes, errors and the rim put together. Called by `daemon`, and by tests over fakes."""
+"""The application: routes, errors and authentication put together.
+
+Called by `daemon`, and by tests over fakes.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def build(service: Service, *, home: Home, access: Access) -> AuthMiddleware:
 
 
 def routed(service: Service, *, home: Home) -> FastAPI:
-    """The application without its rim."""
+    """The application without authentication."""
     app = Application(service)
     errors.install(app, home)
     return app

@@ -88,7 +88,7 @@ def _pool(rules: Record) -> Pool:
         preemption=rules["preemption"],
         packing=Packing(rules["packing"]),
         guaranteed_s=rules["guaranteed_s"],
-        patience_s=rules["patience_s"],
+        backfill_window_s=rules["backfill_window_s"],
         share_by=ShareBy(rules["share_by"]),
         shares=rules["shares"],
         half_life_s=rules["half_life_s"],

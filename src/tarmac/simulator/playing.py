@@ -1,6 +1,6 @@
 """Plays jobs through the real control plane in virtual time: the passes of `control` over `sched`, on `sim`.
 
-Nothing is skipped but what needs threads: each pass runs when its bell rang, when the engine had news for
+Nothing is skipped but what needs threads: each pass runs when it is notified, when the engine had news for
 it, or when the plan asked for it (`next_at`). Called by `comparing`.
 """
 

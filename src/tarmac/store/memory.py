@@ -110,13 +110,13 @@ class MemoryStore:
         if not new:
             return []
         with self._write:
-            standing, fresh = split_known(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
+            existing, fresh = split_known(new, {key: self._runs[run_id] for key, run_id in self._keys(new)})
             ids = [item.run.id for item in fresh]
             if len(set(ids)) < len(ids) or not self._runs.keys().isdisjoint(ids):
                 raise Conflict("a run of this id exists")
             for item in fresh:
                 self._keep_new(item)
-            return standing
+            return existing
 
     def apply(
         self, steps: Sequence[RunStep], *, lease: Lease | None = None, whole: bool = False

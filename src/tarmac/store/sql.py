@@ -258,10 +258,10 @@ class SqlStore:
 
     def _create(self, new: Sequence[NewRun]) -> list[Run]:
         with self._database.writing() as connection:
-            standing, fresh = split_known(new, _known_by_key(connection, new))
+            existing, fresh = split_known(new, _known_by_key(connection, new))
             if fresh:
                 _insert(connection, fresh)
-        return standing
+        return existing
 
     def _apply_all(self, steps: Sequence[RunStep], lease: Lease | None) -> list[bool]:
         with self._database.writing() as connection:

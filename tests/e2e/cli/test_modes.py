@@ -1,4 +1,6 @@
-"""What a person reads of turns, of giving way and of verdicts, over real runs on a short clock (I11, D14)."""
+"""What a person reads of turns, of preemptions and cycle reports, over real runs on a short clock (I11,
+D14).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def short(tmp_path: Path) -> Iterator[Shell]:
     shell.close()
 
 
-def test_turns_are_told_and_judged_with_evidence(short: Shell) -> None:
+def test_turns_are_told_and_judged_with_milestones(short: Shell) -> None:
     """I11: `completed` says what was shown; turns are counted apart from preemptions and retries."""
     short.write("prove.py", PROVING)
     short.write("prove.yaml", f"{CYCLE}command: exec python3 prove.py\n")
@@ -69,7 +71,7 @@ def test_turns_are_told_and_judged_with_evidence(short: Shell) -> None:
         run["cycle_report"]["proven"],
     ) == (True,) * 3
     page = short.tarmac("show", "proving", code=0).stdout
-    assert "turns     2 of 2\nverdict   pause and resume proven: first output after " in page
+    assert "turns     2 of 2\nreport    pause and resume proven: first output after " in page
 
 
 def test_what_turns_have_not_shown_is_told(short: Shell) -> None:
@@ -85,7 +87,7 @@ def test_what_turns_have_not_shown_is_told(short: Shell) -> None:
 
 
 def test_a_preempted_run_says_to_whom_it_gave_way(short: Shell) -> None:
-    """D14: whoever follows a run that gives way reads it; its page counts it apart."""
+    """D14: a follower of a run that is preempted reads it; its page counts it apart."""
     short.write("low.yaml", f"name: low\npause: {{grace: 5s}}\n{SLEEPER}")
     low = short.tarmac("run", "low.yaml", "-d", code=0).stdout.strip()
     short.wait_until(low, "running")
@@ -104,5 +106,5 @@ def test_a_preempted_run_says_to_whom_it_gave_way(short: Shell) -> None:
     assert f"reason make_way, for {urgent}" in history
     short.tarmac("stop", "--wait", low, code=0)
     told = follower.communicate(timeout=LIMIT_S)[1]
-    assert f"giving way to urgent ({urgent})" in told
+    assert f"preempted by urgent ({urgent})" in told
     assert "queued again" in told

@@ -1,4 +1,4 @@
-"""The loops as threads, over the in-memory store and the simulated engine: bells, leases, defects."""
+"""The loops as threads, over the in-memory store and the simulated engine: wakeups, leases, defects."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def submit(plane: ControlPlane, cluster: str | None = None) -> str:
     return plane.submit([Submission(spec=wanted, actor=ADA)])[0].run.id
 
 
-def test_a_submitted_run_goes_all_the_way_by_bells_alone() -> None:
+def test_a_submitted_run_goes_all_the_way_by_wakeups_alone() -> None:
     plane = a_plane(InterruptibleStore(), an_engine())
     loops = Loops(plane)
     loops.start()

@@ -109,7 +109,7 @@ def test_an_ask_is_seen_even_if_nobody_rings(warm: Warm, tmp_path: Path, *, fifo
     assert attempt.ended()["outcome"] == "stopped"
 
 
-def test_an_ask_through_the_bell_where_a_full_disk_has_no_room_for_it(warm: Warm, tmp_path: Path) -> None:
+def test_a_request_through_the_wake_channel_where_a_full_disk_has_no_room(warm: Warm, tmp_path: Path) -> None:
     attempt = write_attempt(tmp_path, [worker("echo ready; exec sleep 100")], pause_signal=None)
     warm.start(attempt)
     attempt.wait_for_line("ready")

@@ -107,7 +107,7 @@ import time; time.sleep(100)
     assert orphans.find_orphans(attempt.token) == []
 
 
-def test_where_there_are_no_namespaces_strays_are_found_by_the_token(tmp_path: Path) -> None:
+def test_where_there_are_no_namespaces_orphans_are_found_by_the_token(tmp_path: Path) -> None:
     """A lost runner takes its workers along; what has left them is found and ended."""
     unshare = shutil.which("unshare")
     if unshare is None or subprocess.run([*without_namespaces(unshare), "true"], check=False).returncode != 0:
@@ -143,15 +143,15 @@ def lose_the_runner(attempt: AttemptDirectory, runner: int) -> None:
     wait_for_end(started)
     wait_for_end(runner)
     assert not liveness.is_alive(claim)
-    stray = daemon_pid(attempt.log())
-    assert [process.pid for process in orphans.find_orphans(attempt.token)] == [stray]
+    orphan = daemon_pid(attempt.log())
+    assert [process.pid for process in orphans.find_orphans(attempt.token)] == [orphan]
     assert orphans.end_orphans(attempt.token) == 1
-    assert not is_running(stray)
+    assert not is_running(orphan)
     assert orphans.end_orphans(attempt.token) == 0
     assert attempt.kinds()[-1] == "running", "a lost runner says nothing more"
 
 
-def test_strays_of_other_attempts_are_left_alone(tmp_path: Path) -> None:
+def test_orphans_of_other_attempts_are_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "100"], env={"TARMAC_ATTEMPT_TOKEN": "abc-and-more"}) as other:
         wait_until(
             lambda: Path(f"/proc/{other.pid}/cmdline").read_bytes().startswith(b"sleep") or None, "no sleep"

@@ -65,7 +65,7 @@ def test_a_log_that_fills_the_disk_gives_way_and_its_run_can_be_stopped(tmp_path
 
 def test_a_full_disk_does_not_end_the_supervision(tmp_path: Path) -> None:
     first, second = _inside(SCENARIO, tmp_path)
-    first = first.replace("'notice', ", "")  # what gave way is told at any time
+    first = first.replace("'notice', ", "")  # what was removed is reported at any time
     assert first.startswith("failed 3 ['claimed', 'worker_started', 'running', 'first_output',")
     assert first.endswith("'worker_ended', 'ended']")
     assert second == "failed worker main.0.0 on n0 exited with 3"

@@ -51,7 +51,7 @@ def _removed(group: Path) -> bool | None:
     return True
 
 
-def test_out_of_memory_on_evidence(small_group: Path, tmp_path: Path) -> None:
+def test_out_of_memory_on_signs_of_it(small_group: Path, tmp_path: Path) -> None:
     join = ["bash", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(small_group)]
     eats = f"print('eating'); x = bytearray({3 * LIMIT_BYTES}); x[::4096] = b'x' * len(x[::4096])"
     attempt = write_attempt(tmp_path, [python_worker(eats)])

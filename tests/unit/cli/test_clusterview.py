@@ -22,7 +22,7 @@ def pool(name: str, **rules: Any) -> dict[str, Any]:
         "preemption": False,
         "packing": "pack",
         "guaranteed_s": 300.0,
-        "patience_s": 3600.0,
+        "backfill_window_s": 3600.0,
         "share_by": "user",
         "shares": {},
         "half_life_s": 604_800.0,

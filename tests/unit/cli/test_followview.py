@@ -158,19 +158,19 @@ def test_what_is_so_on_every_node_is_remarked_once_for_each_attempt() -> None:
 
 
 def test_a_run_that_gives_way_and_one_in_turns() -> None:
-    """I11: turns are counted; and it is told to whom a run gave way."""
+    """I11: turns are counted; and the text names the run that preempted."""
     streams = Streams()
     streams.view.state(summary("running"), ("n-1",), "turn 1 of 2")
     streams.view.state(summary("preempting"), (), "turn 1 of 2 is over")
     streams.view.state(summary("queued"), (), "turn 1 of 2 is over")
     streams.view.state(summary("running", attempt=2), ("n-1",))
-    streams.view.state(summary("queued", attempt=2), (), "giving way to urgent (r9)")
+    streams.view.state(summary("queued", attempt=2), (), "preempted by urgent (r9)")
     assert streams.err.getvalue() == (
         "tarmac: running on n-1, turn 1 of 2\n"
         "tarmac: turn 1 of 2 is over: its workers have been asked to leave\n"
         "tarmac: queued again\n"
         "tarmac: running on n-1, attempt 2\n"
-        "tarmac: giving way to urgent (r9); queued again\n"
+        "tarmac: preempted by urgent (r9); queued again\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Turns, verdicts and blocks in words; whom a followed run gave way to (I11, I12)."""
+"""Turns, cycle reports and blocks in words; which run preempted a followed one (I11, I12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.cli.views.messages import ending
-from tarmac.cli.views.sharing import block_text, state_detail, submitted_text, turns_text, verdict_text
+from tarmac.cli.views.sharing import block_text, cycle_text, state_detail, submitted_text, turns_text
 from tarmac.cli.views.terminal import Terminal
 from tarmac.client import Client
 
@@ -45,7 +45,7 @@ def detail_of(state: str, run: dict[str, Any], *events: tuple[str, dict[str, Any
 
 
 def test_a_batch_run_is_not_spoken_of() -> None:
-    assert (submitted_text(BATCH), turns_text(BATCH), verdict_text(BATCH)) == ("", "", "")
+    assert (submitted_text(BATCH), turns_text(BATCH), cycle_text(BATCH)) == ("", "", "")
 
 
 def test_a_cycle_run_is_told_by_its_turns() -> None:
@@ -78,7 +78,7 @@ def test_a_cycle_run_is_told_by_its_turns() -> None:
 )
 def test_a_cycle_report_names_what_shows_it(state: str, cycle_report: Any, text: str) -> None:
     """I11: the report says whether a checkpoint was written and read again."""
-    assert verdict_text({**CYCLE, "state": state, "cycle_report": cycle_report}) == text
+    assert cycle_text({**CYCLE, "state": state, "cycle_report": cycle_report}) == text
 
 
 def test_what_a_cycle_run_has_not_shown_is_told_at_its_end() -> None:
@@ -105,11 +105,9 @@ def test_a_block_and_its_credit() -> None:
 
 def test_a_run_that_gives_way_says_to_whom() -> None:
     asked = ("preempt_requested", {"reason": "make_way", "for": "r9"})
-    assert detail_of("preempting", BATCH, ("started", {}), asked) == "giving way to urgent (r9)"
-    assert detail_of("queued", BATCH, asked, ("vacated", {})) == "giving way to urgent (r9)"
-    assert (
-        detail_of("queued", BATCH, asked, ("vacated", {}), ("reordered", {})) == "giving way to urgent (r9)"
-    )
+    assert detail_of("preempting", BATCH, ("started", {}), asked) == "preempted by urgent (r9)"
+    assert detail_of("queued", BATCH, asked, ("vacated", {})) == "preempted by urgent (r9)"
+    assert detail_of("queued", BATCH, asked, ("vacated", {}), ("reordered", {})) == "preempted by urgent (r9)"
 
 
 def test_a_turn_that_is_over_is_counted() -> None:

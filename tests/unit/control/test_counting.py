@@ -1,4 +1,4 @@
-"""What the end of an attempt adds to its run: turns, times, usage, shares, evidence; each counted apart."""
+"""What the end of an attempt adds to its run: turns, times, usage, shares, milestones; each counted apart."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_i11_the_scheduler_is_told_how_many_turns_are_left() -> None:
     assert [state for state, requeues in leaving.items() if requeues] == [RunState.PREEMPTING]
 
 
-def test_after_its_last_turn_a_cycle_run_is_completed_with_its_verdict() -> None:
+def test_after_its_last_turn_a_cycle_run_is_completed_with_its_cycle_report() -> None:
     first = turn_over(
         a_run(mode=Mode.CYCLE), Milestones(first_output_at=17.0, checkpoint_at=60.0, kept_at=61.0)
     )
@@ -270,14 +270,14 @@ def test_the_share_of_a_period_is_used_from_its_beginning_until_the_ask() -> Non
     assert alone.after.share == replace(share, used_s=5.0 + 70.0)
 
 
-# --- evidence -----------------------------------------------------------------------------------------
+# --- milestones -----------------------------------------------------------------------------------------
 
 
 def seen(**fields: float) -> Observation:
     return Observation(state=ObservedState.RUNNING, started_at=12.0, milestones=Milestones(**fields))
 
 
-def test_evidence_is_recorded_as_it_is_seen_without_an_event() -> None:
+def test_milestones_are_recorded_as_they_are_seen_without_an_event() -> None:
     """I11: also of an attempt that still runs, and not more often than it changes."""
     run, attempt = a_run(), an_attempt()
     step = apply_observation(run, attempt, seen(first_output_at=13.0), 20.0)

@@ -55,7 +55,7 @@ class CountingLedger(Ledger):
 
 
 class News:
-    """What a desk is told: the nodes there are, and the runs that changed since it last asked."""
+    """What the scheduler learns: the nodes, and the runs that changed since it last asked."""
 
     def __init__(self) -> None:
         self.nodes: tuple[Node, ...] = tuple(nodes(1, 4))
@@ -131,7 +131,7 @@ def test_a_long_question_holds_up_no_submission() -> None:
 
 
 def test_the_plan_says_when_the_turn_of_a_cycle_run_is_over() -> None:
-    """I11: nothing happens meanwhile, and yet it gives way in time."""
+    """I11: nothing happens meanwhile, and yet it is preempted in time."""
     simulation = simulated(turn_s=90.0)
     run = submit(simulation.server.plane, slots=1, mode=Mode.CYCLE)
     simulation.turn_all()
@@ -185,17 +185,17 @@ def test_a_decision_that_was_overtaken_is_made_again_by_itself() -> None:
     run = submit(plane, slots=1)
     rival = simulation.another()
     rivals = iter([rival.plane.pause])
-    bell = plane.control.event_bus.event("schedule")
+    wakeup = plane.control.event_bus.event("schedule")
 
     def interrupt() -> None:
         for pause in rivals:
             pause(ADA, run.id)
 
-    bell.clear()
+    wakeup.clear()
     simulation.store.interrupt = interrupt
     simulation.server.turn("schedule")
     assert simulation.store.run(run.id).state is RunState.PAUSED
-    assert bell.is_set()
+    assert wakeup.is_set()
 
 
 def test_what_another_server_ended_counts_in_a_fair_share() -> None:

@@ -28,7 +28,7 @@ pools:
     preemption: true
     packing: spread
     guaranteed: 0s
-    patience: 5m
+    backfill_window: 5m
     share_by: project
     shares: {vision: 2, text: 0.5}
     half_life: 1d
@@ -75,7 +75,7 @@ def test_a_whole_file() -> None:
                 preemption=True,
                 packing=Packing.SPREAD,
                 guaranteed_s=0.0,
-                patience_s=300.0,
+                backfill_window_s=300.0,
                 share_by=ShareBy.PROJECT,
                 shares={"vision": 2.0, "text": 0.5},
                 half_life_s=86_400.0,

@@ -1,4 +1,4 @@
-"""Whatever the configuration: a spec that survives a round trip and equips a launch, or InvalidInput."""
+"""Whatever the configuration: a spec that survives a round trip and completes a launch, or InvalidInput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of errors: what a rim needs of each, and how they read."""
+"""The tree of errors: what the command line and the server need of each, and how they read."""
 
 from __future__ import annotations
 

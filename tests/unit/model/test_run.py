@@ -54,7 +54,7 @@ def test_an_attempt_id_comes_apart_again(run_id, number):
     assert split_attempt_id(attempt_id(run_id, number)) == (run_id, number)
 
 
-def test_an_allocations_nodes_are_in_the_order_of_its_seats():
+def test_an_allocations_nodes_are_in_the_order_of_its_placements():
     placements = (
         WorkerPlacement(role="a", replica=0, node="n2", slots=(0, 1)),
         WorkerPlacement(role="a", replica=1, node="n1", slots=(4,)),

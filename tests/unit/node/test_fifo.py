@@ -9,28 +9,28 @@ from tarmac.node.kernel import fifo
 
 
 def test_a_ring_is_heard(tmp_path: Path) -> None:
-    handle = fifo.listen(str(tmp_path / "bell"))
-    fifo.ring(str(tmp_path / "bell"), b"news\n")
+    handle = fifo.listen(str(tmp_path / "wakeup"))
+    fifo.ring(str(tmp_path / "wakeup"), b"news\n")
     assert os.read(handle, 100) == b"news\n"
     fifo.drain(handle)
     os.close(handle)
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "bell")
-    fifo.ring(str(tmp_path / "bell"))
+    os.mkfifo(tmp_path / "wakeup")
+    fifo.ring(str(tmp_path / "wakeup"))
     fifo.ring(str(tmp_path / "missing"))
 
 
-def test_a_full_bell_is_no_reason_to_wait(tmp_path: Path) -> None:
-    handle = fifo.listen(str(tmp_path / "bell"))
+def test_a_full_wakeup_is_no_reason_to_wait(tmp_path: Path) -> None:
+    handle = fifo.listen(str(tmp_path / "wakeup"))
     for _ in range(40):
-        fifo.ring(str(tmp_path / "bell"), b"x" * 4096)
+        fifo.ring(str(tmp_path / "wakeup"), b"x" * 4096)
     fifo.drain(handle)
-    fifo.ring(str(tmp_path / "bell"))
+    fifo.ring(str(tmp_path / "wakeup"))
     assert os.read(handle, 100) == b"!"
     os.close(handle)
 
 
 def test_where_there_can_be_no_fifo_nothing_is_heard(tmp_path: Path) -> None:
-    assert fifo.listen(str(tmp_path / "missing" / "bell")) == -1
+    assert fifo.listen(str(tmp_path / "missing" / "wakeup")) == -1

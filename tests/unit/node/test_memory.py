@@ -1,4 +1,4 @@
-"""Evidence of memory running out: counters that grow, in control groups of either version or machine-wide."""
+"""Signs of memory running out: counters that grow, in control groups of either version or machine-wide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("groups", "counter", "text"), LAYOUTS)
-def test_a_counter_that_grew_is_evidence(tmp_path: Path, groups: str, counter: str | None, text: str) -> None:
+def test_a_counter_that_grew_is_a_sign(tmp_path: Path, groups: str, counter: str | None, text: str) -> None:
     proc, sys = tmp_path / "proc", tmp_path / "sys"
     (proc / "self").mkdir(parents=True)
     (proc / "self/cgroup").write_text(groups)
@@ -29,5 +29,5 @@ def test_a_counter_that_grew_is_evidence(tmp_path: Path, groups: str, counter: s
     assert victims.grew()
 
 
-def test_no_counter_no_evidence(tmp_path: Path) -> None:
+def test_no_counter_no_sign(tmp_path: Path) -> None:
     assert not OomKills(proc=str(tmp_path), groups=str(tmp_path)).grew()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot, started
+from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot, started
 from lives import Life
 from tarmac.sched import Ledger, plan
 from tarmac.sched.cycle.cycle import Cycle
@@ -16,7 +16,7 @@ from tarmac.sched.cycle.queue_walk import PROTECTED
 
 
 def promises(ledger, now):
-    """For whom nodes are kept now: until when, and which."""
+    """For which runs nodes are reserved now: until when, and which."""
     current = Cycle(ledger, now)
     current.run()
     for pool in current.pools.values():
@@ -91,16 +91,18 @@ def test_m3_where_the_start_is_known_nodes_are_kept_at_once():
     assert started(plan(facts, NOW)) == ["short"], "h ends in 400 s: what lasts longer may not pass"
 
 
-def test_m3_where_it_is_not_known_smaller_runs_pass_until_patience_is_over():
+def test_m3_where_it_is_not_known_smaller_runs_pass_until_the_backfill_window_is_over():
     queue = [candidate("big", gang(8), queued_at=NOW - 1), candidate("long", gang(4))]
-    facts = snapshot(nodes(1), queue, [holding("h", {"n1": range(4)}, granted_at=NOW - 2 + PATIENCE_S)])
+    facts = snapshot(
+        nodes(1), queue, [holding("h", {"n1": range(4)}, granted_at=NOW - 2 + BACKFILL_WINDOW_S)]
+    )
     assert started(plan(facts, NOW)) == ["long"]
-    assert started(plan(facts, NOW - 1 + PATIENCE_S)) == []
+    assert started(plan(facts, NOW - 1 + BACKFILL_WINDOW_S)) == []
 
 
 def test_m3_nodes_are_not_kept_where_those_it_waits_for_have_run_long_beside_its_wait():
     """Who has run for long is likely to go on for long: until then the free half would stand idle."""
-    ran_s = PATIENCE_S
+    ran_s = BACKFILL_WINDOW_S
 
     def passed(waited_s):
         big = candidate("big", gang(8), queued_at=NOW - waited_s)

@@ -19,9 +19,9 @@ def explained(run, *others, held=()) -> str:
     """What is said of a run; the node is taken."""
     taken = holding("h", {"n1": range(8)}, mode=Mode.CYCLE, priority=9)
     facts = Snapshot(pools=RULES, nodes=nodes(1), queue=(run, *others), holdings=(taken, *held))
-    verdict = explain(facts, run.run_id, NOW)
-    assert isinstance(verdict, Waiting)
-    return verdict.unblocked_by
+    answer = explain(facts, run.run_id, NOW)
+    assert isinstance(answer, Waiting)
+    return answer.unblocked_by
 
 
 def test_i11_a_cycle_run_is_told_how_many_have_their_turn_first():
@@ -68,20 +68,20 @@ def test_i12_an_interruptible_run_is_told_its_block_its_credit_and_the_next_peri
 def test_the_reasons_of_many_nodes_are_told_together():
     where = (*nodes(70), *(node(f"d{n}", state=NodeState.DRAINED) for n in range(3)), node("tiny", 1))
     held = [holding(f"h{n}", {f"n{n}": range(8)}) for n in range(1, 71)]
-    verdict = explain(snapshot(where, [candidate("r", gang(16))], held), "r", NOW)
-    assert isinstance(verdict, Waiting)
-    codes = [reason.code for reason in verdict.reasons]
+    answer = explain(snapshot(where, [candidate("r", gang(16))], held), "r", NOW)
+    assert isinstance(answer, Waiting)
+    codes = [reason.code for reason in answer.reasons]
     assert codes[:2] == [ReasonCode.BUSY, ReasonCode.NODE_DRAINED], "the most first"
-    busy, drained = verdict.reasons[:2]
+    busy, drained = answer.reasons[:2]
     assert busy.text.startswith("70 nodes (n1, n2, n3, n4 and 66 more): 0 of 8 slots free; ")
     assert "held by" not in busy.text
     assert drained.text.startswith("3 nodes (d0, d1, d2): drained")
-    assert [reason.node for reason in verdict.reasons] == [None, None, "tiny"]
+    assert [reason.node for reason in answer.reasons] == [None, None, "tiny"]
 
 
 def test_up_to_64_nodes_are_told_one_by_one():
     held = [holding(f"h{n}", {f"n{n}": range(8)}) for n in range(1, 65)]
-    verdict = explain(snapshot(nodes(64), [candidate("r", gang(8))], held), "r", NOW)
-    assert isinstance(verdict, Waiting)
-    assert len(verdict.reasons) == 64
-    assert all("held by" in reason.text for reason in verdict.reasons)
+    answer = explain(snapshot(nodes(64), [candidate("r", gang(8))], held), "r", NOW)
+    assert isinstance(answer, Waiting)
+    assert len(answer.reasons) == 64
+    assert all("held by" in reason.text for reason in answer.reasons)

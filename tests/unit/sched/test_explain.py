@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from facts import NOW, PATIENCE_S, candidate, gang, holding, node, nodes, replicas, snapshot
+from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, holding, node, nodes, replicas, snapshot
 from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Queueing, Target
@@ -46,9 +46,9 @@ def test_a_run_that_is_not_in_the_queue_is_not_explained():
 
 
 def test_c3_a_run_that_holds_nothing_is_in_nobody_s_way():
-    guest = candidate("guest", replicas(1))
-    (placement,) = plan(snapshot(nodes(1), [guest]), NOW).placements
-    beside = replace(holding("x", {"n1": [0]}), candidate=guest, allocation=placement.allocation)
+    weightless = candidate("weightless", replicas(1))
+    (placement,) = plan(snapshot(nodes(1), [weightless]), NOW).placements
+    beside = replace(holding("x", {"n1": [0]}), candidate=weightless, allocation=placement.allocation)
     waiting = why(snapshot(nodes(1), [candidate("r", gang(8))], [beside, holding("h", {"n1": [0]})]))
     assert waiting.awaits == ("h",)
     assert waiting.reasons[0].text.endswith("held by h")
@@ -94,27 +94,27 @@ def test_every_node_has_one_reason():
 
 def test_cpus_and_memory_are_named_when_they_are_what_lacks():
     where = (node("n1", 0, cpus=4, memory_bytes=8 << 30),)
-    held = [replace_seat(holding("h", {"n1": []}), cpus=3.0, memory_bytes=6 << 30)]
+    held = [replace_placement(holding("h", {"n1": []}), cpus=3.0, memory_bytes=6 << 30)]
     facts = snapshot(where, [candidate("r", replicas(1, cpus=2, memory_bytes=4 << 30))], held)
     (reason,) = why(facts).reasons
     assert reason.text == "1 of 4 cpus and 2 GiB of 8 GiB free; 2 cpus and 4 GiB needed; held by h"
 
 
-def replace_seat(held, **changes):
+def replace_placement(held, **changes):
     """The holding with its only placement changed."""
     (placement,) = held.allocation.placements
     return replace(held, allocation=replace(held.allocation, placements=(replace(placement, **changes),)))
 
 
 def test_nodes_kept_for_the_head_say_for_whom():
-    big = candidate("big", gang(8), queued_at=NOW - PATIENCE_S)
+    big = candidate("big", gang(8), queued_at=NOW - BACKFILL_WINDOW_S)
     facts = snapshot(nodes(1), [big, candidate("r", gang(4))], [holding("h", {"n1": range(4)})])
     waiting = why(facts)
     assert [(reason.code, reason.text) for reason in waiting.reasons] == [
         (ReasonCode.BEHIND, "4 of 8 slots free, but kept for big, which is ordered before")
     ]
     assert waiting.unblocked_by == (
-        "It starts after run big, for which nodes are kept. With priority 1 it would start at once."
+        "It starts after run big, for which nodes are reserved. With priority 1 it would start at once."
     )
     assert waiting.ahead == 1
     assert {reason.code for reason in why(facts, "big").reasons} == {ReasonCode.BUSY}, "not kept from itself"
@@ -122,7 +122,7 @@ def test_nodes_kept_for_the_head_say_for_whom():
 
 def test_a_time_limit_short_enough_to_pass_is_named():
     """The head needs the whole node in an hour at the latest: who ends before may have the rest of it."""
-    big = candidate("big", gang(8), queued_at=NOW - PATIENCE_S)
+    big = candidate("big", gang(8), queued_at=NOW - BACKFILL_WINDOW_S)
     held = holding("h", {"n1": range(4)}, time_limit_s=3700.0)
     facts = snapshot(nodes(1), [big, candidate("r", gang(4), position=NOW + 1)], [held])
     assert "With a time limit of 60 min it would start at once." in why(facts).unblocked_by

@@ -87,4 +87,4 @@ def test_fair_share_a_narrow_run_of_somebody_with_a_wide_one_waiting_does_not_co
         return [item.run_id for item in Ledger(facts).plan(NOW).preemptions]
 
     assert victims(queue) == []
-    assert victims(queue[1:]) == ["y-narrow"], "but for the wide one it would give way"
+    assert victims(queue[1:]) == ["y-narrow"], "but for the wide one it would be preempted"

@@ -29,7 +29,7 @@ def calls_of_an_event(facts, event):
     return calls_of(decide)
 
 
-def shut_out(queued, *, preemption=False):
+def blocked(queued, *, preemption=False):
     """Many queued runs for a slot type whose nodes are drained, and others for nodes that are full."""
     where = (
         *nodes(4, 8, slot_type="a100"),
@@ -50,7 +50,7 @@ def shut_out(queued, *, preemption=False):
 def test_a_drained_slot_type_costs_an_event_of_another_nothing(preemption):
     """A run for nodes that are up is decided in as much work behind 400 shut out runs as behind 40."""
     event = candidate("new", gang(4, slot_type="a100"))
-    few, many = (calls_of_an_event(shut_out(queued, preemption=preemption), event) for queued in (40, 400))
+    few, many = (calls_of_an_event(blocked(queued, preemption=preemption), event) for queued in (40, 400))
     assert many <= 1.1 * few + 50
 
 
@@ -65,7 +65,7 @@ def test_with_all_nodes_drained_a_submission_does_not_meet_the_whole_queue():
     assert many <= 1.1 * few + 50
 
 
-def test_who_was_shut_out_starts_once_a_node_takes_work_again():
+def test_who_was_blocked_starts_once_a_node_takes_work_again():
     where = [node("a", 8, slot_type="a100"), node("h", 8, slot_type="h100", state=DRAINED)]
     queue = [candidate(name, gang(4, slot_type="h100")) for name in ("h1", "h2", "h3")]
     ledger = Ledger(snapshot(where, [*queue, candidate("a1", gang(8, slot_type="a100"))]))
@@ -80,7 +80,7 @@ def test_who_was_shut_out_starts_once_a_node_takes_work_again():
 
 def test_runs_that_cannot_start_do_not_use_up_the_chances_to_preempt_somebody():
     """Only so many are asked in a pass; a hundred whose nodes are drained are not among them."""
-    facts = shut_out(100, preemption=True)
+    facts = blocked(100, preemption=True)
     queue = [replace(run, priority=9) for run in facts.queue if run.run_id.startswith("r")]
     facts = replace(facts, queue=(*queue, candidate("urgent", gang(8, slot_type="a100"), priority=5)))
     assert [item.for_run_id for item in plan(facts, NOW).preemptions] == ["urgent"]

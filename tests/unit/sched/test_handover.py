@@ -1,4 +1,4 @@
-"""While those who gave way are leaving, what is free already is kept for whom they leave (I12)."""
+"""While preempted runs are leaving, what is free already is reserved for the run they leave for (I12)."""
 
 from __future__ import annotations
 

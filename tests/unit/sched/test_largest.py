@@ -25,6 +25,6 @@ def test_a_refusal_offers_the_largest_that_would_fit(
 ) -> None:
     """The refusal at submission says the largest request that would fit, also where splits must be equal."""
     facts = snapshot(nodes(count, slots), [candidate("r1", demand)])
-    verdict = explain(facts, "r1", NOW)
-    assert isinstance(verdict, Refusal)
-    assert verdict.largest == largest
+    answer = explain(facts, "r1", NOW)
+    assert isinstance(answer, Refusal)
+    assert answer.largest == largest

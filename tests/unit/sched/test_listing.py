@@ -150,10 +150,10 @@ def test_as_many_are_ahead_as_stand_before_it_and_go_on_waiting(facts: Snapshot)
         for place in page.places:
             if place.run_id not in waiting or place.run_id in gone:
                 continue
-            verdict = explain(ledger, place.run_id, NOW)
-            assert isinstance(verdict, Waiting)
+            answer = explain(ledger, place.run_id, NOW)
+            assert isinstance(answer, Waiting)
             if ledger.home(place.run_id) is not None:
-                assert verdict.ahead == before
+                assert answer.ahead == before
             before += 1
 
 

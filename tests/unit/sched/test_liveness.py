@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import NOW, PATIENCE_S, candidate, gang, nodes, replicas, snapshot
+from facts import BACKFILL_WINDOW_S, NOW, candidate, gang, nodes, replicas, snapshot
 from lives import Life
 from tarmac.sched import plan
 
@@ -44,15 +44,15 @@ def test_liveness_every_admitted_run_starts_under_finite_load(count, slots, subm
 
 
 def test_m3_a_big_run_starts_in_bounded_time_under_an_endless_stream_of_small_ones():
-    """Small runs come faster than they end; the big one waits its patience, then for the longest of them."""
+    """Small runs come faster than they end; the big one waits the backfill window, then for the longest."""
     stream = [(NOW + 10 * step, candidate(f"s{step:05}", gang(1)), 400.0) for step in range(1000)]
     leave_requested_at = NOW + 25
     life = Life(nodes(2, 4), [(leave_requested_at, candidate("big", gang(8)), 1.0), *stream])
     life.run(until=lambda life: "big" in life.started_at)
-    assert PATIENCE_S < life.started_at["big"] - leave_requested_at <= PATIENCE_S + 400
+    assert BACKFILL_WINDOW_S < life.started_at["big"] - leave_requested_at <= BACKFILL_WINDOW_S + 400
     passed = [at for run_id, at in life.started_at.items() if run_id != "big" and at > leave_requested_at]
     assert passed, "until then smaller ones passed it"
-    assert max(passed) < leave_requested_at + PATIENCE_S
+    assert max(passed) < leave_requested_at + BACKFILL_WINDOW_S
 
 
 @given(
@@ -64,7 +64,7 @@ def test_m3_a_big_run_starts_in_bounded_time_under_an_endless_stream_of_small_on
 def test_i11_the_wait_of_every_run_is_bounded_under_an_endless_stream(bigs, limited, longest_s):
     """Big runs, one after another, in a stream that would fill the cluster for ever, with limits or without.
 
-    Each waits its patience at most once, and then for what is on its nodes and for those before it.
+    Each waits its backfill window at most once, and then for what is on its nodes and for those before it.
     """
     stream = [
         (
@@ -80,7 +80,7 @@ def test_i11_the_wait_of_every_run_is_bounded_under_an_endless_stream(bigs, limi
     ]
     life = Life(nodes(2, 4), [*asked, *stream])
     life.run(until=lambda life: all(run.run_id in life.started_at for _, run, _ in asked))
-    bound_s = PATIENCE_S
+    bound_s = BACKFILL_WINDOW_S
     for at, run, long_s in asked:
         bound_s += longest_s
         if refused(run):

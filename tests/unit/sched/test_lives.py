@@ -1,4 +1,4 @@
-"""Whole lives of a small cluster: nobody starves, nobody gives way in vain, nobody swaps for ever."""
+"""Whole lives of a small cluster: no run starves, none is preempted without need, none swaps for ever."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ ABOUT_TO_BE_KEPT = [
     (6, 41, 20.0, 0, "alan", False),
     (6, 98, 20.0, 0, "grace", False),
 ]
-"""Found by the test below: r10 gave way to r11 a moment before both nodes were kept for r13."""
+"""Found by the test below: r11 preempted r10 a moment before both nodes were kept for r13."""
 
 KEPT_WITHOUT_A_WAKE_UP = [
     (3, 0, 700.0, 0, "grace", True),
@@ -121,10 +121,10 @@ def test_guarantees_hold_nothing_is_preempted_in_vain_and_nobody_swaps_for_ever(
 
 
 def used_in_time(life, at):
-    """Whether the slots of whoever gives way then are used again as soon as can be.
+    """Whether the slots of runs that are preempted then are used again as soon as can be.
 
     That is when they have left. But a run that is ordered before may come to need them in the meantime,
-    because a guarantee has ended or usage has changed: then others give way to that one, and it starts when
+    because a guarantee has ended or usage has changed: then that one preempts others, and it starts when
     those have left. Or it has waited for two guarantees by then, could not have these nodes kept before (a
     run ahead of it held some), and now has them kept until everybody there has had the guarantee.
     """

@@ -170,7 +170,7 @@ def test_victims_are_enough_and_none_can_be_spared(sizes, demand, place):
     elif not victims:
         assert not starts_without(may), "it would not have started whoever had left"
     else:
-        assert starts_without(victims), "nothing is preempted in vain"
+        assert starts_without(victims), "nothing is preempted without need"
         assert not any(starts_without(victims - {one}) for one in victims), "none can be spared"
 
 

@@ -64,15 +64,15 @@ def promises(waiting: Waiting) -> list[str]:
 @settings(max_examples=250, deadline=None)
 def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
     for run in facts.queue:
-        verdict = explain(facts, run.run_id, NOW)
-        if not isinstance(verdict, Waiting):
+        answer = explain(facts, run.run_id, NOW)
+        if not isinstance(answer, Waiting):
             continue
-        assert verdict.reasons
-        assert verdict.unblocked_by
-        for sentence in promises(verdict):
+        assert answer.reasons
+        assert answer.unblocked_by
+        for sentence in promises(answer):
             event(re.sub(r"\d+", "N", sentence))
             made = plan(changed(facts, run, sentence), NOW)
-            if " given way" in sentence:
+            if " been preempted" in sentence:
                 leaving = {item.run_id for item in made.preemptions if item.for_run_id == run.run_id}
                 assert leaving, sentence
                 assert all(run_id in sentence for run_id in leaving)
@@ -84,10 +84,10 @@ def test_what_is_said_to_start_a_run_at_once_does(facts: Snapshot):
 @settings(max_examples=80, deadline=None)
 def test_a_lower_priority_than_the_one_named_would_not_do(facts: Snapshot):
     for run in facts.queue:
-        verdict = explain(facts, run.run_id, NOW)
-        if not isinstance(verdict, Waiting):
+        answer = explain(facts, run.run_id, NOW)
+        if not isinstance(answer, Waiting):
             continue
-        for sentence in promises(verdict):
+        for sentence in promises(answer):
             if found := re.match(r"With priority (\d+) it would start at once", sentence):
                 event("a priority is named")
                 for level in range(run.priority, int(found[1])):
@@ -106,11 +106,11 @@ def test_explaining_agrees_with_planning_and_leaves_the_ledger_as_it_was(facts: 
     decided = {item.run_id: item for item in (*made.placements, *made.refusals)}
     ledger = Ledger(facts)
     for run in facts.queue:
-        verdict = explain(ledger, run.run_id, NOW)
-        if isinstance(verdict, Waiting):
+        answer = explain(ledger, run.run_id, NOW)
+        if isinstance(answer, Waiting):
             assert run.run_id not in decided
         else:
-            assert verdict == decided[run.run_id]
+            assert answer == decided[run.run_id]
         assert ledger.plan(NOW) == made
     kept = ledger.snapshot()
     assert set(kept.queue) == set(facts.queue)

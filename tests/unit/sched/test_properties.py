@@ -111,13 +111,13 @@ def test_explaining_agrees_with_planning(facts: Snapshot):
     made = plan(facts, NOW)
     decided = {item.run_id: item for item in (*made.placements, *made.refusals)}
     for run in facts.queue:
-        verdict = explain(facts, run.run_id, NOW)
-        if isinstance(verdict, Waiting):
+        answer = explain(facts, run.run_id, NOW)
+        if isinstance(answer, Waiting):
             assert run.run_id not in decided
-            assert verdict.reasons
-            assert verdict.unblocked_by
+            assert answer.reasons
+            assert answer.unblocked_by
         else:
-            assert verdict == decided[run.run_id]
+            assert answer == decided[run.run_id]
 
 
 @given(snapshots())
@@ -160,8 +160,8 @@ def test_refused_exactly_when_no_arrangement_on_the_empty_cluster_exists(where, 
 @settings(max_examples=100, deadline=None)
 def test_what_is_admitted_starts_on_the_empty_cluster(where, run):
     up = tuple(replace(item, state=NodeState.UP) for item in where)
-    verdict = explain(snapshot(up, queue_of([run])), "r0", NOW)
-    assert isinstance(verdict, Placement) or verdict.code is CauseCode.NEVER_FITS
+    answer = explain(snapshot(up, queue_of([run])), "r0", NOW)
+    assert isinstance(answer, Placement) or answer.code is CauseCode.NEVER_FITS
 
 
 def any_arrangement(where, demands, target) -> bool:

@@ -6,13 +6,25 @@ from itertools import permutations
 
 import pytest
 
-from facts import NOW, PATIENCE_S, candidate, gang, holding, layout, node, nodes, replicas, snapshot, started
+from facts import (
+    BACKFILL_WINDOW_S,
+    NOW,
+    candidate,
+    gang,
+    holding,
+    layout,
+    node,
+    nodes,
+    replicas,
+    snapshot,
+    started,
+)
 from tarmac.model.cluster import NodeState
 from tarmac.model.run import CauseCode
 from tarmac.model.spec import Mode, Queueing
 from tarmac.sched import ReasonCode, plan
 
-LONG_AGO = NOW - PATIENCE_S
+LONG_AGO = NOW - BACKFILL_WINDOW_S
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Away(Engine):
 
 
 class Left:
-    """What runs left, and the desk that clears it up, at a time of the test's choice."""
+    """What runs left, and the cleaner that clears it up, at a time of the test's choice."""
 
     def __init__(self, place: Path) -> None:
         self.runs = place / "home" / "runs"
@@ -70,7 +70,7 @@ class Left:
         self.clock = VirtualClock(NOW)
         self.engines: dict[str, Engine] = {"": Engine(place / "home")}
 
-    def desk(
+    def cleaner(
         self, *known: Run, work_days: float = 14.0, log_days: float = 100.0
     ) -> tuple[AttemptCleaner, Runs]:
         store = Runs(known)
@@ -85,7 +85,7 @@ class Left:
         return cleaner, store
 
     def tidy(self, *known: Run, work_days: float = 14.0, log_days: float = 100.0) -> None:
-        self.desk(*known, work_days=work_days, log_days=log_days)[0].tidy()
+        self.cleaner(*known, work_days=work_days, log_days=log_days)[0].tidy()
 
     def attempt(self, run_id: str) -> Path:
         """The directory of an attempt of a run, with a link to something else."""
@@ -179,10 +179,10 @@ def test_always_is_a_number_of_days_as_well(left: Left) -> None:
 
 def test_a_run_is_asked_for_again_only_when_something_of_it_is_due(left: Left) -> None:
     attempt = left.attempt("a")
-    desk, store = left.desk(run("a", ended_days_ago=13))
+    cleaner, store = left.cleaner(run("a", ended_days_ago=13))
     for days in (0, 0.5, 0.5, 1, 85, 1, 1):
         left.clock.advance(days * DAY_S)
-        desk.tidy()
+        cleaner.tidy()
     assert store.asked == ["a"] * 3
     assert names(attempt) == HISTORY
 

@@ -1,4 +1,4 @@
-"""Small parts at the rim: loopback addresses, places in a stream, the lock of a home."""
+"""Small parts at the edge: loopback addresses, places in a stream, the lock of a home."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Runs(MemoryStore):
 
 
 class ArtifactStoring:
-    """A store of code, its runs and the desk, at a time of the test's choice."""
+    """A store of code, its runs and the cleaner, at a time of the test's choice."""
 
     def __init__(self, place: Path) -> None:
         self.root = place / "home" / "code"
@@ -60,13 +60,13 @@ class ArtifactStoring:
         return digest
 
     def tidy(self, *, keep_days: float | None = 30.0) -> None:
-        desk = CodeCleaner(
+        cleaner = CodeCleaner(
             self.code,
             Runs(self.known),
             self.clock,
             keep_days=keep_days,
         )
-        desk.tidy()
+        cleaner.tidy()
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
         tmp_path,
         '[pools.default]\npolicy = "fair_share"\npreemption = true\npacking = "spread"\n'
         'guaranteed = "0s"\nshare_by = "project"\nshares = { vision = 2, "some text" = 0.5 }\n'
-        'half_life = "1d"\npatience = "5m"\nturn = "5s"\nperiod = "1m"\nfloor = "10s"\n',
+        'half_life = "1d"\nbackfill_window = "5m"\nturn = "5s"\nperiod = "1m"\nfloor = "10s"\n',
     )
     assert settings.pools == (
         Pool(
@@ -71,7 +71,7 @@ def test_a_pool_of_the_local_cluster_has_rules(tmp_path: Path) -> None:
             preemption=True,
             packing=Packing.SPREAD,
             guaranteed_s=0.0,
-            patience_s=300.0,
+            backfill_window_s=300.0,
             share_by=ShareBy.PROJECT,
             shares={"vision": 2.0, "some text": 0.5},
             half_life_s=86_400.0,

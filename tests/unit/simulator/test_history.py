@@ -50,7 +50,7 @@ RULES = {
     "preemption": True,
     "packing": "pack",
     "guaranteed_s": 60.0,
-    "patience_s": 600.0,
+    "backfill_window_s": 600.0,
     "share_by": "user",
     "shares": {"ada": 2.0},
     "half_life_s": 3600.0,

@@ -163,7 +163,7 @@ class _Reading:
         parts = member.path.split("/")
         for depth in range(1, len(parts) + 1):
             is_directory = depth < len(parts) or member.kind is Kind.DIRECTORY
-            if self._exclude.verdict("/".join(parts[:depth]), is_directory=is_directory):
+            if self._exclude.decision("/".join(parts[:depth]), is_directory=is_directory):
                 return True
         return False
 

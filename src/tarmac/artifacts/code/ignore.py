@@ -58,7 +58,7 @@ class Layer:
     directory: str
     patterns: tuple[Pattern, ...]
 
-    def verdict(self, path: str, *, is_directory: bool) -> bool | None:
+    def decision(self, path: str, *, is_directory: bool) -> bool | None:
         """Whether the entry at `path` is left out: the last pattern that means it decides (None: none).
 
         Only what is said of the entry itself counts, as git has it: the caller has judged the directories
@@ -91,13 +91,13 @@ class Rules:
         if path.rpartition("/")[2] in self.always:
             return True
         if self.exclude is not None:
-            verdict = self.exclude.verdict(path, is_directory=is_directory)
-            if verdict is not None:
-                return verdict
+            decision = self.exclude.decision(path, is_directory=is_directory)
+            if decision is not None:
+                return decision
         for layer in reversed(self.layers):
-            verdict = layer.verdict(path[len(layer.directory) :], is_directory=is_directory)
-            if verdict is not None:
-                return verdict
+            decision = layer.decision(path[len(layer.directory) :], is_directory=is_directory)
+            if decision is not None:
+                return decision
         return False
 
     def within(self, root: Path, path: str) -> Rules | None:

@@ -150,7 +150,7 @@ def run(
     FILE is a run file (- for standard input). COMMAND, after --, replaces its command; without FILE the
     command alone is the run, in a copy of the current directory.
 
-    What its workers write goes to stdout, remarks to stderr. Ctrl-C detaches and leaves the run alone.
+    What its workers write goes to stdout, notes to stderr. Ctrl-C detaches and leaves the run alone.
     The exit code is the run's own.
 
     \b

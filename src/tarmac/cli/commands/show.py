@@ -25,7 +25,7 @@ from tarmac.cli.views.messages import (
 )
 from tarmac.cli.views.metricview import not_finite, report_text
 from tarmac.cli.views.secretview import uses_text
-from tarmac.cli.views.sharing import block_text, turns_text, verdict_text
+from tarmac.cli.views.sharing import block_text, cycle_text, turns_text
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed
@@ -171,7 +171,7 @@ def _fields(
         "slots": _slots(run, attempts),
         "mode": run["mode"] if run["mode"] != BATCH else "",
         "turns": turns_text(run),
-        "verdict": verdict_text(run),
+        "report": cycle_text(run),
         "block": block_text(run["share"], attempts, now) if run["state"] != "ended" else "",
         "priority": str(run["priority"]) if run["priority"] else "",
         "weight": number(run["weight"]) if run["weight"] != 1 else "",

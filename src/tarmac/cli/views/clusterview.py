@@ -117,7 +117,7 @@ def _pool_row(pool: api.PoolRules) -> Iterator[str]:
     yield from (pool["name"], str(pool["nodes"]), str(pool["slots_used"]), str(pool["slots"]))
     yield from (pool["policy"], "on" if pool["preemption"] else "off", pool["packing"])
     yield from (
-        duration(pool[key]) for key in ("guaranteed_s", "patience_s", "turn_s", "period_s", "floor_s")
+        duration(pool[key]) for key in ("guaranteed_s", "backfill_window_s", "turn_s", "period_s", "floor_s")
     )
     halved = f"half after {duration(pool['half_life_s'])}"
     yield ", ".join([f"by {pool['share_by']}", *shares, halved]) if fair else ""

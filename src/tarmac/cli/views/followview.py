@@ -1,4 +1,4 @@
-"""What a follower of a run sees: workers' output on stdout, all else as dim remarks on stderr; or JSON lines.
+"""What a follower of a run sees: workers' output on stdout, all else as dim notes on stderr; or JSON lines.
 
 `TextView` and `JsonView` take the same calls from `following`, which knows nothing of their form.
 """
@@ -42,7 +42,7 @@ SETUP = "setup"
 class TextView:
     """For people. `quiet` (`tarmac logs -f`) leaves out the expected: the run started, it completed.
 
-    Output of setup steps is not output of the run: it goes to stderr like remarks, except with `quiet`.
+    Output of setup steps is not output of the run: it goes to stderr like notes, except with `quiet`.
     `prefix` is what another system writes before each line of a log.
     """
 
@@ -230,6 +230,6 @@ def _state_text(summary: Json, nodes: Sequence[str], previous: str | None, detai
     return {
         "pausing": "pausing: its workers have been asked to leave",
         "paused": f"paused{detail and f' (lost: {detail})'}; it goes on with: tarmac resume {identifier}",
-        "preempting": f"{detail or 'giving way'}: its workers have been asked to leave",
+        "preempting": f"{detail or 'preempted'}: its workers have been asked to leave",
         "stopping": "stopping: its workers have been asked to leave",
     }.get(state)

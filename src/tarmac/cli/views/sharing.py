@@ -30,18 +30,18 @@ def turns_text(run: Json) -> str:
     return f"{run['turns']} of {run['max_turns']}" if run.get("max_turns") else ""
 
 
-def verdict_text(run: Json) -> str:
+def cycle_text(run: Json) -> str:
     """What the turns of a cycle run have shown, so far or in the end; nothing for other runs."""
     if not run.get("max_turns"):
         return ""
-    verdict = run.get("cycle_report")
-    if verdict is None:
+    report = run.get("cycle_report")
+    if report is None:
         return "nothing is shown yet"
     over = run["state"] == "ended"
-    head = "pause and resume proven" if verdict["proven"] else "pause and resume unproven"
-    if not verdict["proven"] and not over:
+    head = "pause and resume proven" if report["proven"] else "pause and resume unproven"
+    if not report["proven"] and not over:
         head = "not proven yet"
-    return f"{head}: {', '.join(_milestones(verdict, over=over))}"
+    return f"{head}: {', '.join(_milestones(report, over=over))}"
 
 
 def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
@@ -61,7 +61,7 @@ def block_text(share: Json | None, attempts: Sequence[Json], now: float) -> str:
 
 
 def state_detail(client: Client, summary: Json) -> str:
-    """The text beside a new state: "turn 2 of 3", "giving way to digits (r1)", what was lost.
+    """The text beside a new state: "turn 2 of 3", "preempted by digits (r1)", what was lost.
 
     `summary` is a `state` message. The server is asked only in states that have such a text.
     """
@@ -94,7 +94,7 @@ def _leave_reason(client: Client, identifier: str, *, again: bool) -> str:
             return "moving to another pool"
         case _:
             other = detail.get("for")
-            return f"giving way to {named(client.run(other))}" if other else "giving way"
+            return f"preempted by {named(client.run(other))}" if other else "preempted"
 
 
 def named(run: Json) -> str:
@@ -106,13 +106,13 @@ def _after(seconds: float) -> str:
     return "at once" if seconds < 0.05 else f"after {duration(seconds)}"
 
 
-def _milestones(verdict: Json, *, over: bool) -> Sequence[str]:
-    first_s = verdict["first_output_s"]
+def _milestones(report: Json, *, over: bool) -> Sequence[str]:
+    first_s = report["first_output_s"]
     output = "no output was seen" if first_s is None else f"first output {_after(first_s)}"
-    if verdict["committed"]:
-        read = "a later turn read it" if verdict["resumed"] else "no later turn read it"
-        if not verdict["resumed"] and over and verdict["turns"] <= 1:
+    if report["committed"]:
+        read = "a later turn read it" if report["resumed"] else "no later turn read it"
+        if not report["resumed"] and over and report["turns"] <= 1:
             read = "there was no second turn to read it"
-        left = "a checkpoint was left" if verdict["kept"] else "a checkpoint was left, but none was kept"
+        left = "a checkpoint was left" if report["kept"] else "a checkpoint was left, but none was kept"
         return output, left, read
     return output, "no checkpoint was left"

@@ -1,6 +1,6 @@
 """Tables for people: columns padded, fitted to the terminal, never wrapped. Used by `ls`, `nodes` ...
 
-One column at most gives way (`flexible`): it is cut so that a row fits the width. Where even that is not
+One column at most is flexible: it is cut so that a row fits the width. Where even that is not
 enough, columns are left out: optional ones first and from the right, the flexible one after them.
 """
 

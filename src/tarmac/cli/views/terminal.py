@@ -59,7 +59,7 @@ def stdout_terminal() -> Terminal:
 
 
 def stderr_terminal() -> Terminal:
-    """The terminal that remarks and errors go to."""
+    """The terminal that notes and errors go to."""
     return terminal_of(sys.stderr)
 
 

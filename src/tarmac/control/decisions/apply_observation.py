@@ -5,7 +5,7 @@
     completed              anything                  ends completed
     paused, preempted      stop                      ends stopped
                            pause                     is paused
-                           give way (preempting)     queues again; a cycle run whose last turn is over
+                           be preempted              queues again; a cycle run whose last turn is over
                                                      ends completed
     preempted              nothing (its cluster      queues again at once; ends failed after jobs in a
                            did it)                   row that ended at their wall time and brought it
@@ -28,7 +28,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tarmac.control.decisions.counting import counted, judged, turn_is_over, unproven, witnessed
+from tarmac.control.decisions.counting import (
+    counted,
+    cycle_report_of,
+    merge_milestones,
+    turn_is_over,
+    unproven,
+)
 from tarmac.control.decisions.retrying import MAX_FAULTS, last_try_text, may_retry, next_try
 from tarmac.control.decisions.steps import (
     ending_detail,
@@ -38,7 +44,7 @@ from tarmac.control.decisions.steps import (
     released,
     started,
 )
-from tarmac.control.decisions.wall_time import futile_text, given_up, next_start
+from tarmac.control.decisions.wall_time import futile_text, is_futile, next_start
 from tarmac.dialects.registry import explained
 from tarmac.model.changes import RunStep, StepEvent
 from tarmac.model.copying import changed
@@ -138,7 +144,7 @@ def _releases(attempt: Attempt, observation: Observation) -> list[Release]:
 
 
 def _running(run: Run, attempt: Attempt, observation: Observation, now: float) -> RunStep | None:
-    milestones = witnessed(attempt.milestones, observation.milestones)
+    milestones = merge_milestones(attempt.milestones, observation.milestones)
     if run.state is RunState.STARTING and attempt.state is AttemptState.STARTING:
         return started(run, attempt, observation.started_at or now, milestones, now)
     return noted(run, attempt, milestones) if _worth_noting(attempt.milestones, milestones) else None
@@ -177,18 +183,18 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
         ended_at=max(observation.ended_at or now, attempt.created_at),
         outcome=outcome,
         cause=observation.cause,
-        milestones=witnessed(attempt.milestones, observation.milestones),
+        milestones=merge_milestones(attempt.milestones, observation.milestones),
     )
-    event, run_outcome = _verdict(current, over)
-    verdict = judged(current, over)
+    event, run_outcome = _run_event(current, over)
+    report = cycle_report_of(current, over)
     detail = {"attempt": attempt.number} | ending_detail(outcome, observation.cause)
     if run_outcome is not None and run_outcome is not outcome:
         detail["run_outcome"] = run_outcome.value
     events.append(StepEvent(event=event, at=now, detail=detail))
     state, seq = step(current.state, event), run.seq + len(events)
-    changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": verdict}
+    changes: dict[str, Any] = {"state": state, "seq": seq, "cycle_report": report}
     if run_outcome is not None:
-        cause = unproven(current, verdict) if run_outcome is Outcome.COMPLETED else observation.cause
+        cause = unproven(current, report) if run_outcome is Outcome.COMPLETED else observation.cause
         if cause is not None and run_outcome is Outcome.FAILED:
             text = last_try_text(current, over) + futile_text(current, over)
             cause = changed(cause, message=cause.message + text)
@@ -203,7 +209,7 @@ def _ended(run: Run, attempt: Attempt, observation: Observation, now: float) -> 
     return RunStep(before=run, after=after, events=tuple(events), attempt=over)
 
 
-def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
+def _run_event(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     """The event, and the outcome of the run if it ends; see the table above."""
     outcome = attempt.outcome
     if outcome in (Outcome.COMPLETED, Outcome.STOPPED):
@@ -220,7 +226,7 @@ def _verdict(run: Run, attempt: Attempt) -> tuple[RunEvent, Outcome | None]:
     if run.state is RunState.PAUSING:
         return RunEvent.ATTEMPT_PAUSED, None
     if outcome is Outcome.PREEMPTED:
-        return (RunEvent.FINISHED, Outcome.FAILED) if given_up(run, attempt) else (RunEvent.VACATED, None)
+        return (RunEvent.FINISHED, Outcome.FAILED) if is_futile(run, attempt) else (RunEvent.VACATED, None)
     if run.faults + (outcome is Outcome.LOST) > MAX_FAULTS:
         return RunEvent.FINISHED, Outcome.FAILED
     return RunEvent.FAULTED, None

@@ -70,7 +70,7 @@ def turn_is_over(run: Run, attempt: Attempt) -> bool:
     return attempt.leave_requested_at >= began_at + attempt.allotted_s - EPSILON_S
 
 
-def witnessed(known: Milestones, seen: Milestones) -> Milestones:
+def merge_milestones(known: Milestones, seen: Milestones) -> Milestones:
     """What is known of an attempt after more was seen: first output, first reading, newest checkpoint."""
     if known == NOTHING_SEEN:
         return seen
@@ -86,8 +86,8 @@ def witnessed(known: Milestones, seen: Milestones) -> Milestones:
     )
 
 
-def judged(run: Run, attempt: Attempt) -> CycleReport | None:
-    """The verdict on a cycle run after this attempt, which has just ended; None for other runs."""
+def cycle_report_of(run: Run, attempt: Attempt) -> CycleReport | None:
+    """The cycle report of a run after this attempt, which has just ended; None for other runs."""
     if run.spec.mode is not Mode.CYCLE:
         return None
     before = run.cycle_report or CycleReport(turns=0, first_output_s=None, committed=False, resumed=False)
@@ -106,18 +106,18 @@ def judged(run: Run, attempt: Attempt) -> CycleReport | None:
     )
 
 
-def unproven(run: Run, verdict: CycleReport | None) -> Cause | None:
+def unproven(run: Run, report: CycleReport | None) -> Cause | None:
     """What a cycle run that completed has not shown; None for one that has shown all, and for other runs.
 
     `run` is as it was when its last turn began, `cycle_report` what it has shown now.
     """
     before = run.cycle_report
-    if verdict is None or verdict.proven:
+    if report is None or report.proven:
         return None
     missing = "the next turn did not read it"
-    if not verdict.committed:
+    if not report.committed:
         missing = "no checkpoint was left"
-    elif not verdict.kept:
+    elif not report.kept:
         missing = "a checkpoint was left, but none was kept"
     elif run.spec.max_rapid_cycles == 1:
         missing = "with max_rapid_cycles 1 no turn follows that could read the checkpoint"

@@ -200,9 +200,9 @@ def granted(run: Run, share: Share) -> RunStep:
     return RunStep(before=run, after=changed(run, share=exact), events=())
 
 
-def reordered(run: Run, standing: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
+def reordered(run: Run, position: QueuePosition, detail: Mapping[str, Any], now: float) -> RunStep:
     """A person gave it another place in the queue."""
-    after = _after(run, RunEvent.REORDERED, queue_position=standing)
+    after = _after(run, RunEvent.REORDERED, queue_position=position)
     return _step(run, after, RunEvent.REORDERED, now, detail)
 
 

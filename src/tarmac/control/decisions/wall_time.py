@@ -14,7 +14,7 @@ MAX_FUTILE = 3
 _END = CauseCode.WALL_TIME.value
 
 
-def given_up(run: Run, attempt: Attempt) -> bool:
+def is_futile(run: Run, attempt: Attempt) -> bool:
     """Whether the run, whose attempt has just ended, is not to get another job."""
     return futile_ends(run, attempt) >= MAX_FUTILE
 
@@ -39,7 +39,7 @@ def next_start(run: Run, attempt: Attempt, now: float) -> Retry | None:
 
 def futile_text(run: Run, attempt: Attempt) -> str:
     """What is added to the cause of a run that gets no other job for that."""
-    if not given_up(run, attempt):
+    if not is_futile(run, attempt):
         return ""
     count, before = futile_ends(run, attempt), _before(run)
     if attempt.milestones.checkpoint_at is None:

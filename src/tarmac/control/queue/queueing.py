@@ -211,9 +211,9 @@ def _draft(control: ControlState, changes: Iterable[QueueChange], named: _Named)
     def misfit(run: Run, pool: PoolKey) -> str | None:
         target = replace(run.spec.target, cluster=pool[0], pool=pool[1])
         candidate = replace(candidate_of(run), target=target, pool=None)
-        verdict = explain(replace(idle, queue=(candidate,)), run.id, now)
-        if isinstance(verdict, Refusal) and verdict.code is CauseCode.NEVER_FITS:
-            return refusal_text(verdict)
+        answer = explain(replace(idle, queue=(candidate,)), run.id, now)
+        if isinstance(answer, Refusal) and answer.code is CauseCode.NEVER_FITS:
+            return refusal_text(answer)
         return None
 
     # They are moved now: what has happened to these runs may have happened since the first look at the clock.
@@ -231,14 +231,14 @@ def _mentioned(changes: Iterable[QueueChange], named: _Named) -> Iterator[Run]:
 
 
 def _entry(place: QueuePlace, run: Run, expected: Mapping[str, Estimate]) -> QueueEntry:
-    standing, waits = run.place, run.state is RunState.QUEUED
+    position, waits = run.place, run.state is RunState.QUEUED
     return QueueEntry(
         number=place.place + 1,
         run_id=run.id,
         name=run.name,
         mode=run.spec.mode,
-        priority=standing.priority,
-        weight=standing.weight,
+        priority=position.priority,
+        weight=position.weight,
         policy=Policy(place.policy),
         submitted_at=run.created_at,
         slots_acquired=place.acquired,

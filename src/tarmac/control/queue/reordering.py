@@ -54,7 +54,7 @@ class Draft:
         movable = sources(RunEvent.REORDERED)
         self._runs = {run_id: stand.run for run_id, stand in positions.items() if stand.run.state in movable}
         self._pools = {run_id: stand.pool for run_id, stand in positions.items()}
-        self._standings = {run_id: stand.run.place for run_id, stand in positions.items()}
+        self._places = {run_id: stand.run.place for run_id, stand in positions.items()}
         self._rules = rules
         self._misfit = misfit
         self._now = now
@@ -107,11 +107,11 @@ class Draft:
                 f"{_named(run)} is a {run.spec.mode} run and {_named(anchor)} {_a(anchor)}: "
                 "each kind has a line of its own"
             )
-        priority = self._standings[anchor.id].priority
+        priority = self._places[anchor.id].priority
         order = [
             other
             for other in self._ordered(run)
-            if other.id != run.id and (_cycle(run) or self._standings[other.id].priority == priority)
+            if other.id != run.id and (_cycle(run) or self._places[other.id].priority == priority)
         ]
         at = next(index for index, other in enumerate(order) if other.id == anchor.id) + behind
         self._insert(run, order, at, priority)
@@ -129,11 +129,11 @@ class Draft:
             self.move(run, waiting[0], behind=False)
 
     def steps(self) -> list[RunStep]:
-        """The changes, one step for each run whose standing is another now."""
+        """The changes, one step for each run whose place is another now."""
         return [
             steps.reordered(run, after, _differences(run.place, after), self._now)
             for run_id, run in self._runs.items()
-            if (after := self._standings[run_id]) != run.place
+            if (after := self._places[run_id]) != run.place
         ]
 
     def _keep_together(self, run: Run, priority: int) -> None:
@@ -141,7 +141,7 @@ class Draft:
         mates = self._lifted.setdefault((self._pools[run.id], run.place.priority, priority), [])
         mates.append(run)
         for mate in mates if len(mates) == 2 else mates[2:][-1:]:
-            if self._standings[mate.id] == replace(mate.place, priority=priority, position=None):
+            if self._places[mate.id] == replace(mate.place, priority=priority, position=None):
                 self._put(mate, position=mate.place.position)
 
     def _check(self, run: Run) -> None:
@@ -203,7 +203,7 @@ class Draft:
         return rules.policy if rules is not None else Policy.PRIORITY
 
     def _put(self, run: Run, **fields: Any) -> None:
-        self._standings[run.id] = replace(self._standings[run.id], **fields)
+        self._places[run.id] = replace(self._places[run.id], **fields)
         self._lines.pop(self._line_of(run), None)
 
     def _line_of(self, run: Run) -> tuple[PoolKey, Mode]:
@@ -218,11 +218,11 @@ class Draft:
         return self._lines[where]
 
     def _key(self, run: Run) -> tuple[float, float, float, str]:
-        priority = 0 if _cycle(run) else -self._standings[run.id].priority
+        priority = 0 if _cycle(run) else -self._places[run.id].priority
         return priority, self._at(run), _own_place(run), run.id
 
     def _at(self, run: Run) -> float:
-        position = self._standings[run.id].position
+        position = self._places[run.id].position
         return _own_place(run) if position is None else position
 
     def _insert(self, run: Run, order: list[Run], at: int, priority: int) -> None:

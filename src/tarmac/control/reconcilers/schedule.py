@@ -1,7 +1,7 @@
 """Schedule: bring the facts up to date, plan, commit. Run by the schedule loop under its lease.
 
 A plan is optimistic: each decision holds only for the sequence number it was made on, and a stale one is
-dropped; the loop is rung again and decides on fresher facts.
+dropped; the loop is woken again and decides on fresher facts.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _code(control: ControlState, run: Run, fetches: Fetches | None) -> StagedCod
         return control.code.stage(code)
     except (InvalidInput, Unavailable) as error:
         return error
-    except Exception as error:  # the rim of one run: what its code brings to light must hold up no other
+    except Exception as error:  # what its code brings to light must hold up no other
         known = control.code_failures.get(run.id)
         problem = Unavailable(f"it cannot be copied: {type(error).__name__}: {error}")
         if known != str(problem):

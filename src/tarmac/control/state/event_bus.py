@@ -1,4 +1,4 @@
-"""Who wants to hear that something changed: the loops by name, and listeners of the rim.
+"""Who wants to hear that something changed: the loops by name, and listeners of the server.
 
 Used by `ControlState` (which notifies) and by `loops` and the server (which wait).
 """

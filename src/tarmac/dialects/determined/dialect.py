@@ -41,7 +41,7 @@ def determined_dialect(defaults: ClusterDefaults = NO_DEFAULTS) -> Dialect:
 
 
 def _detect(filename: str, text: str) -> Detection:
-    """Certain of a mapping with a searcher or an entry point; possible where other fields are telling."""
+    """Certain of a mapping with a searcher or an entry point; possible where other fields suggest it."""
     problems = Problems(filename)
     tree = compose(text, problems, lenient=True)
     return _judge(tree) if tree is not None else not_ours(str(problems.first))

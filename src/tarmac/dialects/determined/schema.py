@@ -176,7 +176,7 @@ def _fields(section: Section, shape: Record) -> Iterator[tuple[str, Json]]:
         for legacy, current in shape.aliases.items():
             if current == name and (old := section.get(legacy)) is not None:
                 if value is not None:
-                    old.refuse(f"is the former name of '{name}', which is given too")
+                    old.refuse(f"is the old name of '{name}', which is given too")
                 else:
                     value = old
         if value is not None and (found := _field(value, rule)) is not MISSING:

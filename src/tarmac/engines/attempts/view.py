@@ -32,7 +32,7 @@ WorkerKey = tuple[str, int, int]
 REMEMBERED_VIEWS = 8192
 
 _EVIDENCE = {"first_output": "first_output_at", "checkpoint": "checkpoint_at", "checkpoint_read": "read_at"}
-"""The runner's events that are evidence, and what each says of."""
+"""The runner's events that are milestones, and what each says of."""
 
 MOST_STEPS = 10**15
 _CHECKPOINT = "checkpoint"

@@ -61,7 +61,7 @@ def supervise(view: AttemptView, starter: Starter, patience: RunnerTimeouts) -> 
         elif not node.over:
             _tend_claimed(view, node, patience)
     if any(node.lost for node in view.nodes) and all(node.over for node in view.nodes) and not view.reaped:
-        _end_strays(view)
+        _end_orphans(view)
 
 
 def reap(view: AttemptView) -> None:
@@ -70,7 +70,7 @@ def reap(view: AttemptView) -> None:
     for node in view.nodes:
         if not node.over:
             _end_runner(node)
-    _end_strays(view)
+    _end_orphans(view)
 
 
 def runner_alive(node: NodeView) -> bool:
@@ -160,7 +160,7 @@ def _end_runner(node: NodeView) -> None:
         os.close(handle)
 
 
-def _end_strays(view: AttemptView) -> None:
+def _end_orphans(view: AttemptView) -> None:
     """Only now that no runner is left: the token is the same on all nodes of an attempt."""
     if not any(node.claim is None or of_this_boot(node) for node in view.nodes):
         _remove_secrets(view)

@@ -162,7 +162,7 @@ def _judge(
     if ask is None or (by_itself and facts.behaviour.finished):
         return Outcome.COMPLETED, None
     if ask is LeaveRequest.PREEMPT:
-        return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="gave way to another run")
+        return Outcome.PREEMPTED, Cause(code=CauseCode.PREEMPTION, message="preempted by another run")
     return Outcome.PAUSED, Cause(code=CauseCode.USER_REQUEST, message="paused by a user")
 
 

@@ -183,7 +183,7 @@ def _outcome_of_request(
     if request.kind == words.WALL_TIME:
         return ExitOutcome(words.PREEMPTED, {"code": words.WALL_TIME, "message": LEFT_IN_TIME})
     if request.kind == words.PREEMPT:
-        return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "gave way to another run"})
+        return ExitOutcome(words.PREEMPTED, {"code": words.PREEMPTION, "message": "preempted by another run"})
     return ExitOutcome(words.PAUSED, {"code": words.USER_REQUEST, "message": "paused by request"})
 
 

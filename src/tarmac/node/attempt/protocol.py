@@ -85,7 +85,7 @@ STARTING A RUNNER
     Where a cluster with a queue of its own gives the nodes: `starting.Installation.join(directory, rank,
     nodes, devices)` on each of them. Its part is that of the node `rank-RANK`; NODES are the names of all by
     rank, with commas, each with `=ADDRESS` where its name is none; DEVICES the accelerators it was given
-    there, with commas. Before anything else the runners settle where workers meet: addresses and port take
+    there, with commas. Before anything else the runners find where workers meet: addresses and port take
     the place of what stands for them in attempt.json (`late_address`, `LATE_PORT`). Secrets are in the file
     that the variable KEY_VARIABLE opens.
 """
@@ -177,7 +177,7 @@ TORN = ".torn"
 
 
 LATE_PORT = "port.tarmac.invalid"
-"""Stands in attempt.json for the port at the node of rank 0, where the nodes settle it (`granted`)."""
+"""Stands in attempt.json for the port at the node of rank 0, where the nodes find it (`granted`)."""
 
 
 def rank_name(rank: int) -> str:

@@ -1,4 +1,4 @@
-"""Files that a run can write, read and written as a stranger's. Called wherever we touch such a file.
+"""Files that a run can write, read and written with distrust. Called wherever we touch such a file.
 
 A worker may put anything in the place of any file of its attempt: a FIFO that never answers, a device, a link
 to somebody else's file, gigabytes without a line end. So nothing here waits, follows a link in the last

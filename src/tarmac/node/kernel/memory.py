@@ -1,7 +1,7 @@
-"""Evidence that the kernel ended a process because memory ran out. Called by the runner when SIGKILL struck.
+"""Signs that the kernel ended a process because memory ran out. Called by the runner when SIGKILL struck.
 
 The kernel counts its victims per control group, and for the whole machine: a count that grew since the runner
-started is evidence; a SIGKILL alone is not.
+started is a sign; a SIGKILL alone is not.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _try(by: str) -> str:
     """Why it cannot be done this way; empty: it can."""
     hear, say = os.pipe()
 
-    def report_success(_apart: Optional[ProcessNamespace]) -> NoReturn:
+    def report_success(_namespace: Optional[ProcessNamespace]) -> NoReturn:
         os.write(say, _WORKS)
         os._exit(0)
 

@@ -49,7 +49,7 @@ class SidecarProcess:
         self._events = events
         self._wake_channel = wake_channel
         self._children = children
-        self._apart = namespace
+        self._namespace = namespace
         self._child: Optional[Child] = None
         self._say = -1
         self._news = untrusted.Lines(node.sync)
@@ -142,10 +142,10 @@ class SidecarProcess:
         hear, say = os.pipe()
         os.set_inheritable(say, False)
         env = dict(os.environ)
-        if self._apart is not None:
+        if self._namespace is not None:
             # It looks for whoever still writes, on all nodes that this machine stands for.
-            os.set_inheritable(self._apart.proc, True)
-            env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._apart.proc}"
+            os.set_inheritable(self._namespace.proc, True)
+            env[procfs.MACHINE_VARIABLE] = f"/proc/self/fd/{self._namespace.proc}"
         try:
             self._child = self._children.start_aside(
                 self.command("sync"),
@@ -162,8 +162,8 @@ class SidecarProcess:
             self._events.append("notice", text=f"artifacts cannot be kept here: {problem}")
         finally:
             os.close(hear)
-            if self._apart is not None:
-                os.set_inheritable(self._apart.proc, False)
+            if self._namespace is not None:
+                os.set_inheritable(self._namespace.proc, False)
 
     def _await(self, child: Child) -> None:
         while not child.left:

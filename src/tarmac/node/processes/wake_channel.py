@@ -28,7 +28,7 @@ _LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class WakeChannel:
-    """Waits, beats, and remembers what it was told by signals and through the bell.
+    """Waits, beats, and remembers what it was told by signals and through the wake channel.
 
     With `outside_only`, nothing in our own namespace of processes can tell us to leave: a worker that signals
     whatever it finds means its own.
@@ -117,7 +117,9 @@ class WakeChannel:
         return info.number in _LEAVE_SIGNALS and not (self._outside_only and info.sender)
 
     def _remember(self, heard: bytes) -> None:
-        """Keep what was said through the bell, by its file's name: a full disk has no room for the file."""
+        """Keep what came through the wake channel, by its file's name: a full disk has no room for the
+        file.
+        """
         for line in heard.split(b"\n"):
             try:
                 message = untrusted.parse_object(line.lstrip(fifo.RING))

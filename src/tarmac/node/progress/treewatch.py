@@ -203,7 +203,7 @@ class TreeWatch:
         return False
 
     def _watch_changes_only(self) -> None:
-        """It is known that something was read: spare the kernel telling of every further reading."""
+        """It is known that something was read: spare the kernel the reports of every further reading."""
         for place in self._places.values():
             if place.old:
                 place.old = set()

@@ -1,1 +1,3 @@
-"""One cycle: each pool is asked what is due, who starts, who gives way and for whom nodes are kept."""
+"""One cycle: each pool is asked what is due, who starts, which runs are preempted and for which nodes are
+reserved.
+"""

@@ -33,7 +33,7 @@ class Due:
     `preemptions` and `shares` are due whoever waits; runs of the modes whose ranks are in `deferred_modes` do
     not start in this cycle; for blocked runs of those in `passable` no nodes are kept, because they may
     preempt whoever passes them. `past_usage` has what entities used, under fair share; `precedence` who may
-    preempt whom, where anybody gives way or has turns or blocks.
+    preempt whom, where anybody is preempted or has turns or blocks.
     """
 
     preemptions: tuple[Preemption, ...] = ()
@@ -86,7 +86,9 @@ def allotted_s(candidate: Candidate, rules: Pool, now: float) -> float | None:
 
 
 def _timed(state: PoolState) -> bool:
-    """Whether anybody in a pool gives way, or has turns or blocks; if not, cycles are many and alike."""
+    """Whether anybody in a pool may be preempted, or has turns or blocks; if not, cycles are many and
+    alike.
+    """
     holders, mode_queues = state.holders, state.queue.mode_queues
     return bool(
         state.rules.preemption

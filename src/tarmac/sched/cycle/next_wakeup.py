@@ -24,12 +24,15 @@ from tarmac.sched.policies.precedence import Precedence
 from tarmac.sched.policies.ranking import Place
 
 LOOKED_AT = 16
-"""So many holdings that climb without giving way are looked through; rather a cycle too many than them all.
+"""So many holdings that climb without being preempted are looked through; rather a cycle too many than them
+all.
 """
 
 
 ENTITIES = 32
-"""Of so many entities of a fair share, the least claims first: no more are asked in vain in a cycle."""
+"""Of so many entities of a fair share, the least claims first: no more are tried without success in a
+cycle.
+"""
 
 
 def wakes_at(current: PoolCycle) -> float:
@@ -57,7 +60,7 @@ def _clockwork(current: PoolCycle) -> float:
 
 
 def _placed(current: PoolCycle) -> float:
-    """When what this cycle has placed could have to give way, if it starts at once."""
+    """When what this cycle has placed could be preempted, if it starts at once."""
     rules, now = current.state.rules, current.now
     waiting = len(current.state.queue.runs) > len(current.new_holders)
     moments = []

@@ -32,7 +32,7 @@ the oldest of those has run for which it waits; decisions/0028 tells what was me
 """
 
 FAILED_TRIES = 16
-"""After so many runs of a mode for whom nobody gives way, no more of them are asked in a cycle."""
+"""After so many runs of a mode for which none is preempted, no more of them are asked in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PoolCycle:
     """The state of a cycle over one pool.
 
     `placed` has the runs that start, in all pools of the cycle, in order; `new_holders` what they hold in
-    this pool; `awaiting` are the runs for which others give way.
+    this pool; `awaiting` are the runs for which others are preempted.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class PoolCycle:
         return mode_queue.rank in self.due.deferred_modes
 
     def out_of_tries(self, mode_queue: ModeQueue) -> bool:
-        """Whether so many runs of this mode found nobody to give way that no more of them are asked."""
+        """Whether so many runs of this mode found none to preempt that no more of them are asked."""
         return self._failed_tries.get(mode_queue.rank, 0) >= FAILED_TRIES
 
     def cannot_fit(self, request: RequestClass) -> bool:
@@ -198,7 +198,7 @@ class PoolCycle:
         """Keep nodes for the blocked runs asked so far: whoever is asked next is ordered after them."""
         blocked, self.blocked = self.blocked, []
         for queued in blocked:
-            known = not self._out_of_patience(queued.candidate)
+            known = not self._window_is_over(queued.candidate)
             forecast = self.forecast(queued.request, known=known)
             if forecast is not None and self._justifies_reservation(queued, forecast):
                 self.reserve(queued.candidate.run_id, max(self.now, forecast.at), forecast.nodes)
@@ -206,14 +206,16 @@ class PoolCycle:
             self._protected = True
             self.state.memo.reserve(tuple(self.reservations))
 
-    def _out_of_patience(self, candidate: Candidate) -> bool:
+    def _window_is_over(self, candidate: Candidate) -> bool:
         """Whether a run whose start nobody knows may have nodes kept for it (M3).
 
         From then on nothing that could delay it starts on its nodes, so it starts at the latest when what
         holds them now has ended. One at a time in a pool: nodes may stand idle for long.
         """
         waited_s = self.now - candidate.queued_at
-        return waited_s >= self.state.rules.patience_s and all(item.at < inf for item in self.reservations)
+        return waited_s >= self.state.rules.backfill_window_s and all(
+            item.at < inf for item in self.reservations
+        )
 
     def _justifies_reservation(self, queued: Queued, forecast: Forecast) -> bool:
         """Whether nodes may stand idle for a run until then.
@@ -240,7 +242,7 @@ class PoolCycle:
         self.next_at = min(self.next_at, at)
 
     def preempt_for(self, queued: Queued) -> bool:
-        """Whether others give way to a run that does not fit; the nodes are kept for it."""
+        """Whether others are preempted for a run that does not fit; the nodes are reserved for it."""
         rank = queued.mode_queue.rank
         preemptor = self.due.preemptor
         if preemptor is None or not preemptor.can_preempt(queued.mode_queue):

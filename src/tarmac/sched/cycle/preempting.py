@@ -1,8 +1,8 @@
 """Whom a blocked run preempts: the fewest it needs, the last in order first, or nobody. Used by a cycle.
 
-Here is who may be preempted (`precedence`), in the order in which they would give way; `victims` tells whom
-of them a run needs. What is on its way out already counts as free. Nothing is preempted for a run that would
-not start by it.
+Here is who may be preempted (`precedence`), in the order in which they would be preempted; `victims` tells
+whom of them a run needs. What is on its way out already counts as free. Nothing is preempted for a run that
+would not start by it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from tarmac.sched.policies.precedence import Precedence
 
 @dataclass(frozen=True, slots=True)
 class PreemptionChoice:
-    """Who gives way to a run, and the nodes kept for it until they have: it can start there at `at`."""
+    """Who is preempted for a run, and the nodes reserved for it until they have: it can start there at
+    `at`.
+    """
 
     preemptions: tuple[Preemption, ...]
     nodes: tuple[str, ...]
@@ -81,7 +83,7 @@ class Preemptor:
         return found
 
     def preempt(self, queued: Queued) -> PreemptionChoice | None:
-        """Who gives way to this run; it does not fit what is free now."""
+        """Who is preempted for this run; it does not fit what is free now."""
         request = queued.request
         if (request, queued.mode_queue) in self._refused:
             return None
@@ -157,7 +159,7 @@ class Preemptor:
         return False
 
     def _find_guarded(self, queued: Queued) -> Found | None:
-        """Who would give way to a run, were nobody guaranteed any time, and where it would start."""
+        """Who would be preempted for a run, were nobody guaranteed any time, and where it would start."""
         return self._find(queued, chain(self._here(self._guarded(queued)), self._victims(queued)))
 
     def _guarded(self, queued: Queued) -> Iterator[Holder]:
@@ -185,7 +187,7 @@ class Preemptor:
         return queued.candidate.queued_at + 2 * rules.guaranteed_s
 
     def _victims(self, queued: Queued) -> Iterator[Holder]:
-        """Who may be preempted by a run, in the order in which they would give way."""
+        """Who may be preempted by a run, in the order in which they would be preempted."""
         rank, holders = queued.mode_queue.rank, self._state.holders
         if holders.interruptible:
             can_preempt = [
@@ -205,7 +207,7 @@ class Preemptor:
     def _after(self, key: Key) -> Iterator[Holder]:
         """Ready batch runs that are ordered after this key, the last one first (not for fair shares).
 
-        They are looked up once for all who ask, and those who give way are looked at no more.
+        They are looked up once for all who ask, and those who are preempted are looked at no more.
         """
         index, known = 0, self._last_first
         while True:

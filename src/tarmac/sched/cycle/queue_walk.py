@@ -19,10 +19,11 @@ PROTECTED = 2
 
 
 PREEMPTING_RUNS = 64
-"""So many blocked runs of a mode queue, after the protected ones, may have others give way in a cycle."""
+"""So many blocked runs of a mode queue, after the protected ones, may have others preempted in a cycle."""
 
 PREEMPTING_QUEUES = 64
-"""Of so many mode queues of a fair share, the least used first: more are asked for whom nobody gives way."""
+"""Of so many mode queues of a fair share, the least used first: more are asked for which none is preempted.
+"""
 
 
 def walk_queue(pool: PoolCycle, until: str | None = None) -> None:

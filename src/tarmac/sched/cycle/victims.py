@@ -1,9 +1,9 @@
 """The fewest who have to leave before a run fits: those who may are told in the order in which they would.
 
 Called by `preempting`. The scheduler assumes that they are released, until the run fits; then each is put
-back, the one who would give way last first, and stays if the run fits all the same. Nodes are looked at where
-something changes only, and for a request that can be counted not even those: what matters is how many slots
-are free on each.
+back, the one who would be preempted last first, and stays if the run fits all the same. Nodes are looked at
+where something changes only, and for a request that can be counted not even those: what matters is how many
+slots are free on each.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Finished:
 
 
 class Likeness(IntEnum):
-    """What makes runs alike, the most telling first until it is known better."""
+    """What makes runs alike, the most informative first until it is known better."""
 
     LIMIT_BY_OWNER = 0
     LIMIT = 1

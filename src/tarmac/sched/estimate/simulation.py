@@ -192,7 +192,7 @@ class Simulation:
 
     def _come_back(self, holding: Holding) -> Candidate:
         """The run of a preempted holding as it queues again, with what it used counted."""
-        candidate, used_s_since = holding.candidate, self.now - holding.granted_at
+        candidate, age_s = holding.candidate, self.now - holding.granted_at
         started_at = self.now if holding.started_at is None else holding.started_at
         share = candidate.share
         if share is not None:
@@ -201,7 +201,7 @@ class Simulation:
         return replace(
             candidate,
             queued_at=self.now,
-            attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * used_s_since,
+            attained_slot_s=candidate.attained_slot_s + holding.allocation.slots * age_s,
             ran_s=candidate.ran_s + max(0.0, self.now - started_at),
             share=share,
             turns_left=candidate.turns_left - (candidate.mode is Mode.CYCLE),
@@ -209,14 +209,14 @@ class Simulation:
 
     def _usage(self, holding: Holding) -> Usage:
         candidate = holding.candidate
-        held_s = self.now - holding.granted_at
+        used_s = self.now - holding.granted_at
         return Usage(
             cluster=holding.allocation.cluster,
             pool=holding.allocation.pool,
             owner=candidate.owner,
             project=candidate.project,
             at=self.now,
-            slot_s=holding.allocation.slots * held_s / candidate.weight,
+            slot_s=holding.allocation.slots * used_s / candidate.weight,
         )
 
     def _grant(self, run_id: str, share: Share) -> None:

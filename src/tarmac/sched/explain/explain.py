@@ -128,7 +128,7 @@ class _Case:
                 yield run_id
 
     def awaits(self) -> list[str]:
-        """The runs that have to end, or to give way, before it starts, as far as that is known."""
+        """The runs that have to end or be preempted, before it starts, as far as that is known."""
         leaving = [
             item.run_id for item in self._plan.preemptions if item.for_run_id == self._candidate.run_id
         ]
@@ -167,25 +167,27 @@ class _Case:
 
     def _awaited(self) -> str:
         if any(item.for_run_id == self._candidate.run_id for item in self._plan.preemptions):
-            return f"It starts when {self._ended(self.awaits(), 'given way')}."
+            return f"It starts when {self._ended(self.awaits(), 'been preempted')}."
         home, forecast = self._home, self._forecast
-        keepers = self._keepers()
+        reserving = self._reserving_runs()
         if home is None or (forecast is None and not home.state.possible(self._request)):
             if self._ledger.admission.silent(self._request.target):
                 return "It starts when its cluster reports nodes that take it."
             return "It starts when enough of the nodes above take work again."
         runs = self.awaits()
         if forecast is None or not runs:
-            if keepers:
-                return f"It starts after {some(keepers)}, for which nodes are kept."
+            if reserving:
+                return f"It starts after {some(reserving)}, for which nodes are reserved."
             return "It fits what is free: it starts with one of the next scheduling cycles."
         sentence = f"It starts when {self._ended(runs, 'ended')}"
         if self._current.now < forecast.at < inf:
             sentence += f", in {duration(forecast.at - self._current.now)} at the latest"
-        return sentence + (f", and after {some(keepers)}, for which nodes are kept." if keepers else ".")
+        return sentence + (
+            f", and after {some(reserving)}, for which nodes are reserved." if reserving else "."
+        )
 
-    def _keepers(self) -> list[str]:
-        """The runs for which nodes are kept from it."""
+    def _reserving_runs(self) -> list[str]:
+        """The runs for which nodes are reserved from it."""
         if self._home is None:
             return []
         return self._named(sorted(reservation.run_id for reservation in self._home.reservations))

@@ -26,7 +26,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the next cycle would do: start the run, make others give way for it, or neither."""
+    """What the next cycle would do: start the run, preempt others for it, or neither."""
 
     placement: Placement | None
     giving_way: tuple[str, ...] = ()
@@ -218,7 +218,9 @@ def _priorities(home: PoolState) -> list[int]:
 
 
 def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
-    """The smallest priority with which it would start, and the smallest with which others give way for it."""
+    """The smallest priority with which it would start, and the smallest with which other runs are preempted
+    for it.
+    """
     own = what_if.candidate.priority
     levels = sorted({level for near in priorities for level in (near, near + 1) if level > own})
     answers: dict[int, Answer] = {}
@@ -235,7 +237,7 @@ def _promoted(what_if: WhatIf, priorities: Sequence[int]) -> Iterator[str]:
     if by_force is not None and (at_once is None or by_force < at_once):
         leaving = answer(by_force).giving_way
         have = "has" if len(leaving) == 1 else "have"
-        yield f"With priority {by_force} it would start once {some(leaving)} {have} given way."
+        yield f"With priority {by_force} it would start once {some(leaving)} {have} been preempted."
 
 
 def _lowest(levels: Sequence[int], works: Callable[[int], bool]) -> int | None:

@@ -1,4 +1,4 @@
-"""Who holds slots of a pool, in the order in which they would give way. Kept by `PoolState`.
+"""Who holds slots of a pool, in the order in which they would be preempted. Kept by `PoolState`.
 
 A batch run can be preempted once its guaranteed time is over: until then it is *guarded*, from then on it is
 *ready*, and lies where the policy orders it. Where the policy is `least_attained`, runs climb while they hold

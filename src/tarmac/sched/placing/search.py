@@ -40,11 +40,11 @@ def search(demands: Sequence[Demand], view: View, *, uneven: bool) -> list[Part]
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """What must lie on one node together: a replica, or a role's share of a node (`apart`: one per node)."""
+    """What must lie on one node together: a replica, or a role's share of a node (`one_per_node`: alone)."""
 
     demand: Demand
     need: Resources
-    apart: bool
+    one_per_node: bool
 
 
 def _ways(demand: Demand, *, uneven: bool) -> list[list[_Chunk] | None]:
@@ -83,7 +83,7 @@ class _Load:
     chunks: list[_Chunk] = field(default_factory=list)
 
     def takes(self, chunk: _Chunk, space: Space) -> bool:
-        if chunk.apart and any(other.demand is chunk.demand for other in self.chunks):
+        if chunk.one_per_node and any(other.demand is chunk.demand for other in self.chunks):
             return False
         return space.has(self.need.plus(chunk.need))
 
@@ -130,9 +130,9 @@ def _place_chunks(
 
 def _one_node(chunks: Sequence[_Chunk], view: View) -> Space | None:
     """A node that holds them all, if they may share one."""
-    roles_apart = [chunk.demand.role for chunk in chunks if chunk.apart]
+    roles_per_node = [chunk.demand.role for chunk in chunks if chunk.one_per_node]
     types = {chunk.need.slot_type for chunk in chunks} - {None}
-    if len(set(roles_apart)) < len(roles_apart) or len(types) > 1:
+    if len(set(roles_per_node)) < len(roles_per_node) or len(types) > 1:
         return None
     total = NOTHING
     for chunk in chunks:
@@ -166,7 +166,7 @@ def _choices(
             return
         yield space
     seen = set()
-    for space in view.choice(chunk.need) if chunk.apart else view.emptiest(chunk.need):
+    for space in view.choice(chunk.need) if chunk.one_per_node else view.emptiest(chunk.need):
         if space in loads:
             continue
         if not budget.spend():

@@ -29,7 +29,7 @@ Left = tuple[int, float, int, int, int]
 class Load(NamedTuple):
     """What one run holds on one node: a mask of slots, and amounts.
 
-    `weightless` are seats that hold nothing.
+    `weightless` are placements that hold nothing.
     """
 
     slots: int

@@ -1,7 +1,7 @@
 """How far runs have got, on a ladder: the measure behind the policy `least_attained`. Used by `precedence`.
 
 A run begins on the lowest level and climbs as it uses slot-seconds, ten times as many for each level. So what
-has lasted ten times longer gives way to what may still be short, and runs alike are done one after another
+has lasted ten times longer is preempted by what may still be short, and runs alike are done one after another
 instead of all by halves. docs/scheduler.md tells why the levels lie where they do.
 """
 

@@ -75,7 +75,7 @@ class PastUsage:
         """What is held against the queued runs of an entity: the least goes first.
 
         That is its usage, less an advance for the width of its first run, plus what that will use at least:
-        so whoever gives way to it does not preempt it in turn before it has had that.
+        so whoever is preempted by it does not preempt it in turn before it has had that.
         """
         found = self._of.get(entity)
         if found is None:
@@ -87,7 +87,7 @@ class PastUsage:
         """What is held against a holding of so many slots: the usage of its entity, less an advance.
 
         The advance is for its own width, or for that of the first queued run of its entity if that is wider:
-        whoever gives way is then ordered after the one it gave way to, as part of its entity too. The
+        whoever is preempted is then ordered after the one that preempted it, as part of its entity too. The
         last guarantee of it is the lead that an entity may have; one that used much may have a bigger one.
         """
         known = self._of_holding.setdefault(entity, {})

@@ -1,6 +1,6 @@
 """From the body of a request to a `control.Submission`: read, override, clone, inherit, check the code.
 
-Called by the intake, in its thread, and by the routes for dry runs and checks. Everything wrong with a
+Called by `submit_batch`, in its thread, and by the routes for dry runs and checks. Everything wrong with a
 submission is found here, before anything is kept.
 """
 
@@ -93,7 +93,7 @@ def planned(draft: Draft, plane: ControlPlane) -> Prepared:
     check_repositories(spec, filename=draft.filename)
     if draft.caller.local:
         spec = _inheriting(spec, draft.submitter)
-    # Without a key of its own it gets one, so that the intake may submit it again after a clash.
+    # Without a key of its own it gets one, so that `submit_batch` may submit it again after a clash.
     key = draft.idempotency_key or uuid4().hex
     if spec.unique_name:
         spec = replace(spec, name=f"{spec.name}-{_random_end(f'{draft.caller.actor.user} {key}')}")
