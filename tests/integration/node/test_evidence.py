@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from attempts import AttemptDirectory, Warm, python_worker, worker, write_attempt
+from tarmac.node.attempt.protocol import LONGEST_REPORTS_BYTES
 
 SDK_SAVES = """
 import tarmac
@@ -248,3 +249,16 @@ def test_a_checkpoint_written_over_a_while_in_a_new_directory_is_seen_at_its_end
     (started,) = [event["at"] for event in attempt.events() if event["kind"] == "running"]
     (at, *_) = [event["at"] for event in attempt.events() if event["kind"] == "checkpoint"]
     assert at - started > 1.4
+
+
+def test_more_reports_than_are_shown_are_told_of(warm: Warm, tmp_path: Path) -> None:
+    """N8: a file of gigabytes is not read whole, and whoever asks for metrics is told so."""
+    script = 'truncate -s "$SIZE" "$TARMAC_REPORTS_FILE"; exec sleep 100'
+    attempt = write_attempt(tmp_path, [worker(script, env={"SIZE": str(LONGEST_REPORTS_BYTES + 1)})])
+    warm.start(attempt)
+    assert attempt.wait_for("notice")["text"] == (
+        "its workers on this node reported more than 16 MiB: the latest of it is shown"
+    )
+    attempt.ask("stop")
+    attempt.ended()
+    assert attempt.kinds().count("notice") == 1

@@ -111,6 +111,8 @@ WORK = "work"
 WORKING_DIRECTORY = "."
 """As the source of a mount: work/ itself."""
 REPORTS_FILE = "reports.jsonl"
+LONGEST_REPORTS_BYTES = 16 * 1024 * 1024
+"""Of a longer file the end is read, and a notice says so."""
 FINISHED_FILE = "finished"
 PAUSE_FILE = "pause"
 POLL_PREFIX = "polls."

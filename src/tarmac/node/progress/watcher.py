@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from typing import Callable, Optional, Sequence, Union
 
 from tarmac.node.attempt import protocol
@@ -65,6 +66,7 @@ class ProgressWatcher:
         self.torn: Optional[list[str]] = None
         """Once closed: the files that were torn, by their paths below the root; None: nobody can tell."""
         self._report_every_s = report_every_s
+        self._reports_too_long = False
         self._output_seen = False
         self._read_seen = False
         self._checkpoint_at: Optional[float] = None
@@ -77,6 +79,7 @@ class ProgressWatcher:
     def look(self, *, writers_done: bool = False) -> None:
         """Take in what happened; for whoever is awake."""
         self._look_for_output()
+        self._look_at_reports()
         if self._tree is None:
             return
         self._look_at_tree(self._tree, writers_done=writers_done)
@@ -108,6 +111,7 @@ class ProgressWatcher:
 
     def close(self) -> None:
         """The workers have ended: whoever reads now is none of them."""
+        self._look_at_reports()
         if self._tree is not None:
             self._look_at_tree(self._tree, writers_done=False)
             self._report_checkpoint()
@@ -119,6 +123,17 @@ class ProgressWatcher:
         """This process lives on: give back what watching took."""
         if self._closed_tree is not None:
             self._closed_tree.close()
+
+    def _look_at_reports(self) -> None:
+        """Say once that there are more than whoever asks for them is shown."""
+        if self._reports_too_long:
+            return
+        with suppress(OSError):
+            self._reports_too_long = os.lstat(self._reports).st_size > protocol.LONGEST_REPORTS_BYTES
+        if self._reports_too_long:
+            most = protocol.LONGEST_REPORTS_BYTES >> 20
+            text = f"its workers on this node reported more than {most} MiB: the latest of it is shown"
+            self._events.append("notice", text=text)
 
     def _look_at_tree(self, tree: Tree, *, writers_done: bool) -> None:
         def more() -> list[Change]:
