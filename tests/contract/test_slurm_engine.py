@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 
 import pytest
 
+from attempts import wait_until
 from engine_harness import BOUND_S, Work, ended, started, submit
 from slurm_clusters import install_standin
 from slurm_harness import RealSlurmHarness, SlurmHarness, StandInHarness
@@ -255,9 +257,15 @@ def test_a_controller_that_is_down_loses_nothing(standin: StandInHarness) -> Non
     standin.knob("down", True)
     with pytest.raises(Unavailable, match="Unable to contact slurm controller"):
         standin.engine.observe([attempt])
-    standin.engine.request_leave(attempt, LeaveRequest.PAUSE)  # goes through the directory
+    standin.engine.request_leave(attempt, LeaveRequest.PAUSE)  # goes through the directory, as does its end
+
+    def outcome() -> Outcome | None:
+        with suppress(Unavailable):
+            return standin.engine.observe([attempt])[attempt].outcome
+        return None
+
+    assert wait_until(outcome, "it does not leave") is Outcome.PAUSED
     standin.knob("down", False)
-    assert standin.settle(attempt, ended).outcome is Outcome.PAUSED
 
 
 def test_a_server_that_comes_back_finds_its_jobs(slurm_harness: SlurmHarness) -> None:

@@ -39,7 +39,7 @@ from tarmac.model.secret import SecretValues, no_secrets
 from tarmac.node.files.gitrules import GitRules
 
 ABSENT = Observation(state=ObservedState.ABSENT)
-_AT_WORK = (ObservedState.STARTING, ObservedState.RUNNING)
+NO_ANSWER = Observation(state=ObservedState.UNKNOWN, native_state="Slurm does not answer")
 NOT_SUBMITTED = Observation(state=ObservedState.UNKNOWN, native_state="no job of it is known yet")
 
 LOOK_S = 1.0
@@ -47,9 +47,6 @@ LOOK_S = 1.0
 
 GONE_STATE = "gone"
 """In the place of the state of a job that nobody knows any more."""
-
-CANCEL_AFTER_S = 30.0
-"""A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +151,17 @@ class SlurmEngine:
             else:
                 open_views[attempt_id] = view
         if open_views:
-            snapshot = self._queue.now()
+            try:
+                snapshot = self._queue.now()
+            except Unavailable as error:
+                return found | self._left(open_views, error)
             self._host.refresh(list(open_views))  # after the queue: who is over there has said all by then
             recorded = self._recorded(open_views, snapshot)
             for attempt_id, view in open_views.items():
                 seen = found[attempt_id] = self._observe(view, snapshot, recorded)
                 if view.secrets and seen.state is ObservedState.ENDED:
                     self._host.remove_sealed(self._host.directory(attempt_id))  # if not all nodes read them
-                self._following.note(attempt_id, runs=seen.state in _AT_WORK)
+                self._following.note(attempt_id, runs=seen.state is ObservedState.RUNNING)
         return found
 
     def request_leave(self, attempt_id: str, ask: LeaveRequest) -> None:
@@ -277,6 +277,16 @@ class SlurmEngine:
         begun = observing.begun(view.directory)
         return begun if begun not in (None, observing.TAKEN_BACK) else observing.submitted(view.directory)
 
+    def _left(self, views: Mapping[str, AttemptView], error: Unavailable) -> dict[str, Observation]:
+        """While Slurm does not answer: who left as they were asked. Raises the error if nobody did."""
+        self._host.refresh(list(views))
+        for view in views.values():
+            with view.lock:
+                view.final = observing.left(view, self._job_id(view) or "")
+        if all(view.final is None for view in views.values()):
+            raise error
+        return {attempt_id: view.final or NO_ANSWER for attempt_id, view in views.items()}
+
     def _recorded(self, views: Mapping[str, AttemptView], snapshot: Snapshot) -> dict[str, Job]:
         """What accounting says of the jobs that the queue has forgotten, all in one query."""
         missing = []
@@ -353,8 +363,7 @@ class SlurmEngine:
 
     def _end_what_does_not_stop(self, view: AttemptView, job: Job) -> None:
         """Cancel the job of an attempt that was stopped and should have ended long ago."""
-        due_s = observing.stop_overdue_s(view)
-        if due_s is not None and due_s > CANCEL_AFTER_S:
+        if observing.stop_is_overdue(view):
             self._commands.cancel([job.id])
 
     def _cancel(self, view: AttemptView) -> None:

@@ -45,6 +45,9 @@ _SLURMS_DOING = frozenset(
 )
 """Ends of a job that Slurm brought about, whatever the workers made of its signal."""
 
+CANCEL_AFTER_S = 30.0
+"""A job whose attempt was stopped is cancelled so long after the grace, where its runners did not end it."""
+
 _TAIL_BYTES = 2000
 _TAIL_LINES = 5
 
@@ -107,6 +110,13 @@ def left_as_requested(view: AttemptView, seen: Observation) -> bool:
     asked = (Outcome.PAUSED, Outcome.PREEMPTED, Outcome.STOPPED)
     as_asked = seen.state is ObservedState.ENDED and seen.outcome in asked
     return as_asked and over_as(view.directory) is None
+
+
+def left(view: AttemptView, job_id: str) -> Observation | None:
+    """The end of an attempt that left as it was asked, whatever Slurm says; None for every other."""
+    seen = reported(view)
+    as_asked = view.damage is None and left_as_requested(view, seen)
+    return with_job(seen, None, job_id) if as_asked else None
 
 
 def going_on(view: AttemptView, job: Job, seen: Observation) -> Observation:
@@ -185,15 +195,16 @@ def damaged(why: str) -> Observation:
     return Observation(state=ObservedState.ENDED, outcome=Outcome.LOST, cause=cause)
 
 
-def stop_overdue_s(view: AttemptView) -> float | None:
-    """How long ago the grace of an attempt that was asked to stop was over; None for every other."""
+def stop_is_overdue(view: AttemptView) -> bool:
+    """Whether the grace of an attempt that was asked to stop was over long ago."""
     try:
         ask = untrusted.read_object(view.paths.ask)
         if ask.get("ask") != LeaveRequest.STOP:
-            return None
-        return time.time() - float(ask["at"]) - read_document(view.paths.description).grace_s
+            return False
+        grace_s = read_document(view.paths.description).grace_s
+        return time.time() - float(ask["at"]) - grace_s > CANCEL_AFTER_S
     except (OSError, ValueError, KeyError, TypeError, Unreadable):
-        return None
+        return False
 
 
 def _sentence(view: AttemptView, job_id: str, end: Meaning, log: JobLog) -> str:
