@@ -40,8 +40,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.http.auth import Access, AuthMiddleware
 from tarmac.server.http.bodies import SILENCE_S, Bodies
 from tarmac.server.http.connections import Limits, limited
-from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.service import Service
+from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.settings import Settings
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from tarmac.client.calls import Calls, segment
 
@@ -16,13 +15,11 @@ class ArtifactCalls(Calls):
 
     def artifacts(self, run: str | None = None) -> list[api.Artifact]:
         """Every version of the artifacts of a run (by id or name), or of all runs."""
-        query = f"?{urlencode({'run': run})}" if run is not None else ""
-        return self._get(f"/artifacts{query}")
+        return self._get("/artifacts", run=run)
 
     def artifact(self, reference: str, *, kind: str = "checkpoint") -> api.ArtifactContent:
         """One version and what it holds: by its id, or the latest of a kind by its run's id or name."""
-        query = urlencode({"kind": kind})
-        return self._get(f"/artifacts/{segment('artifact', reference)}?{query}")
+        return self._get(f"/artifacts/{segment('artifact', reference)}", kind=kind)
 
     def artifact_piece(self, digest: str) -> bytes:
         """A piece of a file of an artifact."""

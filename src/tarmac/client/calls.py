@@ -9,7 +9,7 @@ import json
 import warnings
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import tarmac
 from tarmac.client.transport import Answer, Transport
@@ -31,8 +31,10 @@ class Calls:
         self._on_notice = on_notice or _warn
         self._version_seen: str | None = None
 
-    def _get(self, path: str) -> Any:
-        return self._answer(self._transport.request("GET", path))
+    def _get(self, path: str, **query: object) -> Any:
+        """The answer to a question; what is None in `query` is left out, and a list is given item by item."""
+        chosen = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
+        return self._answer(self._transport.request("GET", f"{path}?{chosen}" if chosen else path))
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body).encode()

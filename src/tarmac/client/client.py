@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlencode
 
 from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
@@ -142,16 +141,18 @@ class Client(ClusterCalls, ArtifactCalls, SecretCalls):
         """A page of the list of runs (with `mine` your own), newest first; `before` is the `next` of the page
         above.
         """
-        pairs: list[tuple[str, str]] = [("limit", str(limit))]
-        pairs += [("state", state) for state in states]
-        pairs += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
-        choice = {"user": user, "project": project, "name": name, "before": before}
-        pairs += [(key, value) for key, value in choice.items() if value is not None]
-        if everything:
-            pairs.append(("all", "true"))
-        if mine:
-            pairs.append(("scope", "mine"))
-        return self._get(f"/runs?{urlencode(pairs)}")
+        return self._get(
+            "/runs",
+            limit=limit,
+            state=list(states),
+            label=[f"{key}={value}" for key, value in (labels or {}).items()],
+            user=user,
+            project=project,
+            name=name,
+            before=before,
+            all="true" if everything else None,
+            scope="mine" if mine else None,
+        )
 
     def run(self, reference: str) -> api.Run:
         """A run, by id, unique beginning of an id, name (the newest of that name), or `@last`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from tarmac.client.calls import Calls, segment
 
@@ -29,9 +28,7 @@ class ClusterCalls(Calls):
         `limit`: so many runs of each pool, those that follow the `number` `after`.
         """
         mine_only = "true" if mine else None
-        choice = {"cluster": cluster, "pool": pool, "mine": mine_only, "limit": limit, "after": after}
-        query = urlencode({key: value for key, value in choice.items() if value is not None})
-        return self._get(f"/queue?{query}")
+        return self._get("/queue", cluster=cluster, pool=pool, mine=mine_only, limit=limit, after=after)
 
     def change_queue(
         self, changes: Sequence[Mapping[str, Any]], *, limit: int | None = None
@@ -48,9 +45,7 @@ class ClusterCalls(Calls):
         self, *, cluster: str | None = None, pool: str | None = None, shard: str | None = None
     ) -> list[api.Node]:
         """The nodes (of a cluster, a pool, a shard), and what runs on them."""
-        choice = {"cluster": cluster, "pool": pool, "shard": shard}
-        query = urlencode({key: value for key, value in choice.items() if value is not None})
-        return self._get(f"/nodes?{query}" if query else "/nodes")
+        return self._get("/nodes", cluster=cluster, pool=pool, shard=shard)
 
     def drain(
         self, *nodes: str, cluster: str | None = None, pool: str | None = None, shard: str | None = None

@@ -49,6 +49,11 @@ class Table:
     line: int | None = None
     column: int | None = None
 
+    @property
+    def values(self) -> dict[str, Node]:
+        """The values by the texts of their keys."""
+        return {key.text: value for key, value in self.entries}
+
 
 Node = Scalar | Items | Table
 

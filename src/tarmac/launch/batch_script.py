@@ -1,7 +1,7 @@
 """A run for a site as a script for `sbatch`: what is sent to firecREST, and what a dry run prints. Pure.
 
-Called by `rendering` for a dry run, and by engines that speak to Slurm for others; `compose` asks for the
-directives of a run that a cluster's own job starts.
+Called by `unicore_job.site_text` for a dry run, and by engines that speak to Slurm for others; `compose` asks
+for the directives of a run that a cluster's own job starts.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tarmac.launch.batch_script import LOG
+from tarmac.launch.batch_script import LOG, batch_script
 from tarmac.launch.quoting import assignment, join
 from tarmac.launch.site_steps import login_command, site_steps
 from tarmac.model.site import SiteRequest
@@ -98,3 +98,22 @@ def _runtime(limit_s: int) -> str:
     """In the largest unit that leaves no rest."""
     unit, each = next((unit, each) for unit, each in _UNITS if limit_s % each == 0)
     return f"{limit_s // each}{unit}"
+
+
+def site_text(spec: RunSpec) -> str | None:
+    """The text in the form of the run's site; None for a run that goes to none."""
+    if spec.site is None:
+        return None
+    if spec.site.unicore_url is not None:
+        return unicore_text(spec, name=spec.name)
+    return batch_script(spec, name=spec.name)
+
+
+def site_name(spec: RunSpec) -> str | None:
+    """How people call the site of a run."""
+    site = spec.site
+    if site is None:
+        return None
+    return site.unicore_url or (
+        f"{site.firecrest.machine} at {site.firecrest.api_url}" if site.firecrest else ""
+    )

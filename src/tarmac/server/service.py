@@ -6,7 +6,9 @@ Made by `wiring` (and by tests, over fakes); passed to every function that makes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from tarmac.artifacts.code.arrivals import Arrivals
 from tarmac.control.service import ControlPlane
@@ -15,8 +17,8 @@ from tarmac.dialects.registry import DIALECTS
 from tarmac.dialects.site_names import NO_NAMES, Names
 from tarmac.model.ports import Clock
 from tarmac.model.run import Attempt
+from tarmac.model.spec import RunSpec
 from tarmac.server.changes import Changes
-from tarmac.server.once_notices import SlotsNotice
 from tarmac.server.storage.artifact_service import ArtifactService
 from tarmac.server.storage.dataset_service import DatasetService
 from tarmac.server.storage.secret_service import SecretService
@@ -47,3 +49,23 @@ class Service:
     stop: Callable[[], None]
     dialects: Sequence[Dialect] = DIALECTS
     names: Names = NO_NAMES
+
+
+class SlotsNotice:
+    """What is worth knowing about this machine's slots, for the first run of a home that asks for some."""
+
+    def __init__(self, text: str | None, marker: Path) -> None:
+        self._text = text
+        self._marker = marker
+
+    def take(self, spec: RunSpec) -> tuple[str, ...]:
+        """The line, the first time it matters; rehearsals bring slots of their own, so there it does not."""
+        if self._text is None or not spec.slots or spec.rehearsal is not None:
+            return ()
+        text, self._text = self._text, None
+        with suppress(OSError):  # a full disk: then it may be said again
+            try:
+                self._marker.touch(exist_ok=False)
+            except FileExistsError:
+                return ()
+        return (text,)

@@ -34,8 +34,7 @@ from tarmac.server.changes import Changes
 from tarmac.server.health import DatabaseCheck
 from tarmac.server.http.connections import allow_open_files
 from tarmac.server.identity import RandomIds, SystemClock
-from tarmac.server.once_notices import SlotsNotice
-from tarmac.server.service import Service
+from tarmac.server.service import Service, SlotsNotice
 from tarmac.server.serving import newest_run, take_cluster
 from tarmac.server.settings import Settings
 from tarmac.server.storage.artifact_service import ArtifactService

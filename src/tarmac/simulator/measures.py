@@ -6,13 +6,15 @@ Made from a record when a play is over, or interrupted. Docs/simulate.md defines
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from statistics import median
 
-from tarmac.simulator.accuracy import Accuracy, Estimates
-from tarmac.simulator.fairness import Fairness, by_life, static
-from tarmac.simulator.promises import PromiseBook, Promises
-from tarmac.simulator.record import Record
+from tarmac.model.run import Run
+from tarmac.sched import Estimate
+from tarmac.simulator.record import Passage, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +81,167 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
+
+
+LEAST_WAIT_S = 60.0
+"""Shorter waits say little: their error would be a share of nearly nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How far estimates lay from what came, over jobs that waited.
+
+    `count` estimates were made and could be judged, `with_time` of them named a time. The errors are the
+    medians of those: as a share of the wait, and in seconds. `in_time_share`: of the latest starts that
+    were predicted (all time limits used up), the share that came true; None where none was predicted.
+    """
+
+    count: int
+    with_time: int
+    error_share: float | None
+    error_s: float | None
+    in_time_share: float | None
+
+
+class Estimates:
+    """The estimates of a play, by the number of the job."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[float, Estimate]] = {}
+
+    def note(self, number: int, at: float, estimate: Estimate) -> None:
+        """An estimate was made for a job then."""
+        self._made[number] = at, estimate
+
+    def accuracy(self, passages: Mapping[int, Passage]) -> Accuracy:
+        """What came of them, as far as the jobs have started."""
+        errors: list[tuple[float, float]] = []
+        in_time: list[bool] = []
+        count = 0
+        for number, (at, estimate) in self._made.items():
+            started_at = passages[number].started_at
+            if started_at is None or started_at - at < LEAST_WAIT_S:
+                continue
+            count += 1
+            if estimate.start_at is not None:
+                error_s = abs(estimate.start_at - started_at)
+                errors.append((error_s / (started_at - at), error_s))
+            if estimate.latest_at is not None:
+                in_time.append(started_at <= estimate.latest_at + 1.0)
+        return Accuracy(
+            count=count,
+            with_time=len(errors),
+            error_share=median(share for share, _ in errors) if errors else None,
+            error_s=median(error_s for _, error_s in errors) if errors else None,
+            in_time_share=sum(in_time) / len(in_time) if in_time else None,
+        )
+
+
+TOLERANCE_S = 1.0
+"""A block that is short by less was kept: runs come and go at whole moments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promises:
+    """How the promised shares were kept, over periods that are over.
+
+    `granted` shares were promised and `kept` of them were given whole (a job that ended within the period
+    got all it needed); `least_share` is the smallest part of one that was given. `one_at_a_time` is what the
+    utilisation would be if the blocks were run one after the other.
+    """
+
+    granted: int
+    kept: int
+    least_share: float
+    one_at_a_time: float
+
+
+class PromiseBook:
+    """The shares of each period, by job and period."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period_s = period_s
+        self._granted: dict[tuple[int, float], float] = {}
+
+    def note(self, runs: Iterable[tuple[int, Run]]) -> None:
+        """Take up the shares that runs have now; `runs` are the numbers of their jobs, and they."""
+        for number, run in runs:
+            if run.share is not None:
+                self._granted.setdefault((number, run.share.period_at), run.share.allotted_s)
+
+    def promises(self, passages: Mapping[int, Passage], slots: int, until: float) -> Promises | None:
+        """How they were kept up to then; None where nothing was promised."""
+        shares, demanded_s, promised_s = [], 0.0, 0.0
+        for (number, period_at), allotted_s in self._granted.items():
+            ends = period_at + self._period_s
+            passage = passages[number]
+            if ends > until or not allotted_s:
+                continue
+            demanded_s += allotted_s * passage.job.slots
+            promised_s += allotted_s * slots
+            ended = passage.ended_at is not None and passage.ended_at <= ends
+            going = [(passage.placed_at, until)] if passage.placed_at is not None else []
+            got_s = math.fsum(
+                max(0.0, min(end, ends) - max(begin, period_at)) for begin, end in passage.intervals + going
+            )
+            shares.append(1.0 if ended or got_s >= allotted_s - TOLERANCE_S else got_s / allotted_s)
+        if not shares:
+            return None
+        return Promises(
+            granted=len(shares),
+            kept=sum(share == 1.0 for share in shares),
+            least_share=min(shares),
+            one_at_a_time=demanded_s / promised_s,
+        )
+
+
+UNFAIR_ABOVE = 1.05
+"""A job that took this many times its fair time, or less, was treated fairly."""
+
+LEAST_WORK_S = 1e-9
+"""Jobs that do nothing at all have no fair time, and are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fairness:
+    """The worst ratio of any job that has ended, and the share of those that were treated unfairly."""
+
+    worst: float | None
+    unfair_share: float | None
+
+
+def static(record: Record, slots: int) -> Fairness:
+    """Against a share that is the same for all: jobs of the trace per slot (the published tables' way)."""
+    contention = max(1.0, len(record.jobs) / max(1, slots))
+    return _fairness(record, lambda _passage: contention)
+
+
+def by_life(record: Record, slots: int) -> Fairness:
+    """Against the jobs there were per slot, on the average of each job's own life."""
+    times, present = record.times, record.present
+    spans = ((after - at) * count for at, after, count in zip(times, times[1:], present, strict=False))
+    sums = [0.0, *accumulate(spans)]
+
+    def until(at: float) -> float:
+        index = bisect_right(times, at) - 1
+        return sums[index] + (at - times[index]) * present[index]
+
+    def contention(passage: Passage) -> float:
+        begun, ended = passage.submitted_at, passage.ended_at
+        if ended is None or ended <= begun:
+            return 1.0
+        return max(1.0, (until(ended) - until(begun)) / (ended - begun) / max(1, slots))
+
+    return _fairness(record, contention)
+
+
+def _fairness(record: Record, contention: Callable[[Passage], float]) -> Fairness:
+    ratios = [
+        passage.completion_s / (passage.job.duration_s * contention(passage))
+        for passage in record.passages.values()
+        if passage.ended_at is not None and passage.job.duration_s > LEAST_WORK_S
+    ]
+    if not ratios:
+        return Fairness(worst=None, unfair_share=None)
+    unfair = sum(ratio > UNFAIR_ABOVE for ratio in ratios)
+    return Fairness(worst=max(ratios), unfair_share=unfair / len(ratios))

@@ -27,9 +27,8 @@ from tarmac.model.ports import StagedCode
 from tarmac.model.resources import Resources
 from tarmac.model.spec import Command, LocalDirectory, Mode, Process, Repository, Role, RunSpec, Target
 from tarmac.sched import Estimate, scope_of_run
-from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
-from tarmac.simulator.promises import PromiseBook
+from tarmac.simulator.measures import Estimates, PromiseBook
 from tarmac.simulator.record import Record
 from tarmac.simulator.shapes import with_rules
 from tarmac.store.memory import MemoryStore

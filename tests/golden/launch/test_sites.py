@@ -12,8 +12,7 @@ from golden import assert_golden
 from tarmac.dialects import read
 from tarmac.dialects.dialect import Extras
 from tarmac.launch.batch_script import batch_script
-from tarmac.launch.rendering import site_text
-from tarmac.launch.unicore_job import unicore_description
+from tarmac.launch.unicore_job import site_text, unicore_description
 from tarmac.model.errors import InvalidInput
 from tarmac.model.spec import RunSpec
 

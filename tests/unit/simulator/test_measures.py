@@ -12,11 +12,9 @@ from tarmac.model.run import Run, Share
 from tarmac.model.spec import RunSpec
 from tarmac.sched import Estimate
 from tarmac.sched.estimate.records import EstimateBasis
-from tarmac.simulator.accuracy import Estimates
 from tarmac.simulator.jobs import Job
-from tarmac.simulator.measures import measures, percentile
+from tarmac.simulator.measures import Estimates, PromiseBook, measures, percentile
 from tarmac.simulator.playing import Play, Rules
-from tarmac.simulator.promises import PromiseBook
 from tarmac.simulator.record import Passage, Record
 from tarmac.simulator.series import series
 from tarmac.simulator.shapes import shape_of, slots_of

@@ -12,9 +12,9 @@ import click
 from tarmac.cli.options import json_option, runs_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
-from tarmac.cli.views.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.views.errors import render_error
 from tarmac.cli.views.messages import state_of
+from tarmac.cli.views.sharing import checkpoint_text, lost_text
 from tarmac.cli.views.terminal import stderr_terminal
 from tarmac.model.errors import TarmacError
 

@@ -13,7 +13,6 @@ from tarmac.cli.options import json_option, run_argument
 from tarmac.cli.output import print_json, print_text
 from tarmac.cli.session import connect
 from tarmac.cli.views.amounts import age, duration, number, until
-from tarmac.cli.views.checkpoints import checkpoint_text, lost_text
 from tarmac.cli.views.messages import (
     BATCH,
     culprit,
@@ -25,7 +24,7 @@ from tarmac.cli.views.messages import (
 )
 from tarmac.cli.views.metricview import not_finite, report_text
 from tarmac.cli.views.secretview import uses_text
-from tarmac.cli.views.sharing import block_text, cycle_text, turns_text
+from tarmac.cli.views.sharing import block_text, checkpoint_text, cycle_text, lost_text, turns_text
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line, stdout_terminal
 from tarmac.model.text import listed

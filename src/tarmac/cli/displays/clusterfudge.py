@@ -13,7 +13,6 @@ from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
 from tarmac.dialects.clusterfudge import statuses
 from tarmac.dialects.clusterfudge.identity import launch_number, launch_uuid
-from tarmac.dialects.dialect import Report
 
 _LAUNCHES = heads("LAUNCH, NAME, STATUS, LAUNCHED BY, SUBMITTED, RUN", right="LAUNCH", flexible="NAME")
 _PROCESSES = heads("JOB, REPLICA, PROCESS, NODE, PID, STATE", right="REPLICA, PROCESS, PID")
@@ -31,8 +30,7 @@ _COLOURS = {
 class ClusterfudgeDisplay(Display):
     """A list of launches, and one launch with its processes."""
 
-    def status(self, report: Report) -> str:
-        return statuses.status(report)
+    status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = (

@@ -10,7 +10,6 @@ from tarmac.cli.views.messages import Json
 from tarmac.cli.views.terminal import Terminal, columns, one_line
 from tarmac.dialects.determined.identity import experiment_id, trial_id
 from tarmac.dialects.determined.statuses import of_tarmac, queue_word, status
-from tarmac.dialects.dialect import Report
 from tarmac.model.lifecycle import RunState
 
 _HEADS = ("ID", "Owner", "Name", "Parent ID", "State", "Progress", "Started", "Ended", "Resource Pool")
@@ -24,8 +23,7 @@ _TRIAL_HEADS = ("Trial ID", "State", "H-Params", "Run", "Restarts", "Nodes", "St
 class DeterminedDisplay(Display):
     """A list of experiments, and one experiment with its trial."""
 
-    def status(self, report: Report) -> str:
-        return status(report)
+    status = staticmethod(status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:  # noqa: ARG002 the port's
         rows = (

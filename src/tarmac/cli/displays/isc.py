@@ -8,7 +8,6 @@ from tarmac.cli.displays.display import Display, field_lines, report_of, status_
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import Cell, heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.dialects.dialect import Report
 from tarmac.dialects.isc import statuses
 from tarmac.model.spec import Mode
 
@@ -28,8 +27,7 @@ _COLOURS = {
 class IscDisplay(Display):
     """`isc experiments`, and the same of one experiment."""
 
-    def status(self, report: Report) -> str:
-        return statuses.status(report)
+    status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = (

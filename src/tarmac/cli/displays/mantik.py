@@ -12,7 +12,6 @@ from tarmac.cli.displays.display import Display, report_of
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.table import heads, render
 from tarmac.cli.views.terminal import Terminal, one_line
-from tarmac.dialects.dialect import Report
 from tarmac.dialects.mantik import statuses
 
 _HEADS = heads("run_id, run_name, status, start_time, end_time", flexible="run_name")
@@ -22,8 +21,7 @@ _LABEL_WIDTH = 14
 class MantikDisplay(Display):
     """Runs in MLflow's words."""
 
-    def status(self, report: Report) -> str:
-        return statuses.status(report)
+    status = staticmethod(statuses.status)
 
     def runs(self, runs: Sequence[Json], terminal: Terminal) -> str:
         rows = [

@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tarmac.cli.views.amounts import age, duration
-from tarmac.cli.views.checkpoints import lost_text
 from tarmac.cli.views.messages import BATCH, CYCLE, Json
 
 if TYPE_CHECKING:
     from tarmac.client import Client
+from typing import TYPE_CHECKING
+
+from tarmac.model.loss import loss_text
+
+if TYPE_CHECKING:
+    from tarmac import api
 
 
 def submitted_text(run: Json) -> str:
@@ -116,3 +121,24 @@ def _milestones(report: Json, *, over: bool) -> Sequence[str]:
         left = "a checkpoint was left" if report["kept"] else "a checkpoint was left, but none was kept"
         return output, left, read
     return output, "no checkpoint was left"
+
+
+_HOLDING = frozenset({"running", "pausing", "preempting"})
+
+
+def lost_text(attempts: Sequence[api.Attempt]) -> str:
+    """The work that the newest attempt lost, if it has left and may be followed by another."""
+    lost = attempts[-1]["lost"] if attempts else None
+    return "" if lost is None else loss_text(lost["work_s"], lost["checkpoint_at"], lost["step"])
+
+
+def checkpoint_text(state: str, attempts: Sequence[api.Attempt], now: float) -> str:
+    """How old the newest checkpoint of a run that works is: what came after it would be lost now."""
+    if state not in _HOLDING:
+        return ""
+    seen = (attempt["milestones"] for attempt in reversed(attempts))
+    newest = next((milestones for milestones in seen if milestones["checkpoint_at"] is not None), None)
+    if newest is None:
+        return "none yet"
+    step = newest["checkpoint_step"]
+    return age(newest["checkpoint_at"], now) + (f", at step {step}" if step is not None else "")

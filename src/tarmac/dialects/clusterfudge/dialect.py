@@ -41,7 +41,7 @@ def _detect(filename: str, text: str) -> Detection:
         return CERTAIN
     tree = compose(text, Problems(filename)) if MARK in text or '"jobs"' in text else None
     if isinstance(tree, Table):
-        fields = {key.text: value for key, value in tree.entries}
+        fields = tree.values
         if MARK in fields:
             return CERTAIN
         if isinstance(fields.get("jobs"), Items) and fields.keys() <= REQUEST.known:

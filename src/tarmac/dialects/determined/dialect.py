@@ -50,7 +50,7 @@ def _detect(filename: str, text: str) -> Detection:
 def _judge(tree: Node) -> Detection:
     if not isinstance(tree, Table):
         return not_ours(f"'searcher' and 'entrypoint' are expected, not {quote(tree)}")
-    keys = {key.text for key, _ in tree.entries}
+    keys = tree.values.keys()
     if keys & _FOREIGN and not keys >= _OWN and len(keys & _MARKS) < _MANY:
         return not_ours("'searcher' is missing")
     if "searcher" in keys or len(keys & _MARKS) >= _MANY or ("entrypoint" in keys and keys <= _KNOWN):

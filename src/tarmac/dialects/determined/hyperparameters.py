@@ -45,7 +45,7 @@ def _hyperparameter(value: Value) -> Any:
     node = value.node
     if not isinstance(node, Table):
         return to_plain(node, yaml12)  # a list is a constant as a whole, whatever is in it
-    kind = next((item for key, item in node.entries if key.text == "type"), None)
+    kind = node.values.get("type")
     if kind is None:
         return read_hyperparameters(value)
     word = kind.text if isinstance(kind, Scalar) else ""

@@ -43,7 +43,7 @@ def _nowhere(node: Node) -> Node:
 
 
 def _put(tree: Table, keys: Sequence[str], value: Node) -> Table:
-    inner = next((item for key, item in tree.entries if key.text == keys[0]), None)
+    inner = tree.values.get(keys[0])
     if len(keys) > 1:
         value = _put(inner if isinstance(inner, Table) else Table(entries=()), keys[1:], value)
     changed = tuple((key, value if key.text == keys[0] else item) for key, item in tree.entries)

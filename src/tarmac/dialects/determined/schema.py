@@ -197,7 +197,7 @@ def _union(value: Value, shape: Union) -> Json:
     if not isinstance(value.node, Table):
         value.expected(f"a mapping with '{shape.key}'")
         return MISSING
-    kind = next((item for key, item in value.node.entries if key.text == shape.key), None)
+    kind = value.node.values.get(shape.key)
     words = ", ".join(shape.cases)
     if kind is None or (isinstance(kind, Scalar) and kind.empty):
         if shape.completes:

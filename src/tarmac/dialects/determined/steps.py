@@ -20,8 +20,8 @@ _LENGTHS = {"max_steps": "max_length", "target_trial_steps": "max_length"}
 
 def in_batches(tree: Table, problems: Problems) -> Table:
     """The tree without steps; a warning says where they were and how long one is."""
-    batches = _whole(_get(tree, _UNIT))
-    if _get(tree, _UNIT) is not None and (not batches or _get(tree, "scheduling_unit") is not None):
+    batches = _whole(tree.values.get(_UNIT))
+    if tree.values.get(_UNIT) is not None and (not batches or tree.values.get("scheduling_unit") is not None):
         return tree
     found: list[Scalar] = []
     entries = []
@@ -49,7 +49,7 @@ def in_batches(tree: Table, problems: Problems) -> Table:
 def _searcher(table: Table, batches: int, found: list[Scalar]) -> Table:
     """The searcher with its length in batches, where it has one length."""
     keys = [key for key, _ in table.entries if key.text in {*_LENGTHS, "max_length"}]
-    if len(keys) != 1 or keys[0].text not in _LENGTHS or not _whole(_get(table, keys[0].text)):
+    if len(keys) != 1 or keys[0].text not in _LENGTHS or not _whole(table.values.get(keys[0].text)):
         return table
     found.append(keys[0])
     entries = tuple(
@@ -73,7 +73,3 @@ def _renamed(key: Scalar, name: str) -> Scalar:
 def _whole(node: Node | None) -> int | None:
     found = yaml12(node) if isinstance(node, Scalar) else None
     return found if type(found) is int and found >= 0 else None
-
-
-def _get(table: Table, name: str) -> Node | None:
-    return next((value for key, value in table.entries if key.text == name), None)

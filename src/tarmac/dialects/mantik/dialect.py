@@ -22,7 +22,7 @@ def _detect(filename: str, text: str) -> Detection:
         return not_ours(str(problems.first))
     if not isinstance(tree, Table):
         return not_ours(f"keys are expected, not {quote(tree)}")
-    parts = {key.text: value for key, value in tree.entries}
+    parts = tree.values
     site = parts.keys() & {"UnicoreApiUrl", "Firecrest", "SSH"}
     rest = parts.keys() & (CONFIG.known - {"UnicoreApiUrl", "Firecrest", "SSH"})
     if (

@@ -24,11 +24,11 @@ def update_keys(tree: Table, problems: Problems) -> Table:
     tree = _without_docker(tree, problems)
     tree = _moved_down(tree, ENVIRONMENT.known | {*_LEGACY_COMMANDS}, "Environment", problems)
     tree = _moved_down(tree, RESOURCES.known, "Resources", problems)
-    inside = _found(tree, "Environment")
+    inside = tree.values.get("Environment")
     if not isinstance(inside, Table):
         return tree
     for image in _OF_IMAGES:
-        if isinstance(_found(inside, image), Table):
+        if isinstance(inside.values.get(image), Table):
             inside = _moved_down(inside, frozenset({"Options"}), image, problems, below="Environment.")
     return _with(tree, "Environment", _with_commands(inside, problems))
 
@@ -51,7 +51,7 @@ def _with_commands(inside: Table, problems: Problems) -> Table:
         renamed = _renamed(key, node, problems)
         if renamed is None:
             continue
-        if _found(inside, renamed.key.text) is not None:
+        if inside.values.get(renamed.key.text) is not None:
             problems.add(key, f"Environment: {key.text} cannot stand beside '{renamed.key.text}'", _BOTH)
             continue
         problems.warn(key, f"Environment.{key.text}: this is now '{renamed.key.text}'; it is read as that")
@@ -92,7 +92,7 @@ def _moved_down(
     tree: Table, keys: frozenset[str], into: str, problems: Problems, *, below: str = ""
 ) -> Table:
     """The tree with its keys of these names moved into this part of it, unless they stand there, too."""
-    inner = _found(tree, into)
+    inner = tree.values.get(into)
     if inner is not None and not isinstance(inner, Table) and not (isinstance(inner, Scalar) and inner.empty):
         return tree
     present: Sequence[tuple[Scalar, Node]] = inner.entries if isinstance(inner, Table) else ()
@@ -123,10 +123,6 @@ def _with(tree: Table, name: str, part: Table) -> Table:
     return replace(
         tree, entries=tuple((key, part if key.text == name else node) for key, node in tree.entries)
     )
-
-
-def _found(tree: Table, name: str) -> Node | None:
-    return next((node for key, node in tree.entries if key.text == name), None)
 
 
 _BOTH = "keep the one of today"
