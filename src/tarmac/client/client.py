@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from tarmac.client.artifact_calls import ArtifactCalls
 from tarmac.client.calls import segment
@@ -26,9 +26,31 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from tarmac import api
+    from tarmac.client.follow import Message
     from tarmac.client.launching import Run
-    from tarmac.client.options import LogChoice, SubmitOptions
-    from tarmac.client.streams import Message
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What goes along with the text of a run file (docs/api.md)."""
+
+    filename: str  # for messages, and the choice of a dialect
+    directory: str | Path | None  # where relative code paths start: by default here
+    dialect: str | None  # of the text; else its content shows it
+    extras: Mapping[str, Any] | None  # files beside it, and parameters
+    overrides: Mapping[str, Any] | None  # values in place of the file's own
+    clone: str | None  # a run, instead of a text
+
+
+class LogChoice(TypedDict, total=False):
+    """Which logs of a run, and how much of them."""
+
+    role: str | None
+    replica: int | None
+    worker: int | None
+    attempt: int | None
+    tail: int | None  # only the last lines of each worker so far
+    since_s: float | None  # only what was written in the last seconds
+
 
 URL_VARIABLE = "TARMAC_URL"
 TOKEN_VARIABLE = "TARMAC_TOKEN"

@@ -6,14 +6,47 @@ connection asks for what comes after it, so that nothing is lost and nothing com
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
-from tarmac.client.streams import Message, messages
 from tarmac.client.transport import Transport
 from tarmac.model.errors import Unavailable
+
+
+class Message(NamedTuple):
+    """One message of a stream. `event` is `log`, `state`, `notice` or `end` for the logs of a run.
+
+    `data` is the record docs/api.md gives for it; `id` is what resumes after it, where it has one.
+    """
+
+    event: str
+    data: Any
+    id: str | None = None
+
+
+def messages(pieces: Iterable[bytes]) -> Iterator[Message]:
+    """The messages in the pieces of a stream; comments are passed over, an unfinished message is dropped."""
+    rest = b""
+    for piece in pieces:
+        *blocks, rest = (rest + piece).split(b"\n\n")
+        for block in blocks:
+            if message := _message(block):
+                yield message
+
+
+def _message(block: bytes) -> Message | None:
+    fields: dict[str, str] = {}
+    for line in block.decode().split("\n"):
+        name, _, value = line.partition(":")
+        if name:
+            fields[name] = value.removeprefix(" ")
+    if "data" not in fields:
+        return None
+    return Message(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+
 
 PATIENCE_S = 60.0
 """How long a follower tries to reach a server again before it gives up."""

@@ -15,7 +15,7 @@ import pytest
 
 from processes import PATIENCE_S, Gate, end_server, ended, home_at, run_server
 from tarmac.client import Client
-from tarmac.client.streams import Message
+from tarmac.client.follow import Message
 from tarmac.model.errors import InvalidInput, TarmacError, Unavailable
 from tarmac.model.home import ALREADY_SERVED, Home
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from served import HELLO, Served
-from tarmac.client.follow import EventCursor, LogCursor, follow
-from tarmac.client.streams import Message, messages
+from tarmac.client.follow import EventCursor, LogCursor, Message, follow, messages
 from tarmac.model.errors import InvalidInput, NotFound
 from tarmac.model.ports import Notice
 

@@ -13,7 +13,7 @@ from tarmac.cli.views.followview import SharedView
 from tarmac.cli.views.messages import Json
 from tarmac.cli.views.news import News
 from tarmac.client import Client
-from tarmac.client.streams import Message
+from tarmac.client.follow import Message
 from tarmac.model.errors import Unavailable
 
 LIMIT_S = 10.0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.client.failures import failure
-from tarmac.client.streams import Message, messages
+from tarmac.client.follow import Message, messages
 from tarmac.model.errors import (
     InvalidInput,
     NotFound,

@@ -14,7 +14,7 @@ from tarmac.model.errors import InvalidInput, Refused, TarmacError
 from tarmac.model.home import Home
 from tarmac.server.home_lock import AlreadyServed, HomeLock
 from tarmac.server.http.listeners import loopback_address, token_of
-from tarmac.server.logs.positions import format_places, parse
+from tarmac.server.logs.streams import format_places, parse
 
 
 @pytest.mark.parametrize(

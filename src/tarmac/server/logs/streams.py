@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
 from starlette.concurrency import run_in_threadpool
@@ -17,11 +17,10 @@ from starlette.requests import Request
 
 from tarmac import api
 from tarmac.model.actor import Actor
-from tarmac.model.errors import Unavailable
+from tarmac.model.errors import InvalidInput, Unavailable
 from tarmac.model.lifecycle import TERMINAL_STATES
 from tarmac.server.http.sse import COMMENT, KEEP_ALIVE_S, frame, stopping_frame
 from tarmac.server.logs.log_view import LogSlice, LogView
-from tarmac.server.logs.positions import format_places
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.records.runs import run_record
 from tarmac.server.service import Service
@@ -144,3 +143,21 @@ def _framed(look: LogSlice, view: LogView) -> bytes:
         frame(name, data, identifier=format_places(view.places()) if at == last_log else None)
         for at, (name, data) in enumerate(look.messages)
     )
+
+
+def parse(text: str) -> dict[str, int]:
+    """The offset that comes next in each log named; raises InvalidInput for anything else."""
+    places: dict[str, int] = {}
+    for item in filter(None, text.split(",")):
+        name, _, offset = item.rpartition(":")
+        if name.count(".") < 3 or not offset.isdecimal():
+            raise InvalidInput(
+                f"Last-Event-ID: {item!r:.80} is no place in a log", hint="such as 1.main.0.0:4096"
+            )
+        places[name] = int(offset)
+    return places
+
+
+def format_places(places: Mapping[str, int]) -> str:
+    """The text that `parse` reads."""
+    return ",".join(f"{name}:{offset}" for name, offset in places.items())

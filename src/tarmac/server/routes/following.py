@@ -17,9 +17,8 @@ from tarmac.server.http.answers import JsonAnswer
 from tarmac.server.http.auth import CallingActor
 from tarmac.server.http.sse import StreamResponse, wants_stream
 from tarmac.server.logs.log_view import LogQuery, LogView
-from tarmac.server.logs.positions import parse
 from tarmac.server.logs.reports import reports_of
-from tarmac.server.logs.streams import event_frames, log_frames
+from tarmac.server.logs.streams import event_frames, log_frames, parse
 from tarmac.server.records.copying import copy_fields
 from tarmac.server.service import Service
 
